@@ -1,0 +1,86 @@
+"""The errors of mayne, and the checks at its border that raise them.
+
+Every error says which field is wrong, what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+class DDPError(Exception):
+    """Root of every error that mayne raises on purpose."""
+
+
+class ProblemError(DDPError, ValueError):
+    """A problem, a guess or an option is malformed; nothing was computed."""
+
+
+class ModelError(DDPError, ValueError):
+    """A robot model cannot be read, or holds something that is not supported."""
+
+
+class SolveError(DDPError, RuntimeError):
+    """A solve ended without convergence; ``solution`` holds the best iterate."""
+
+    def __init__(self, message: str, solution: Any = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+
+
+def as_array(
+    field: str, value: ArrayLike, shape: Sequence[int | None], error: type[DDPError] = ProblemError
+) -> Array:
+    """``value`` as a C-contiguous float64 array of ``shape`` (None: any length), finite throughout.
+
+    Raises ``error`` naming ``field``, what was expected and what came.
+    """
+    wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise error(f"{field}: expected real numbers of shape {wanted}, got {value!r} ({reason})") from None
+    array = array.reshape(np.shape(value))  # ascontiguousarray turns a scalar into (1,)
+    if len(array.shape) != len(shape) or any(s is not None and s != a for s, a in zip(shape, array.shape, strict=True)):
+        raise error(f"{field}: expected shape {wanted}, got {array.shape}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = str(index[0]) if len(index) == 1 else ", ".join(map(str, index))
+        raise error(f"{field}: expected finite numbers, got {array[index]} at [{where}]")
+    return array
+
+
+def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
+    """``value`` as a float if it is finite and greater than zero, else ``error``."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise error(f"{field}: expected a positive number, got {value!r}") from None
+    if not (np.isfinite(number) and number > 0.0):
+        raise error(f"{field}: expected a positive number, got {number}")
+    return number
+
+
+def positive_integer(field: str, value: int, error: type[DDPError] = ProblemError) -> int:
+    """``value`` as an int if it is a whole number greater than zero, else ``error``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise error(f"{field}: expected a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown name: the nearest known ones, as a sentence fragment."""
+    known = list(known)
+    matches = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+    if matches:
+        return f"did you mean {' or '.join(repr(m) for m in matches)}?"
+    listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")
+    return f"known are {listed}"

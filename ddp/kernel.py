@@ -1,0 +1,185 @@
+"""The one module that owns numba: how kernels are compiled, cached, announced and called.
+
+A *kernel* is a plain function of numbers and arrays. It never validates, raises, prints or allocates
+what its caller can reuse; failure is a returned flag. Its compiled form is cached on disk under a digest of
+its module's source **and of the sources of the kernels it calls**, because numba's own cache only looks at the
+file a kernel is written in and would go stale when a callee elsewhere changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import event
+from numba.extending import intrinsic
+
+logger = logging.getLogger("mayne")
+
+OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
+"""`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
+
+_PACKAGES = ("ddp", "dynamics", "problems")
+_registered: list[Any] = []
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    chosen = os.environ.get("MAYNE_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayne"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if os.access(home, os.W_OK):
+            return home
+    except OSError:
+        logger.info("cannot write %s: kernels are cached in a temporary folder", home)
+    return Path(tempfile.gettempdir()) / "mayne"
+
+
+def _dependencies(module: str) -> set[str]:
+    """The project's modules whose objects ``module`` has imported so far, itself included, transitively."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sys.modules or name.split(".")[0] not in _PACKAGES:
+            continue
+        found.add(name)
+        for value in list(vars(sys.modules[name]).values()):
+            origin = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+            if isinstance(origin, str):
+                waiting.append(origin)
+    return found
+
+
+def _digest(module: str) -> str:
+    """A digest of the sources that a kernel of ``module`` can depend on."""
+    total = hashlib.sha256(numba.__version__.encode())
+    for name in sorted(_dependencies(module)):
+        path = getattr(sys.modules[name], "__file__", None)
+        if path:
+            total.update(Path(path).read_bytes())
+    return total.hexdigest()[:16]
+
+
+@contextmanager
+def _cached_under(digest: str) -> Iterator[None]:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_directory() / digest)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` with numba's nopython mode on first use and keep the result on disk."""
+    with _cached_under(_digest(function.__module__)):
+        dispatcher = numba.njit(function, cache=True, **OPTIONS)
+    _registered.append(dispatcher)
+    return dispatcher
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
+    return numba.njit(function, inline="never", forceinline=True, error_model="numpy", fastmath={"contract"})
+
+
+def callback(function: Callable[..., Any]) -> Any:
+    """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels."""
+    with _cached_under(_digest(function.__module__)):
+        signature = types.void(types.int64, types.int64, types.int64, types.int64)
+        return numba.cfunc(signature, cache=True, error_model="numpy", fastmath={"contract"})(function)
+
+
+@intrinsic
+def call_contraction(typingctx, address, context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """Call the C function ``void(context, record*, weight*, hessian*)`` at ``address``, from inside a kernel."""
+    signature = types.void(types.int64, types.int64, types.int64, types.int64, types.int64)
+
+    def codegen(cgctx, builder, signature, args):  # type: ignore[no-untyped-def]
+        word = ir.IntType(64)
+        prototype = ir.FunctionType(ir.VoidType(), [word] * 4)
+        builder.call(builder.inttoptr(args[0], prototype.as_pointer()), args[1:])
+        return cgctx.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def pointer(typingctx, address):  # type: ignore[no-untyped-def]
+    """An int64 address as a pointer to float64, for ``numba.carray`` inside a kernel."""
+    signature = types.CPointer(types.float64)(types.int64)
+
+    def codegen(cgctx, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(args[0], cgctx.get_value_type(signature.return_type))
+
+    return signature, codegen
+
+
+@intrinsic
+def integer_pointer(typingctx, address):  # type: ignore[no-untyped-def]
+    """An int64 address as a pointer to int64, for ``numba.carray`` inside a kernel."""
+    signature = types.CPointer(types.int64)(types.int64)
+
+    def codegen(cgctx, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(args[0], cgctx.get_value_type(signature.return_type))
+
+    return signature, codegen
+
+
+class _Watcher(event.Listener):
+    """Tells a function of every kernel that starts to compile."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+
+    def on_start(self, happening: event.Event) -> None:
+        self.tell(str(happening.data["dispatcher"].py_func.__qualname__))
+
+    def on_end(self, happening: event.Event) -> None:
+        """Nothing to say: the next start tells that this one ended."""
+
+
+@contextmanager
+def compilations(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, call ``tell(name)`` whenever a kernel has to be compiled (nothing when it is cached)."""
+    watcher = _Watcher(tell)
+    event.register("numba:compile", watcher)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", watcher)
+
+
+class _FirstCompilation:
+    """Logs once per process that kernels are being compiled: a silent first call of many seconds looks broken."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def __call__(self, name: str) -> None:
+        if not self.said:
+            self.said = True
+            logger.info("compiling kernels (first run only)...")
+
+
+event.register("numba:compile", _Watcher(_FirstCompilation()))
+
+
+def registered() -> list[Any]:
+    """Every kernel imported so far: for tests (one signature each) and for progress bars (how many there are)."""
+    return list(_registered)

@@ -1,0 +1,71 @@
+"""The scalar functions of t = θ² in Exp, Log and their derivatives: smooth at zero, float64 or complex128.
+
+Stumpff's ``c_k(t) = Σ_j (-t)^j / (2j + k)!`` are c0 = cos θ, c1 = sin θ/θ, c2 = (1 - cos θ)/θ², c3 = (θ - sin θ)/θ³, ...
+with ``c_k = 1/k! - t c_{k+2}`` and ``c_k' = (k c_{k+2} - c_{k+1})/2``. The logarithm needs the cotangent, here through
+Lambert's continued fraction, whose levels have derivatives as simple.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.kernel import inline
+
+
+@inline
+def stumpff(t):
+    """``c_0 ... c_7`` at t = θ², 0 <= θ < 4π.
+
+    Up to t = 10 the series of c6 and c7 (no cancellation there) and ``c_k = 1/k! - t c_{k+2}`` downwards; beyond,
+    the same relation upwards from cos and sin.
+    """
+    if t.real < 10.0:
+        even = 1.0 + 0.0 * t
+        odd = 1.0 + 0.0 * t
+        for j in range(12, 0, -1):
+            even = 1.0 - even * t * (1.0 / ((2 * j + 5.0) * (2 * j + 6.0)))
+            odd = 1.0 - odd * t * (1.0 / ((2 * j + 6.0) * (2 * j + 7.0)))
+        c6 = even / 720.0
+        c7 = odd / 5040.0
+        c5 = 1.0 / 120.0 - t * c7
+        c4 = 1.0 / 24.0 - t * c6
+        c3 = 1.0 / 6.0 - t * c5
+        c2 = 0.5 - t * c4
+        c1 = 1.0 - t * c3
+        c0 = 1.0 - t * c2
+    else:
+        theta = np.sqrt(t)
+        c0 = np.cos(theta)
+        c1 = np.sin(theta) / theta
+        c2 = (1.0 - c0) / t
+        c3 = (1.0 - c1) / t
+        c4 = (0.5 - c2) / t
+        c5 = (1.0 / 6.0 - c3) / t
+        c6 = (1.0 / 24.0 - c4) / t
+        c7 = (1.0 / 120.0 - c5) / t
+    return c0, c1, c2, c3, c4, c5, c6, c7
+
+
+@inline
+def cotangent_ratios(t):
+    """``β = (1 - x cot x)/t`` at x = θ/2, t = θ² < (2π)², and the next two levels of its continued fraction.
+
+    ``β = 1/(4 (3 - t ρ))``, ``ρ = 1/(4 (5 - t σ))``, ``σ = 1/(4 (7 - ...))``;  ``β' = β (β - ρ)/2``,
+    ``ρ' = ρ (ρ - σ)/2`` and ``(1/4 - 3β)/t = -β ρ``.
+    """
+    fraction = 0.0 * t
+    for j in range(14, 2, -1):
+        fraction = 1.0 / (4.0 * (2 * j + 1.0 - t * fraction))
+    rho = 1.0 / (4.0 * (5.0 - t * fraction))
+    beta = 1.0 / (4.0 * (3.0 - t * rho))
+    return beta, rho, fraction
+
+
+@inline
+def eighth_arctangent(z):
+    """``arctan(e)/e`` of z = e² for |e| <= 0.66, to rounding (the rational function of the Cephes library)."""
+    p = (((-8.750608600031904122785e-1 * z - 1.615753718733365076637e1) * z - 7.500855792314704667340e1) * z
+         - 1.228866684490136173410e2) * z - 6.485021904942025371773e1  # fmt: skip
+    q = ((((z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2) * z + 4.328810604912902668951e2) * z
+         + 4.853903996359136964868e2) * z + 1.945506571482613964425e2  # fmt: skip
+    return 1.0 + z * p / q

@@ -1,0 +1,84 @@
+"""Forward dynamics: the sparse factorisation M = Lᵀ D L of Featherstone (ch. 6), and a = M⁻¹ (τ - bias)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.inverse import generalized_forces, mass_matrix
+from dynamics.kinematics import accelerations, composite_inertias, place_bodies, sum_over_subtrees, velocities
+
+
+@kernel
+def factorize(tree, M):
+    """Overwrite M by L (unit lower triangle) and D (diagonal), without fill-in along the tree; False if D is not positive."""
+    for k in range(tree.body.size - 1, -1, -1):
+        if not M[k, k].real > 0.0:
+            return False
+        i = tree.previous[k]
+        while i >= 0:
+            factor = M[k, i] / M[k, k]
+            j = i
+            while j >= 0:
+                M[i, j] -= factor * M[k, j]
+                j = tree.previous[j]
+            M[k, i] = factor
+            i = tree.previous[i]
+    return True
+
+
+@kernel
+def solve(tree, LD, x):
+    """x := M⁻¹ x."""
+    for i in range(x.size - 1, -1, -1):
+        j = tree.previous[i]
+        while j >= 0:
+            x[j] -= LD[i, j] * x[i]
+            j = tree.previous[j]
+    for i in range(x.size):
+        x[i] = x[i] / LD[i, i]
+        j = tree.previous[i]
+        while j >= 0:
+            x[i] -= LD[i, j] * x[j]
+            j = tree.previous[j]
+
+
+@kernel
+def invert(tree, LD, N, Minv):
+    """M⁻¹ = N D⁻¹ Nᵀ with N = L⁻¹, which has the sparsity of L; N (nv, nv) is scratch."""
+    N[:] = 0.0
+    for i in range(tree.body.size):
+        N[i, i] = 1.0
+        j = tree.previous[i]
+        while j >= 0:
+            k = j
+            while k >= 0:
+                N[i, k] -= LD[i, j] * N[j, k]
+                k = tree.previous[k]
+            j = tree.previous[j]
+    for i in range(tree.body.size):
+        for j in range(i + 1):
+            total = N[i, 0] * 0.0
+            k = j
+            while k >= 0:
+                total += N[i, k] * N[j, k] / LD[k, k]
+                k = tree.previous[k]
+            Minv[i, j] = Minv[j, i] = total
+
+
+@kernel
+def forward_dynamics(tree, q, qd, tau, fext, ws, LD, qdd):
+    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD. False if the mass matrix is not positive definite."""
+    place_bodies(tree, q, True, ws)
+    velocities(tree, qd, ws)
+    qdd[:] = 0.0
+    accelerations(tree, qd, qdd, fext, ws)
+    sum_over_subtrees(tree, ws.f)
+    composite_inertias(tree, ws)
+    mass_matrix(tree, ws, LD)
+    positive = factorize(tree, LD)
+    generalized_forces(tree, qdd, ws, qdd)
+    for i in range(tree.body.size):
+        qdd[i] = tau[i] - qdd[i]
+    solve(tree, LD, qdd)
+    return positive and bool(np.isfinite(qdd.real).all())

@@ -1,0 +1,171 @@
+"""Any NumPy function ``x' = f(x, u)`` as a dynamical system, without asking the user for a derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from ddp import differences
+from ddp.errors import ModelError, ProblemError, as_array, positive, positive_integer
+from ddp.kernel import callback, integer_pointer, pointer
+from ddp.protocols import Array, Contraction, Expansion
+
+
+@dataclass(frozen=True)
+class FunctionDynamics:
+    """A discrete-time system on a Euclidean state space, given as a function.
+
+    f: ``f(x, u) -> x'`` with x (nx,), u (nu,), x' (nx,); called one knot at a time.
+    nx, nu: how many numbers a state and a control have.
+    dt [s]: the time step that running costs are multiplied by; None counts as 1.
+
+    First derivatives are by complex step, exact to rounding, wherever that agrees with a real difference; functions that
+    are not made for complex numbers (``np.abs``, ``float``, ``math``) get 4th-order differences, good to about 1e-10.
+    The second order is a tensor (nx, nz, nz) a knot, by 4th-order differences of the first, good to about 1e-11.
+    x and u should be of order one, as SI quantities are: the differences step by 1e-3.
+
+    Raises ProblemError for malformed sizes, ModelError if f cannot be called or returns something else than (nx,).
+    """
+
+    f: Callable[[Array, Array], Any]
+    nx: int
+    nu: int
+    dt: float = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if not callable(self.f):
+            raise ProblemError(f"f: expected a function x' = f(x, u), got {type(self.f).__name__}")
+        object.__setattr__(self, "nx", positive_integer("nx", self.nx))
+        object.__setattr__(self, "nu", positive_integer("nu", self.nu))
+        object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
+        with np.errstate(all="ignore"):
+            self._called(np.zeros(self.nx), np.zeros(self.nu))
+
+    @property
+    def n(self) -> int:
+        """The size of a tangent vector: nx, the space being flat."""
+        return self.nx
+
+    @property
+    def record_size(self) -> int:
+        """Floats that a knot keeps for the second order: the tensor."""
+        return self.nx * (self.nx + self.nu) ** 2
+
+    def step(self, x: Array, u: Array) -> Array:
+        """The next state, (nx,) or (M, nx)."""
+        x, u = np.asarray(x, dtype=np.float64), np.asarray(u, dtype=np.float64)
+        if x.ndim == 1:
+            return self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,)))
+        return np.array([self.step(*knot) for knot in zip(x, u, strict=True)])
+
+    def rollout(self, x0: Array, U: Array) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they are not finite."""
+        U = as_array("U", U, (None, self.nu))
+        X = np.tile(as_array("x0", x0, (self.nx,)), (len(U) + 1, 1))
+        return self.track(X, U, np.zeros_like(U), np.zeros((len(U), self.nu, self.nx)), 0.0)[0]
+
+    def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
+        """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x - X)``; NaN from where it diverges."""
+        Xnew, Unew = np.full_like(X, np.nan), np.full_like(U, np.nan)
+        Xnew[0] = X[0]
+        with np.errstate(all="ignore"):
+            for t in range(len(U)):
+                u = U[t] + alpha * k[t] + K[t] @ (Xnew[t] - X[t])
+                try:
+                    following = self._called(Xnew[t], u)
+                except ModelError as failure:
+                    if isinstance(failure.__cause__, (ArithmeticError, ValueError)):  # math.exp(1e9), math.sqrt(-1)
+                        break
+                    raise
+                if not (np.isfinite(u).all() and np.isfinite(following).all()):
+                    break
+                Unew[t], Xnew[t + 1] = u, following
+        return Xnew, Unew
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """``x1 - x0``."""
+        return np.asarray(x1) - np.asarray(x0)
+
+    def integrate(self, x: Array, dx: Array) -> Array:
+        """``x + dx``."""
+        return np.asarray(x) + np.asarray(dx)
+
+    def check_state(self, field: str, x: Array) -> None:
+        """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers."""
+        x = np.asarray(x)
+        as_array(field, x, (*x.shape[:-1], self.nx))
+
+    def nominal_control(self, x: Array) -> Array:
+        """Zeros (nu,): a function says nothing about rest."""
+        return np.zeros(self.nu)
+
+    def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
+        """``A (nx, nx), B (nx, nu)`` of one knot."""
+        z = np.concatenate([as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))])
+        J = differences.jacobian(self._joined, z)[0]
+        if not np.isfinite(J).all():
+            raise ModelError(f"f: its derivatives are not finite at x = {z[: self.nx]}, u = {z[self.nx :]}")
+        return np.ascontiguousarray(J[:, : self.nx]), np.ascontiguousarray(J[:, self.nx :])
+
+    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
+        """The Hessian (nz, nz) of ``weight @ f(x, u)`` of one knot."""
+        z = np.concatenate([as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))])
+        return np.tensordot(as_array("weight", weight, (self.nx,)), self._tensor(z), axes=1)
+
+    def expand(self, X: Array, U: Array, out: Expansion) -> None:
+        """The first order of M knots, into out.A and out.B."""
+        with np.errstate(all="ignore"):
+            for t, z in enumerate(np.concatenate([X, U], axis=1)):
+                J = differences.jacobian(self._joined, z)[0]
+                out.A[t], out.B[t] = J[:, : self.nx], J[:, self.nx :]
+
+    def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
+        """The second order of M knots: their tensors, into out.record."""
+        with np.errstate(all="ignore"):
+            for t, z in enumerate(np.concatenate([X, U], axis=1)):
+                out.record[t] = self._tensor(z).ravel()
+
+    def contraction(self) -> Contraction:
+        """The compiled contraction of a knot's tensor with a weight."""
+        sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
+        return Contraction(_contract.address, sizes.ctypes.data, sizes)
+
+    def _joined(self, z: Any) -> Any:
+        return self._called(z[: self.nx], z[self.nx :])
+
+    def _tensor(self, z: Array) -> Array:
+        """``d²f/dz²`` (nx, nz, nz), symmetric in the last two."""
+        analytic = differences.jacobian(self._joined, z)[1]
+        return differences.second_jacobian(self._joined, z, analytic)
+
+    def _called(self, x: Any, u: Any) -> Any:
+        """f(x, u), its shape checked."""
+        try:
+            following = np.asarray(self.f(x, u))
+        except np.exceptions.ComplexWarning:
+            raise
+        except Exception as reason:
+            raise ModelError(f"f: raised {type(reason).__name__}: {reason}") from reason
+        if following.shape != (self.nx,):
+            raise ModelError(f"f: expected a next state of shape ({self.nx},), got {following.shape}")
+        if following.dtype.kind not in "fciu":
+            raise ModelError(f"f: expected a next state of numbers, got {following.dtype}")
+        return following if following.dtype.kind in "fc" else following.astype(np.float64)
+
+
+@callback
+def _contract(context, record, weight, hessian):
+    """H = Σ_i w_i T_i."""
+    sizes = numba.carray(integer_pointer(context), 2)
+    n, nz = sizes[0], sizes[1]
+    T = numba.carray(pointer(record), (n, nz * nz))
+    w = numba.carray(pointer(weight), n)
+    H = numba.carray(pointer(hessian), nz * nz)
+    H[:] = 0.0
+    for i in range(n):
+        for j in range(nz * nz):
+            H[j] += w[i] * T[i, j]

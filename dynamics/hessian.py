@@ -1,0 +1,140 @@
+"""Second derivatives of μᵀ ID(q, v, a), contracted: one forward and one backward sweep, no tensor.
+
+The scalar μᵀ ID is the power of the force distribution against the velocity field w that μ would generate
+(Nganga & Wensing 2021, "modified RNEA"); its derivatives need O(n d) terms.
+"""
+
+from __future__ import annotations
+
+from ddp.kernel import kernel
+from dynamics.kinematics import composite_inertias, sum_over_subtrees
+from dynamics.spatial import (
+    add3,
+    add6,
+    angular,
+    coriolis_times,
+    coriolis_transposed_times,
+    cross3,
+    cross_force,
+    cross_motion,
+    dot3,
+    dot6,
+    inertia_times,
+    join,
+    load3,
+    load6,
+    load10,
+    load12,
+    momentum,
+    momentum_operator,
+    scale6,
+    store,
+    sub3,
+    sub6,
+)
+
+
+@kernel
+def virtual_velocities(tree, mu, ws):
+    """w = w_p + s μ and χ = w_p × s; each body's own (h, K)_w of (I, w) and z = [B(v)ᵀ w]_a.
+
+    Needs ``ws.I`` and ``ws.hK`` of each body alone, not yet summed over subtrees.
+    """
+    for b in range(tree.parent.size):
+        parent = tree.parent[b]
+        for k in range(6):
+            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
+        wp = load6(ws.w, b)
+        w = wp
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            s = load6(ws.s, i)
+            w = add6(w, scale6(mu[i], s))
+            store(ws.chi, i, cross_motion(wp, s))
+        store(ws.w, b, w)
+        store(ws.hKw, b, momentum_operator(load10(ws.I, b), w))
+        store(ws.z, b, coriolis_transposed_times(load12(ws.hK, b), w))
+
+
+@kernel
+def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
+    """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
+
+    Needs composites Ic, f, hK, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
+      Y = I s    F = s ×* f + I ψ'' + B ψ'    V = I η + B s    P = s ×* pf + I χ
+      Z = s_a × z + [Bᵀχ]_a - [B_wᵀψ']_a      b_w = [B_wᵀ s]_a
+    for every j on the path from i to the root
+      qq_ji = χ_j·F_i + ψ''_j·P_i + ψ'_ja·Z_i    vv_ji = -s_ja·b_wi
+      qv_ji = χ_j·V_i - ψ'_ja·b_wi               qv_ij = η_j·P_i + s_ja·Z_i
+      qa_ji = χ_j·Y_i                            qa_ij = s_j·P_i
+    and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
+    """
+    qq[:] = 0.0
+    qv[:] = 0.0
+    vv[:] = 0.0
+    qa[:] = 0.0
+    for i in range(tree.body.size):
+        b = tree.body[i]
+        s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
+        chi, z = load6(ws.chi, i), load3(ws.z, b)
+        I, hK, hKw = load10(ws.Ic, b), load12(ws.hK, b), load12(ws.hKw, b)
+        pf = momentum(hKw)
+        Y = inertia_times(I, s)
+        F = add6(add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd)), coriolis_times(hK, psi))
+        V = add6(inertia_times(I, eta), coriolis_times(hK, s))
+        P = add6(cross_force(s, pf), inertia_times(I, chi))
+        Z = sub3(
+            add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi)), coriolis_transposed_times(hKw, psi)
+        )
+        bw = coriolis_transposed_times(hKw, s)
+        first = tree.iv[b]
+        for j in range(first, first + tree.nj[b]):
+            sj, chij, psij, psiddj = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j)), load6(ws.psidd, j)
+            qq[j, i] = dot6(chij, F) + dot6(psiddj, P) + dot3(psij, Z)
+            qv[j, i] = dot6(chij, V) - dot3(psij, bw)
+            vv[j, i] = -dot3(angular(sj), bw)
+            qa[j, i] = dot6(chij, Y)
+        if tree.nj[b] > 1:
+            add_noncommuting_terms(tree, ws, i, pf, z, qq, vv)
+        j = tree.previous[first]
+        while j >= 0:
+            sj, chij, psij = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j))
+            qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(load6(ws.psidd, j), P) + dot3(psij, Z)
+            vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
+            qv[j, i] = dot6(chij, V) - dot3(psij, bw)
+            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
+            qa[j, i] = dot6(chij, Y)
+            qa[i, j] = dot6(sj, P)
+            j = tree.previous[j]
+
+
+@kernel
+def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
+    """Within one joint of several degrees of freedom: qq_ji += (s_i × s_j)·g, vv_ji += (s_i × s_j)·pf.
+
+    g = v_p ×* (v_p ×* pf) - w_p ×* f - a_p ×* pf - v_p ×* (0; z) with v_p, w_p, a_p of the parent body.
+    """
+    b = tree.body[i]
+    parent = tree.parent[b]
+    f = load6(ws.f, b)
+    if parent >= 0:
+        v, w, a = load6(ws.v, parent), load6(ws.w, parent), load6(ws.a, parent)
+        g = cross_force(v, sub6(cross_force(v, pf), join((0.0 * z[0], 0.0 * z[1], 0.0 * z[2]), z)))
+        g = sub6(sub6(g, cross_force(w, f)), cross_force(a, pf))
+    else:
+        g0 = tree.gravity
+        g = cross_force((g0[0], g0[1], g0[2], g0[3], g0[4], g0[5]), pf)
+    si = load6(ws.s, i)
+    for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        bracket = cross_motion(si, load6(ws.s, j))
+        qq[j, i] += dot6(bracket, g)
+        vv[j, i] += dot6(bracket, pf)
+
+
+@kernel
+def sum_composites(tree, ws):
+    """Composites of everything ``inverse_dynamics_hessian`` needs."""
+    composite_inertias(tree, ws)
+    sum_over_subtrees(tree, ws.f)
+    sum_over_subtrees(tree, ws.hK)
+    sum_over_subtrees(tree, ws.hKw)
+    sum_over_subtrees(tree, ws.z)

@@ -1,0 +1,54 @@
+"""Derivatives of an implicit function: the relation between inverse and forward dynamics, of any system.
+
+Let z(y) solve R(y, z) = 0, with R linear in z and K = ∂R/∂z. Then (Singh et al., "Details", §IX, Eq. 274)
+
+    z_y    = -K⁻¹ R_y
+    w z_yy = ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ,      ω = -K⁻ᵀ w
+
+=================  ======  =====================================================
+system             z       R
+=================  ======  =====================================================
+free motion        a       ID(q, v, a) - S u
+rigid contact      (a, f)  ID(q, v, a) - Jᵀf - S u ;  J a + J' v
+impact             (v, Λ)  M (v - v⁻) - JᵀΛ ;  J (v + e v⁻)
+=================  ======  =====================================================
+
+In all of them R couples z with the configuration alone, so ω R_yz has rows for the first part of y only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.kernel import kernel
+
+
+@kernel
+def first_order(Kinv, Ry, zy):
+    """zy = -K⁻¹ R_y: Kinv (nz, nz), Ry (nz, m) -> zy (nz, m)."""
+    np.dot(Kinv, Ry, zy)
+    zy *= -1.0
+
+
+@kernel
+def adjoint_weight(Kinv, weight, omega):
+    """ω = -K⁻ᵀ w."""
+    for j in range(omega.size):
+        total = weight[0] * 0.0
+        for i in range(weight.size):
+            total -= Kinv[i, j] * weight[i]
+        omega[j] = total
+
+
+@kernel
+def second_order(Ryy, Ryz, zy, cross, zyy):
+    """w z_yy from ω R_yy (m, m), ω R_yz (k, nz) of the first k of y, and z_y (nz, m); cross (k, m) is scratch."""
+    np.dot(Ryz, zy, cross)
+    k, m = cross.shape
+    for i in range(m):
+        for j in range(m):
+            zyy[i, j] = Ryy[i, j]
+    for i in range(k):
+        for j in range(m):
+            zyy[i, j] += cross[i, j]
+            zyy[j, i] += cross[i, j]

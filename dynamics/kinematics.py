@@ -1,0 +1,190 @@
+"""Forward pass over the tree: placements, velocities and accelerations of all bodies, in world axes.
+
+The common reference point is the world's origin, or the root body of a floating robot: nothing in the dynamics
+depends on where a free body stands, and numbers stay small far from the origin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.lie import quaternion_to_rotation
+from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC
+from dynamics.spatial import (
+    add3,
+    add6,
+    axis_rotation,
+    cross3,
+    cross_force,
+    cross_motion,
+    inertia_times,
+    join,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    momentum,
+    momentum_operator,
+    move_force,
+    move_inertia,
+    rotate,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+    sub6,
+)
+
+
+class Workspace(NamedTuple):
+    """What the kernels keep of one knot, by the symbols of spatial.py; f, hK, hKw, z become composites bottom-up.
+
+    Per body: R (9), p (3), v, a, w (6), I and its composite Ic (10), f (6), hK, hKw (12), z (3).
+    Per degree of freedom: s, psi (ψ'), psidd (ψ''), eta (η), chi = w_p × s (6).
+    """
+
+    R: np.ndarray
+    p: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    w: np.ndarray
+    I: np.ndarray
+    Ic: np.ndarray
+    f: np.ndarray
+    hK: np.ndarray
+    hKw: np.ndarray
+    z: np.ndarray
+    s: np.ndarray
+    psi: np.ndarray
+    psidd: np.ndarray
+    eta: np.ndarray
+    chi: np.ndarray
+
+
+@kernel
+def workspace(tree, like):
+    """A workspace for one knot, of the number type of the array ``like``."""
+    nb, nv, dtype = tree.parent.size, tree.body.size, like.dtype
+    return Workspace(
+        np.zeros((nb, 9), dtype), np.zeros((nb, 3), dtype), np.zeros((nb, 6), dtype), np.zeros((nb, 6), dtype),
+        np.zeros((nb, 6), dtype), np.zeros((nb, 10), dtype), np.zeros((nb, 10), dtype), np.zeros((nb, 6), dtype),
+        np.zeros((nb, 12), dtype), np.zeros((nb, 12), dtype), np.zeros((nb, 3), dtype), np.zeros((nv, 6), dtype),
+        np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype),
+    )  # fmt: skip
+
+
+@kernel
+def place_bodies(tree, q, origin_at_root, ws):
+    """R, p of every body and the columns s of every degree of freedom."""
+    for b in range(tree.parent.size):
+        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
+        local = load12(tree.placement, b)
+        R, p = (
+            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+            (local[9], local[10], local[11]),
+        )
+        if kind == FREE_FLYER:
+            turn = quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6]))
+            shift = (q[i], q[i + 1], q[i + 2])
+        else:
+            axis = load3(tree.axis, b)
+            if kind == PRISMATIC:
+                turn = axis_rotation(axis, 1.0 + 0.0 * q[i], 0.0 * q[i])
+                shift = scale3(q[i], axis)
+            else:
+                if kind == CONTINUOUS:
+                    turn = axis_rotation(axis, q[i], q[i + 1])
+                else:
+                    turn = axis_rotation(axis, np.cos(q[i]), np.sin(q[i]))
+                shift = scale3(0.0 * q[i], axis)
+        p = add3(p, rotate(R, shift))
+        R = rotation_product(R, turn)
+        parent = tree.parent[b]
+        if parent >= 0:
+            Rp = load9(ws.R, parent)
+            p = add3(load3(ws.p, parent), rotate(Rp, p))
+            R = rotation_product(Rp, R)
+        elif origin_at_root and kind == FREE_FLYER:
+            p = scale3(0.0, p)
+        store(ws.R, b, R)
+        store(ws.p, b, p)
+        if kind == FREE_FLYER:
+            for k in range(3):
+                e = (R[k], R[3 + k], R[6 + k])
+                store(ws.s, iv + k, join(e, scale3(0.0, e)))
+                store(ws.s, iv + 3 + k, join(cross3(p, e), e))
+        else:
+            e = rotate(R, load3(tree.axis, b))
+            store(ws.s, iv, join(e, scale3(0.0, e)) if kind == PRISMATIC else join(cross3(p, e), e))
+
+
+@kernel
+def velocities(tree, qd, ws):
+    """v = v_p + s q', ψ' = v_p × s, η = ψ' + v × s; each body's own I and (h, K) = momentum operator of (I, v)."""
+    for b in range(tree.parent.size):
+        parent = tree.parent[b]
+        for k in range(6):
+            ws.v[b, k] = ws.v[parent, k] if parent >= 0 else 0.0
+        vp = load6(ws.v, b)
+        v = vp
+        dofs = range(tree.iv[b], tree.iv[b] + tree.nj[b])
+        for i in dofs:
+            v = add6(v, scale6(qd[i], load6(ws.s, i)))
+        store(ws.v, b, v)
+        for i in dofs:
+            s = load6(ws.s, i)
+            psi = cross_motion(vp, s)
+            store(ws.psi, i, psi)
+            store(ws.eta, i, add6(psi, cross_motion(v, s)))
+        I = move_inertia(load9(ws.R, b), load3(ws.p, b), load10(tree.inertia, b))
+        store(ws.I, b, I)
+        store(ws.hK, b, momentum_operator(I, v))
+
+
+@kernel
+def accelerations(tree, qd, qdd, fext, ws):
+    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', and each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
+
+    fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot,
+    with ``hK`` not yet summed over subtrees.
+    """
+    for b in range(tree.parent.size):
+        parent = tree.parent[b]
+        for k in range(6):
+            ws.a[b, k] = ws.a[parent, k] if parent >= 0 else -tree.gravity[k]
+        ap = load6(ws.a, b)
+        a, v = ap, load6(ws.v, b)
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            s = load6(ws.s, i)
+            a = add6(a, add6(scale6(qdd[i], s), cross_motion(v, scale6(qd[i], s))))
+            psidd = cross_motion(ap, s)
+            if parent >= 0:
+                psidd = add6(psidd, cross_motion(load6(ws.v, parent), load6(ws.psi, i)))
+            store(ws.psidd, i, psidd)
+        store(ws.a, b, a)
+        Iv = momentum(load12(ws.hK, b))
+        f = add6(inertia_times(load10(ws.I, b), a), cross_force(v, Iv))
+        if fext.shape[0] > 0:
+            f = sub6(f, move_force(load9(ws.R, b), load3(ws.p, b), load6(fext, b)))
+        store(ws.f, b, f)
+
+
+@kernel
+def sum_over_subtrees(tree, quantity):
+    """Composite of a per-body quantity: each body's own plus those of all bodies it carries."""
+    for b in range(tree.parent.size - 1, -1, -1):
+        parent = tree.parent[b]
+        if parent >= 0:
+            for k in range(quantity.shape[1]):
+                quantity[parent, k] += quantity[b, k]
+
+
+@kernel
+def composite_inertias(tree, ws):
+    """Ic: the inertia of each body with all it carries."""
+    ws.Ic[:] = ws.I
+    sum_over_subtrees(tree, ws.Ic)

@@ -1,0 +1,238 @@
+"""Robots: read by Pinocchio, compiled once into flat arrays for the kernels."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError, nearest
+from dynamics import loading
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER = range(4)
+"""Kinds of joint: one angle; one angle kept as (cos, sin); one length; a free body (position, quaternion)."""
+
+_KINDS = {
+    **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},
+    **{f"JointModelRUB{axis}": CONTINUOUS for axis in "XYZ"},
+    "JointModelRevoluteUnboundedUnaligned": CONTINUOUS,
+    **{f"JointModelP{axis}": PRISMATIC for axis in ("X", "Y", "Z", "rismaticUnaligned")},
+    "JointModelFreeFlyer": FREE_FLYER,
+}
+
+
+class Model(NamedTuple):
+    """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
+
+    parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
+    iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
+    placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
+    axis (nb, 3): unit axis of one-degree joints, in the joint's frame.
+    inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
+    armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
+    gravity (6,): spatial acceleration of gravity.
+    body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
+    """
+
+    parent: Indices
+    kind: Indices
+    iq: Indices
+    iv: Indices
+    nj: Indices
+    placement: Array
+    axis: Array
+    inertia: Array
+    armature: Array
+    gravity: Array
+    body: Indices
+    previous: Indices
+
+
+class Robot:
+    """A robot: Pinocchio's model and its compiled arrays.
+
+    name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
+    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    """
+
+    def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
+        self.model = model
+        self.source = source
+        self.tree = compile_model(model)
+        self.q0 = pin.neutral(model) if q0 is None else np.array(q0, dtype=np.float64)
+
+    @property
+    def name(self) -> str:
+        return str(self.model.name)
+
+    @property
+    def nq(self) -> int:
+        return int(self.model.nq)
+
+    @property
+    def nv(self) -> int:
+        return int(self.model.nv)
+
+    @property
+    def joint_names(self) -> list[str]:
+        return list(self.model.names)[1:]
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the first joint is a free-flyer."""
+        return bool(self.tree.kind[0] == FREE_FLYER)
+
+    def neutral(self) -> Array:
+        """The configuration (nq,) of zero displacements."""
+        return np.asarray(pin.neutral(self.model))
+
+    def random_configuration(self, rng: np.random.Generator) -> Array:
+        """A configuration (nq,): angles and lengths uniform within finite limits (else in ±π, ±1), attitudes uniform."""
+        q = self.neutral()
+        lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
+        for kind, i in zip(self.tree.kind, self.tree.iq, strict=True):
+            if kind == CONTINUOUS:
+                angle = rng.uniform(-np.pi, np.pi)
+                q[i : i + 2] = np.cos(angle), np.sin(angle)
+            elif kind == FREE_FLYER:
+                quaternion = rng.normal(size=4)
+                q[i : i + 3] = rng.uniform(-1.0, 1.0, size=3)
+                q[i + 3 : i + 7] = quaternion / np.linalg.norm(quaternion)
+            else:
+                reach = np.pi if kind == REVOLUTE else 1.0
+                q[i] = rng.uniform(max(lower[i], -reach), min(upper[i], reach))
+        return q
+
+    def frame_id(self, name: str) -> int:
+        """Pinocchio's index of a frame; ModelError with the nearest names if there is none."""
+        if not self.model.existFrame(name):
+            known = [frame.name for frame in self.model.frames]
+            raise ModelError(f"frame: {self.name} has no frame {name!r}; {nearest(name, known)}")
+        return int(self.model.getFrameId(name))
+
+    @cached_property
+    def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        return loading.visuals(self.model, self.source)
+
+    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        """The shapes to draw, and the names of the meshes that are missing."""
+        return self._visuals
+
+    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None]:
+        return self.model, self.q0, self.source
+
+    def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
+
+
+def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) -> Robot:
+    """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
+
+    root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
+    for files. Raises ModelError for what cannot be read or is not supported.
+    """
+    if root not in (None, "fixed", "free-flyer"):
+        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
+    if isinstance(source, pin.Model):
+        if root is not None:
+            raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
+        return Robot(source.copy())
+    if not isinstance(source, (str, os.PathLike)):
+        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
+    path = Path(source)
+    if path.suffix.lower() in loading.READERS or path.exists():
+        model, found = loading.read_file(path, root or "fixed")
+        return Robot(model, None, found)
+    model, q0, found = loading.read_named(str(source), root)
+    return Robot(model, q0, found)
+
+
+def compile_model(model: pin.Model) -> Model:
+    """The flat arrays of a Pinocchio model; ModelError names the first joint or link that is not supported."""
+    nb, nv = model.njoints - 1, model.nv
+    if nb == 0:
+        raise ModelError(f"{model.name}: expected at least one moving joint, got none")
+    joints = [model.joints[j] for j in range(1, nb + 1)]
+    kind = np.array([_kind(model, j) for j in range(1, nb + 1)])
+    parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
+    iv = np.array([joint.idx_v for joint in joints])
+    nj = np.array([joint.nv for joint in joints])
+    axis = np.zeros((nb, 3))
+    placement = np.zeros((nb, 12))
+    inertia = np.zeros((nb, 10))
+    body = np.repeat(np.arange(nb), nj)
+    previous = np.arange(nv) - 1
+    for b, joint in enumerate(joints):
+        if kind[b] != FREE_FLYER:
+            axis[b] = _axis(joint, model, bool(kind[b] == PRISMATIC))
+        frame = model.jointPlacements[b + 1]
+        placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
+        inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
+        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
+    _check_subtree_masses(model, parent, inertia[:, 0], np.asarray(model.armature)[iv])
+    if not np.isfinite(placement).all():
+        bad = int(np.argwhere(~np.isfinite(placement))[0][0])
+        raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
+    return Model(
+        parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in joints]), iv=iv, nj=nj,
+        placement=placement, axis=axis, inertia=inertia,
+        armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
+        body=body, previous=previous,
+    )  # fmt: skip
+
+
+def _kind(model: pin.Model, j: int) -> int:
+    name = model.joints[j].shortname()
+    if name not in _KINDS:
+        raise ModelError(
+            f"{model.name}: joint {model.names[j]!r} is a {name}; supported are revolute, continuous and prismatic"
+            " joints (any axis) and free-flyers. Remodel it as a chain of these"
+        )
+    return _KINDS[name]
+
+
+def _axis(joint: pin.JointModel, model: pin.Model, prismatic: bool) -> Array:
+    data = joint.createData()
+    joint.calc(data, pin.neutral(model))
+    column = np.asarray(data.S).reshape(6)
+    return column[:3] if prismatic else column[3:]
+
+
+def _moments(inertia: pin.Inertia, joint: str) -> Array:
+    """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
+    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
+        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
+    if inertia.mass < 0.0:
+        raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
+    if np.linalg.eigvalsh(inertia.inertia)[0] < -1e-9 * max(1.0, float(np.abs(inertia.inertia).max())):
+        raise ModelError(
+            f"rotational inertia of the link at joint {joint!r}: expected no negative eigenvalue,"
+            f" got {np.linalg.eigvalsh(inertia.inertia)[0]:.3g} kg m²"
+        )
+    m, r = inertia.mass, inertia.lever
+    J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
+    return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
+
+
+def _check_subtree_masses(model: pin.Model, parent: Indices, mass: Array, armature: Array) -> None:
+    """A joint that moves neither mass nor rotor makes the mass matrix singular."""
+    carried = mass.copy()
+    for b in range(len(parent) - 1, -1, -1):
+        if carried[b] <= 0.0 and armature[b] <= 0.0:
+            raise ModelError(
+                f"mass of the link at joint {model.names[b + 1]!r}: expected a positive number [kg], got {mass[b]}"
+                " (and nothing behind it has mass)"
+            )
+        if parent[b] >= 0:
+            carried[parent[b]] += carried[b]
