@@ -1,4 +1,4 @@
-"""Frames and centre of mass: placement, velocity, and how their first and second variations pull back to the joints.
+"""Frames: placement, velocity, and how their first and second variations pull back to the joints.
 
 Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes the
 columns J_j of its Jacobian obey, for j before k on the way from the root to the frame (other joints),
@@ -28,7 +28,6 @@ from dynamics.spatial import (
     cross3,
     cross_force,
     cross_motion,
-    dot3,
     dot6,
     join,
     linear,
@@ -41,7 +40,6 @@ from dynamics.spatial import (
     scale3,
     scale6,
     store,
-    sub6,
 )
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
@@ -192,13 +190,12 @@ def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
 
 
 @kernel
-def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, hessian):
-    """Add ``scale`` times the second variation of ``force · X V`` by q q and q v; v starts at half the columns' tangent.
+def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hessian):
+    """Add ``scale`` times the second variation of ``force · X V`` in (q, v), v being columns nv, nv + 1, ... of hessian.
 
     With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
     """
     joint, dof = branch.tree.body, branch.dof
-    nv = branch_velocity_offset(hessian, branch)
     f = _carrying_back(reference, R, p, force)
     m = J.shape[0]
     for j in range(m):

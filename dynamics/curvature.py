@@ -1,0 +1,141 @@
+"""Second order of a semi-implicit Euler step on the manifold, contracted with a weight.
+
+With ξ = h v', η = h δv', A = Ad_{Exp(-ξ)} and Jr the right Jacobian of Exp, joint by joint,
+
+    δq' = A δq + w + ½ [A δq, w],    w = Jr(ξ) η + ½ (D_η Jr(ξ)) η
+
+exactly to second order; δv' carries the second order of the acceleration. With weights (w_q, w_v) on (δq', δv'), the
+Hessian of the step is h times that of the acceleration weighted by w_v + h Jrᵀ w_q, plus the free-flyers' own
+curvature in (δq, η). For revolute and prismatic joints A = Jr = 1 and there is none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.hessian import inverse_dynamics_hessian, sum_composites, virtual_velocities
+from dynamics.implicit import adjoint_weight, second_order
+from dynamics.kinematics import accelerations, place_bodies, velocities
+from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
+from dynamics.linearization import next_twist
+from dynamics.model import FREE_FLYER
+from dynamics.spatial import cross_motion, dot6
+
+
+class Second(NamedTuple):
+    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, ω R_yy, (ω R_yz) z_y, and 6 x 6 blocks."""
+
+    effective: np.ndarray
+    omega: np.ndarray
+    qq: np.ndarray
+    qv: np.ndarray
+    vv: np.ndarray
+    qa: np.ndarray
+    Ryy: np.ndarray
+    cross: np.ndarray
+    T: np.ndarray
+    J: np.ndarray
+    C: np.ndarray
+    eta: np.ndarray
+    curved: np.ndarray
+
+
+@kernel
+def second_scratch(tree, nu):
+    """Scratch for contractions of a tree with nu controls."""
+    nv = tree.body.size
+    nz = 2 * nv + nu
+    return Second(
+        np.zeros(nv), np.zeros(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
+        np.zeros((nz, nz)), np.zeros((nv, nz)), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((6, 6)),
+        np.zeros((6, nz)), np.zeros((6, nz)),
+    )  # fmt: skip
+
+
+@kernel
+def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
+    """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
+    nv = tree.body.size
+    nz = 2 * nv + nu
+    q, v, a = record[:nq], record[nq : nq + nv], record[nq + nv : nq + 2 * nv]
+    Minv = record[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
+    zy = record[nq + 2 * nv + nv * nv :].reshape(nv, nz)
+    for i in range(nv):  # h (w_v + h Jrᵀ w_q)
+        c.effective[i] = h * (weight[nv + i] + h * weight[i])
+    for b in range(tree.parent.size):
+        if tree.kind[b] == FREE_FLYER:
+            iv = tree.iv[b]
+            right_jacobian6(next_twist(v, a, iv, h), c.J)
+            for i in range(6):
+                total = 0.0
+                for k in range(6):
+                    total += c.J[k, i] * weight[iv + k]
+                c.effective[iv + i] = h * (weight[nv + iv + i] + h * total)
+    acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H)
+    for b in range(tree.parent.size):
+        if tree.kind[b] == FREE_FLYER:
+            add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H)
+
+
+@kernel
+def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
+    """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), by the ID-FD relation."""
+    nv, nz = zy.shape
+    adjoint_weight(Minv, c.effective, c.omega)
+    place_bodies(tree, q, True, ws)
+    velocities(tree, v, ws)
+    accelerations(tree, v, a, no_fext, ws)
+    virtual_velocities(tree, c.omega, ws)
+    sum_composites(tree, ws)
+    inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
+    for i in range(nv):
+        for j in range(nv):
+            c.Ryy[i, j] = 0.5 * (c.qq[i, j] + c.qq[j, i])
+            c.Ryy[i, nv + j] = c.qv[i, j]
+            c.Ryy[nv + j, i] = c.qv[i, j]
+            c.Ryy[nv + i, nv + j] = c.vv[i, j]
+    second_order(c.Ryy, c.qa, zy, c.cross, H)
+
+
+@kernel
+def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
+    """H += the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz) of one free-flyer."""
+    nv, nz = zy.shape
+    iv = tree.iv[b]
+    xi = next_twist(v, a, iv, h)
+    w = (weight[iv], weight[iv + 1], weight[iv + 2], weight[iv + 3], weight[iv + 4], weight[iv + 5])
+    adjoint_inverse(xi, c.T)
+    right_jacobian6(xi, c.J)
+    eta, curved = c.eta, c.curved  # eta: h E of the six rows
+    for i in range(6):
+        for j in range(nz):
+            eta[i, j] = h * h * zy[iv + i, j]
+        eta[i, nv + iv + i] += h
+    right_jacobian6_contracted(xi, w, c.C)
+    for i in range(6):
+        for j in range(nz):
+            total = 0.0
+            for k in range(6):
+                total += c.C[i, k] * eta[k, j]
+            curved[i, j] = total
+    for i in range(nz):
+        for j in range(nz):
+            total = 0.0
+            for k in range(6):
+                total += eta[k, i] * curved[k, j]
+            H[i, j] += total
+    for i in range(6):  # D_ik = w·[A e_i, Jr e_k]
+        Ai = (c.T[0, i], c.T[1, i], c.T[2, i], c.T[3, i], c.T[4, i], c.T[5, i])
+        for k in range(6):
+            Jk = (c.J[0, k], c.J[1, k], c.J[2, k], c.J[3, k], c.J[4, k], c.J[5, k])
+            c.C[i, k] = 0.5 * dot6(w, cross_motion(Ai, Jk))
+    for i in range(6):
+        for j in range(nz):
+            total = 0.0
+            for k in range(6):
+                total += c.C[i, k] * eta[k, j]
+            H[iv + i, j] += total
+            H[j, iv + i] += total

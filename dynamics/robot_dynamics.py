@@ -1,0 +1,180 @@
+"""A robot as a discrete-time system: semi-implicit Euler on the configuration manifold, exact to second order."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
+from ddp.protocols import Contraction, Expansion
+from dynamics.configuration import difference_batch, integrate_batch
+from dynamics.contraction import Packed, contract_one, contraction_callback
+from dynamics.linearization import linearize
+from dynamics.model import Robot
+from dynamics.rigid_body import check_configurations, inverse_dynamics
+from dynamics.steps import rollout, track
+
+Array = NDArray[np.float64]
+
+INTEGRATORS = ("semi-implicit-euler",)
+
+
+class RobotDynamics:
+    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u: ``v' = v + dt a(q, v, S u)``, ``q' = q ⊕ dt v'``.
+
+    robot: from ``dynamics.load``.  dt [s]: the time step.
+    actuation S (nv, nu): how controls act on the degrees of freedom; default all of them, and all but the root's
+    six for a free-flyer [N, N m per unit of control].
+    integrator: "semi-implicit-euler".
+    """
+
+    def __init__(
+        self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler"
+    ) -> None:
+        if not isinstance(robot, Robot):
+            raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        if integrator not in INTEGRATORS:
+            raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
+        self.robot = robot
+        self.integrator = integrator
+        self._dt = positive("dt", dt)
+        if actuation is None:
+            actuation = np.eye(robot.nv)[:, 6 if robot.is_floating and robot.nv > 6 else 0 :]
+        self.actuation = as_array("actuation", actuation, (robot.nv, None))
+        if self.actuation.shape[1] == 0:
+            raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self.robot.nq + self.robot.nv
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of the state, 2 nv."""
+        return 2 * self.robot.nv
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return int(self.actuation.shape[1])
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self._dt
+
+    @property
+    def record_size(self) -> int:
+        """Floats a knot keeps for its second order: q, v, a, M⁻¹ and [a_q a_v a_u]."""
+        nv = self.robot.nv
+        return self.robot.nq + 2 * nv + nv * nv + nv * (2 * nv + self.nu)
+
+    def step(self, x: ArrayLike, u: ArrayLike) -> Array:
+        """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
+        X, U = self._batch("x", x, self.nx), self._batch("u", u, self.nu)
+        if len(X) != len(U):
+            raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
+        Xn = np.stack([self._roll(state, control[None])[1] for state, control in zip(X, U, strict=True)])
+        return Xn[0] if np.ndim(x) == 1 else Xn
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
+        return self._roll(as_array("x0", x0, (self.nx,)), as_array("U", U, (None, self.nu)))
+
+    def _roll(self, x0: Array, U: Array) -> Array:
+        X = np.empty((len(U) + 1, self.nx))
+        X[0] = x0
+        rollout(self.robot.tree, self.actuation, self._dt, U, X)
+        return X
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
+        """``x1 ⊖ x0``: (n,) or (N, n)."""
+        X0, X1 = self._batch("x0", x0, self.nx), self._batch("x1", x1, self.nx)
+        X0, X1 = np.ascontiguousarray(np.broadcast_to(X0, (max(len(X0), len(X1)), self.nx))), X1
+        X1 = np.ascontiguousarray(np.broadcast_to(X1, X0.shape))
+        out = np.empty((len(X0), self.n))
+        difference_batch(self.robot.tree, X0, X1, out)
+        return out[0] if np.ndim(x0) == 1 and np.ndim(x1) == 1 else out
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
+        x, dx = np.asarray(x), np.asarray(dx)
+        dtype = np.complex128 if np.iscomplexobj(x) or np.iscomplexobj(dx) else np.float64
+        single = x.ndim == 1 and dx.ndim == 1
+        N = max(1 if x.ndim == 1 else len(x), 1 if dx.ndim == 1 else len(dx))
+        try:
+            X = np.array(np.broadcast_to(x, (N, self.nx)), dtype)
+            dX = np.array(np.broadcast_to(dx, (N, self.n)), dtype)
+        except ValueError:
+            raise ProblemError(
+                f"x, dx: expected ({self.nx},) and ({self.n},) or batches of them, got {x.shape} and {dx.shape}"
+            ) from None
+        out = np.empty((N, self.nx), dtype)
+        integrate_batch(self.robot.tree, X, dX, out)
+        return out[0] if single else out
+
+    def check_state(self, field: str, x: ArrayLike) -> None:
+        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
+        X = as_array(field, np.reshape(np.asarray(x, dtype=np.float64), (-1, np.shape(x)[-1])), (None, self.nx))
+        check_configurations(self.robot, field, X[:, : self.robot.nq], ProblemError)
+
+    def linearize(self, x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
+        out = self._expand_one(x, u)
+        return out.A[0], out.B[0]
+
+    def hessian(self, x: ArrayLike, u: ArrayLike, weight: ArrayLike) -> Array:
+        """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        record = self._expand_one(x, u).record[0]
+        H = np.empty((self.n + self.nu, self.n + self.nu))
+        robot = self.robot
+        contract_one(robot.tree, robot.nq, self.nu, self._dt, record, as_array("weight", weight, (self.n,)), H)
+        return H
+
+    def nominal_control(self, x: ArrayLike) -> Array:
+        """The controls (nu,) that best balance gravity at rest in the configuration of x, by least squares."""
+        q = as_array("x", x, (self.nx,))[: self.robot.nq]
+        tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
+        return np.asarray(np.linalg.lstsq(self.actuation, tau, rcond=None)[0])
+
+    def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
+        """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x ⊖ X)``; NaN from where it diverges."""
+        Xn, Un = np.empty_like(X), np.empty_like(U)
+        track(self.robot.tree, self.actuation, self._dt, X, U, k, K, alpha, Xn, Un)
+        return Xn, Un
+
+    def expand(self, X: Array, U: Array, out: Expansion) -> None:
+        """A, B and record of M knots."""
+        linearize(self.robot.tree, self.actuation, self._dt, X, U, out.A, out.B, out.record)
+
+    def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
+        """Nothing more: ``expand`` has written all that the contraction needs."""
+
+    def contraction(self) -> Contraction:
+        """The compiled second order, for the backward sweep."""
+        return Contraction(contraction_callback().address, self._packed.address, self._packed)
+
+    @cached_property
+    def _packed(self) -> Packed:
+        return Packed(self.robot.tree, self.robot.nq, self.nu, self._dt)
+
+    def __getstate__(self) -> tuple[Robot, float, Array, str]:
+        return self.robot, self._dt, self.actuation, self.integrator
+
+    def __setstate__(self, state: tuple[Robot, float, Array, str]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:
+        X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
+        n = self.n
+        out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
+        self.expand(X, U, out)
+        if not np.isfinite(out.A).all():
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {x}")
+        return out
+
+    def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
+        return as_array(field, [value] if np.ndim(value) == 1 else value, (None, size))

@@ -1,0 +1,93 @@
+"""One step of semi-implicit Euler, v' = v + h a(q, v, u), q' = q ⊕ h v', and rollouts of many."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.configuration import difference_state, integrate_configuration
+from dynamics.forward import forward_dynamics
+from dynamics.kinematics import workspace
+
+
+class Step(NamedTuple):
+    """Scratch of one knot: Minv, LD, dq, dv (nv, nv); z_y = [a_q a_v a_u] (nv, nz); Ry (nv, nz); 6 x 6 blocks."""
+
+    LD: np.ndarray
+    Minv: np.ndarray
+    dq: np.ndarray
+    dv: np.ndarray
+    Ry: np.ndarray
+    zy: np.ndarray
+    tau: np.ndarray
+    a: np.ndarray
+    T: np.ndarray
+    J: np.ndarray
+
+
+@kernel
+def step_scratch(tree, nu):
+    """Scratch for steps of a tree with nu controls."""
+    nv = tree.body.size
+    nz = 2 * nv + nu
+    return Step(
+        np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nz)),
+        np.zeros((nv, nz)), np.zeros(nv), np.zeros(nv), np.zeros((6, 6)), np.zeros((6, 6)),
+    )  # fmt: skip
+
+
+@kernel
+def actuate(S, u, tau):
+    """τ = S u."""
+    for i in range(tau.size):
+        total = 0.0
+        for j in range(u.size):
+            total += S[i, j] * u[j]
+        tau[i] = total
+
+
+@kernel
+def euler_step(tree, S, h, x, u, no_fext, ws, scratch, xn):
+    """x' of one step; False where the mass matrix is not positive definite or a number is not finite."""
+    nv = tree.body.size
+    nq = x.size - nv
+    q, v = x[:nq], x[nq:]
+    actuate(S, u, scratch.tau)
+    good = forward_dynamics(tree, q, v, scratch.tau, no_fext, ws, scratch.LD, scratch.a)
+    for i in range(nv):
+        xn[nq + i] = v[i] + h * scratch.a[i]
+    integrate_configuration(tree, q, xn[nq:], h, xn)
+    return good
+
+
+@kernel
+def track(tree, S, h, X, U, k, K, alpha, Xn, Un):
+    """Closed-loop rollout from X[0]: u = U + α k + K (x ⊖ X); NaN from the first knot where it diverges."""
+    no_fext = np.zeros((0, 6))
+    ws, scratch = workspace(tree, X), step_scratch(tree, U.shape[1])
+    dx = np.zeros(2 * tree.body.size)
+    Xn[0] = X[0]
+    for t in range(U.shape[0]):
+        difference_state(tree, X[t], Xn[t], dx)
+        for i in range(U.shape[1]):
+            total = U[t, i] + alpha * k[t, i]
+            for j in range(dx.size):
+                total += K[t, i, j] * dx[j]
+            Un[t, i] = total
+        if not euler_step(tree, S, h, Xn[t], Un[t], no_fext, ws, scratch, Xn[t + 1]):
+            Xn[t + 1 :] = np.nan
+            Un[t + 1 :] = np.nan
+            return
+
+
+@kernel
+def rollout(tree, S, h, U, X):
+    """Open-loop rollout from X[0]; NaN from the first knot where it diverges."""
+    no_fext = np.zeros((0, 6))
+    ws, scratch = workspace(tree, X), step_scratch(tree, U.shape[1])
+    for t in range(U.shape[0]):
+        if not euler_step(tree, S, h, X[t], U[t], no_fext, ws, scratch, X[t + 1]):
+            X[t + 1 :] = np.nan
+            return
