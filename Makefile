@@ -1,0 +1,38 @@
+# `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.13 and the network, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed
+	@$(BIN)/mayne demo
+
+test: lint
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.developed
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.developed
+	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "mayne runs on Python 3.11 to 3.13, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+	@echo "installing mayne and what it needs into $(VENV) (first run only)..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.developed: $(VENV)/.installed
+	@echo "installing the tools for testing into $(VENV) (first run only)..."
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
+	find ddp dynamics problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +
