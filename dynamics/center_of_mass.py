@@ -1,8 +1,9 @@
 """The centre of mass of a robot, with its first and second variations.
 
-A degree of freedom j of body b moves all that b carries (mass m_b, first moment h_b) about the column s_j, and the
-centre of mass by ``g_j = (m_b s_j,linear + s_j,angular × h_b) / total mass``. What a joint carries turns with it:
-``D_j g_k = ω_j × g_k`` for j before k or in the same joint, and D_k g_j is the same for j strictly before k.
+A degree of freedom j of body b moves all that b carries (mass m_b, first moment h_b) about the column s_j,
+and the centre of mass by ``g_j = (m_b s_j,linear + s_j,angular × h_b) / total mass``. What a joint carries
+turns with it: ``D_j g_k = ω_j × g_k`` for j before k or in the same joint, and D_k g_j is the same for j
+strictly before k.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dynamics.spatial import (
 
 @kernel
 def place_center_of_mass(tree, q, ws, g):
-    """The centre of mass in the world [m]; g (nv, 3): its derivatives along each degree of freedom. Fills ws.Ic."""
+    """The centre of mass in the world [m], its derivatives by q into g (nv, 3); fills ws.Ic."""
     place_bodies(tree, q, False, ws)
     for b in range(tree.parent.size):
         store(ws.Ic, b, move_inertia(load9(ws.R, b), load3(ws.p, b), load10(tree.inertia, b)))
@@ -48,8 +49,9 @@ def place_center_of_mass(tree, q, ws, g):
 
 @kernel
 def pull_back_center_of_mass(tree, ws, g, force, stiffness, scale, curved, gradient, hessian):
-    """Add ``scale`` times the variations of a function of the centre of mass with gradient ``force`` and Hessian
-    ``stiffness`` times 1, after ``place_center_of_mass`` at the same configuration.
+    """Add ``scale`` times the variations of a function of the centre of mass, after `place_center_of_mass`.
+
+    force (3,): the function's gradient; its Hessian is ``stiffness`` times 1.
     """
     for k in range(g.shape[0]):
         gk = load3(g, k)

@@ -1,8 +1,8 @@
 """The scalar functions of t = θ² in Exp, Log and their derivatives: smooth at zero, float64 or complex128.
 
-Stumpff's ``c_k(t) = Σ_j (-t)^j / (2j + k)!`` are c0 = cos θ, c1 = sin θ/θ, c2 = (1 - cos θ)/θ², c3 = (θ - sin θ)/θ³, ...
-with ``c_k = 1/k! - t c_{k+2}`` and ``c_k' = (k c_{k+2} - c_{k+1})/2``. The logarithm needs the cotangent, here through
-Lambert's continued fraction, whose levels have derivatives as simple.
+Stumpff's ``c_k(t) = Σ_j (-t)^j / (2j + k)!`` are c0 = cos θ, c1 = sin θ/θ, c2 = (1 - cos θ)/θ² and so on,
+with ``c_k = 1/k! - t c_{k+2}`` and ``c_k' = (k c_{k+2} - c_{k+1})/2``. The logarithm needs the cotangent,
+here by Lambert's continued fraction, whose levels have derivatives as simple.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ddp.kernel import inline
 def stumpff(t):
     """``c_0 ... c_7`` at t = θ², 0 <= θ < 4π.
 
-    Up to t = 10 the series of c6 and c7 (no cancellation there) and ``c_k = 1/k! - t c_{k+2}`` downwards; beyond,
-    the same relation upwards from cos and sin.
+    Up to t = 10 the series of c6 and c7 (no cancellation there) and ``c_k = 1/k! - t c_{k+2}`` downwards;
+    beyond, the same relation upwards from cos and sin.
     """
     if t.real < 10.0:
         even = 1.0 + 0.0 * t
@@ -63,9 +63,15 @@ def cotangent_ratios(t):
 
 @inline
 def eighth_arctangent(z):
-    """``arctan(e)/e`` of z = e² for |e| <= 0.66, to rounding (the rational function of the Cephes library)."""
-    p = (((-8.750608600031904122785e-1 * z - 1.615753718733365076637e1) * z - 7.500855792314704667340e1) * z
-         - 1.228866684490136173410e2) * z - 6.485021904942025371773e1  # fmt: skip
-    q = ((((z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2) * z + 4.328810604912902668951e2) * z
-         + 4.853903996359136964868e2) * z + 1.945506571482613964425e2  # fmt: skip
+    """``arctan(e)/e`` of z = e² for |e| <= 0.66, to rounding: the rational function of the Cephes library."""
+    p = -8.750608600031904122785e-1
+    p = p * z - 1.615753718733365076637e1
+    p = p * z - 7.500855792314704667340e1
+    p = p * z - 1.228866684490136173410e2
+    p = p * z - 6.485021904942025371773e1
+    q = z + 2.485846490142306297962e1
+    q = q * z + 1.650270098316988542046e2
+    q = q * z + 4.328810604912902668951e2
+    q = q * z + 4.853903996359136964868e2
+    q = q * z + 1.945506571482613964425e2
     return 1.0 + z * p / q

@@ -17,16 +17,16 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.hessian import inverse_dynamics_hessian, sum_composites, virtual_velocities
-from dynamics.implicit import adjoint_weight, second_order
+from dynamics.implicit import add_coupling, adjoint_weight
 from dynamics.kinematics import accelerations, place_bodies, velocities
 from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
-from dynamics.linearization import next_twist
+from dynamics.linearization import multiply6, next_twist
 from dynamics.model import FREE_FLYER
 from dynamics.spatial import cross_motion, dot6
 
 
 class Second(NamedTuple):
-    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, ω R_yy, (ω R_yz) z_y, and 6 x 6 blocks."""
+    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, (ω R_yz) z_y, and 6 x 6 blocks."""
 
     effective: np.ndarray
     omega: np.ndarray
@@ -34,7 +34,6 @@ class Second(NamedTuple):
     qv: np.ndarray
     vv: np.ndarray
     qa: np.ndarray
-    Ryy: np.ndarray
     cross: np.ndarray
     T: np.ndarray
     J: np.ndarray
@@ -49,9 +48,9 @@ def second_scratch(tree, nu):
     nv = tree.body.size
     nz = 2 * nv + nu
     return Second(
-        np.zeros(nv), np.zeros(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
-        np.zeros((nz, nz)), np.zeros((nv, nz)), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((6, 6)),
-        np.zeros((6, nz)), np.zeros((6, nz)),
+        np.empty(nv), np.empty(nv), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)),
+        np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
 
@@ -78,11 +77,14 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     for b in range(tree.parent.size):
         if tree.kind[b] == FREE_FLYER:
             add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H)
+    for i in range(nz):
+        for j in range(i):
+            H[i, j] = H[j, i]
 
 
 @kernel
 def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
-    """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), by the ID-FD relation."""
+    """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), upper triangle, by the ID-FD relation."""
     nv, nz = zy.shape
     adjoint_weight(Minv, c.effective, c.omega)
     place_bodies(tree, q, True, ws)
@@ -93,16 +95,21 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
     inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
     for i in range(nv):
         for j in range(nv):
-            c.Ryy[i, j] = 0.5 * (c.qq[i, j] + c.qq[j, i])
-            c.Ryy[i, nv + j] = c.qv[i, j]
-            c.Ryy[nv + j, i] = c.qv[i, j]
-            c.Ryy[nv + i, nv + j] = c.vv[i, j]
-    second_order(c.Ryy, c.qa, zy, c.cross, H)
+            H[i, j] = 0.5 * (c.qq[i, j] + c.qq[j, i])
+            H[i, nv + j] = c.qv[i, j]
+            H[nv + i, nv + j] = c.vv[i, j]
+        for j in range(2 * nv, nz):
+            H[i, j] = 0.0
+            H[nv + i, j] = 0.0
+    for i in range(2 * nv, nz):
+        for j in range(i, nz):
+            H[i, j] = 0.0
+    add_coupling(c.qa, zy, c.cross, H)
 
 
 @kernel
 def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
-    """H += the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz) of one free-flyer."""
+    """H += upper triangle of the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz) of one free-flyer."""
     nv, nz = zy.shape
     iv = tree.iv[b]
     xi = next_twist(v, a, iv, h)
@@ -115,27 +122,22 @@ def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
             eta[i, j] = h * h * zy[iv + i, j]
         eta[i, nv + iv + i] += h
     right_jacobian6_contracted(xi, w, c.C)
-    for i in range(6):
-        for j in range(nz):
-            total = 0.0
-            for k in range(6):
-                total += c.C[i, k] * eta[k, j]
-            curved[i, j] = total
+    multiply6(c.C, eta, curved)
     for i in range(nz):
-        for j in range(nz):
-            total = 0.0
-            for k in range(6):
-                total += eta[k, i] * curved[k, j]
-            H[i, j] += total
+        e0, e1, e2, e3, e4, e5 = eta[0, i], eta[1, i], eta[2, i], eta[3, i], eta[4, i], eta[5, i]
+        for j in range(i, nz):
+            H[i, j] += (
+                e0 * curved[0, j] + e1 * curved[1, j] + e2 * curved[2, j]
+                + e3 * curved[3, j] + e4 * curved[4, j] + e5 * curved[5, j]
+            )  # fmt: skip
     for i in range(6):  # D_ik = w·[A e_i, Jr e_k]
         Ai = (c.T[0, i], c.T[1, i], c.T[2, i], c.T[3, i], c.T[4, i], c.T[5, i])
         for k in range(6):
             Jk = (c.J[0, k], c.J[1, k], c.J[2, k], c.J[3, k], c.J[4, k], c.J[5, k])
             c.C[i, k] = 0.5 * dot6(w, cross_motion(Ai, Jk))
+    multiply6(c.C, eta, curved)
     for i in range(6):
-        for j in range(nz):
-            total = 0.0
-            for k in range(6):
-                total += c.C[i, k] * eta[k, j]
-            H[iv + i, j] += total
-            H[j, iv + i] += total
+        for j in range(iv + i + 1):
+            H[j, iv + i] += curved[i, j]
+        for j in range(iv + i, nz):
+            H[iv + i, j] += curved[i, j]

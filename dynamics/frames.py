@@ -1,12 +1,12 @@
 """Frames: placement, velocity, and how their first and second variations pull back to the joints.
 
-Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes the
-columns J_j of its Jacobian obey, for j before k on the way from the root to the frame (other joints),
-``D_k J_j = J_j × J_k`` and ``D_j J_k = 0``; between degrees of freedom of one joint the symmetric part vanishes.
-From it follow, with V_pj the velocity, in the frame, of the body that carries joint j:
+Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes
+the columns J_j of its Jacobian obey, for j before k on the way from the root to the frame (other joints),
+``D_k J_j = J_j × J_k`` and ``D_j J_k = 0``; between degrees of freedom of one joint the symmetric part
+vanishes. From it follow, with V_pj the velocity, in the frame, of the body that carries joint j:
 
     displacement   δ = Σ J_j dq_j + ½ Σ_{j<k} (J_j × J_k) dq_j dq_k + ...
-    twist          D_k V = E_k = V_pk × J_k,     D_j D_k V = E_j × J_k  (j before k, or symmetrised in one joint)
+    twist          D_k V = E_k = V_pk × J_k,   D_j D_k V = E_j × J_k   (in one joint: its symmetric part)
 
 Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a branch.
 """
@@ -48,7 +48,8 @@ LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 class Branch(NamedTuple):
     """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
 
-    tree: that tree (its ``iq`` still index the robot's configuration).   placement (12,): the frame on the last body.
+    tree: that tree; its ``iq`` still index the robot's configuration.
+    placement (12,): the frame on the last body.
     dof (m,): the robot's degrees of freedom in the branch, root first.
     """
 
@@ -58,7 +59,7 @@ class Branch(NamedTuple):
 
 
 def branch(robot: Robot, frame: str) -> Branch:
-    """The branch of a robot's tree that carries a frame; ModelError if it has no such frame or no joint moves it."""
+    """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
     tree = robot.tree
     found = robot.model.frames[robot.frame_id(frame)]
     bodies: list[int] = []
@@ -70,7 +71,8 @@ def branch(robot: Robot, frame: str) -> Branch:
     nj = tree.nj[chosen]
     dof = np.array([tree.iv[b] + i for b in bodies for i in range(tree.nj[b])], dtype=np.int64)
     own = Model(
-        parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen], iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
+        parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
+        iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
         placement=tree.placement[chosen], axis=tree.axis[chosen], inertia=tree.inertia[chosen],
         armature=tree.armature[dof], gravity=tree.gravity.copy(),
         body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
@@ -84,7 +86,7 @@ def branch(robot: Robot, frame: str) -> Branch:
 
 @kernel
 def place_frame(branch, q, ws, J):
-    """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes, as pin.ReferenceFrame.LOCAL."""
+    """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes."""
     place_bodies(branch.tree, q, False, ws)
     F = branch.placement
     R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
@@ -122,10 +124,9 @@ def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian
         gradient[jd] += scale * dot6(a, force)
         Ga = _times6(G, a)
         hessian[jd, jd] += scale * dot6(a, Ga)
-        if curved:  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
+        turned = Ga  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
+        if curved:
             turned = add6(Ga, scale6(-0.5, cross_force(a, force)))
-        else:
-            turned = Ga
         for k in range(j + 1, J.shape[0]):
             h = scale * dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
             hessian[jd, branch.dof[k]] += h
@@ -166,7 +167,7 @@ def _drift(reference, m):
 
 @kernel
 def frame_twist(branch, J, v, E):
-    """The frame's velocity V = Σ J_j v_j in its own axes; E (m, 6): its derivatives E_j = V_pj × J_j by q_j."""
+    """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6)."""
     joint = branch.tree.body
     V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     before = V
@@ -181,7 +182,7 @@ def frame_twist(branch, J, v, E):
 
 @kernel
 def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
-    """``X V``, the velocity as the reference asks for it, with its derivatives by q_j and v_j: Dq, Dv (m, 6)."""
+    """``X V``, the velocity as the reference asks for it; its derivatives by q, v into Dq, Dv (m, 6)."""
     for j in range(J.shape[0]):
         a = load6(J, j)
         store(Dv, j, _carrying(reference, R, p, a))
@@ -191,7 +192,7 @@ def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
 
 @kernel
 def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hessian):
-    """Add ``scale`` times the second variation of ``force · X V`` in (q, v), v being columns nv, nv + 1, ... of hessian.
+    """Add ``scale`` times the second variation of ``force · X V`` in (q, v); v begins at column nv.
 
     With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
     """
@@ -204,10 +205,16 @@ def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hess
         for k in range(j, m):
             ak, ek = load6(J, k), load6(E, k)
             ok = _drift(reference, ak)
-            T = add6(cross_motion(oj, add6(cross_motion(ok, V), ek)), add6(cross_motion(ok, ej), cross_motion(ej, ak)))
+            T = add6(
+                cross_motion(oj, add6(cross_motion(ok, V), ek)),
+                add6(cross_motion(ok, ej), cross_motion(ej, ak)),
+            )
             h = dot6(f, T)
             if joint[j] == joint[k]:
-                T = add6(cross_motion(ok, add6(cross_motion(oj, V), ej)), add6(cross_motion(oj, ek), cross_motion(ek, aj)))
+                T = add6(
+                    cross_motion(ok, add6(cross_motion(oj, V), ej)),
+                    add6(cross_motion(oj, ek), cross_motion(ek, aj)),
+                )
                 h = 0.5 * (h + dot6(f, T))
             hessian[dof[j], dof[k]] += scale * h
             if j != k:

@@ -23,12 +23,13 @@ class FunctionDynamics:
     nx, nu: how many numbers a state and a control have.
     dt [s]: the time step that running costs are multiplied by; None counts as 1.
 
-    First derivatives are by complex step, exact to rounding, wherever that agrees with a real difference; functions that
-    are not made for complex numbers (``np.abs``, ``float``, ``math``) get 4th-order differences, good to about 1e-10.
-    The second order is a tensor (nx, nz, nz) a knot, by 4th-order differences of the first, good to about 1e-11.
-    x and u should be of order one, as SI quantities are: the differences step by 1e-3.
+    First derivatives are by complex step, exact to rounding, wherever that agrees with a real difference;
+    functions that are not made for complex numbers (``np.abs``, ``float``, ``math``) get 4th-order
+    differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order
+    differences of the first, good to about 1e-11 (1e-8 without complex step). x and u should be of order one,
+    as SI quantities are: the differences step by 1e-3.
 
-    Raises ProblemError for malformed sizes, ModelError if f cannot be called or returns something else than (nx,).
+    Raises ProblemError for malformed sizes, ModelError if f cannot be called or does not return (nx,).
     """
 
     f: Callable[[Array, Array], Any]
@@ -67,7 +68,7 @@ class FunctionDynamics:
         return np.array([self.step(*knot) for knot in zip(x, u, strict=True)])
 
     def rollout(self, x0: Array, U: Array) -> Array:
-        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they are not finite."""
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they diverge."""
         U = as_array("U", U, (None, self.nu))
         X = np.tile(as_array("x0", x0, (self.nx,)), (len(U) + 1, 1))
         return self.track(X, U, np.zeros_like(U), np.zeros((len(U), self.nu, self.nx)), 0.0)[0]
@@ -82,9 +83,9 @@ class FunctionDynamics:
                 try:
                     following = self._called(Xnew[t], u)
                 except ModelError as failure:
-                    if isinstance(failure.__cause__, (ArithmeticError, ValueError)):  # math.exp(1e9), math.sqrt(-1)
-                        break
-                    raise
+                    if not isinstance(failure.__cause__, (ArithmeticError, ValueError)):
+                        raise
+                    break  # such as math.exp(1e9), math.sqrt(-1)
                 if not (np.isfinite(u).all() and np.isfinite(following).all()):
                     break
                 Unew[t], Xnew[t + 1] = u, following
@@ -149,9 +150,9 @@ class FunctionDynamics:
     def _called(self, x: Any, u: Any) -> Any:
         """f(x, u), its shape checked."""
         try:
-            following = np.asarray(self.f(x, u))
-        except np.exceptions.ComplexWarning:
-            raise
+            following = np.array(
+                self.f(x.copy(), u.copy())
+            )  # f may write on its arguments, and reuse its result
         except Exception as reason:
             raise ModelError(f"f: raised {type(reason).__name__}: {reason}") from reason
         if following.shape != (self.nx,):
@@ -162,7 +163,7 @@ class FunctionDynamics:
 
 
 @callback
-def _contract(context, record, weight, hessian):
+def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = numba.carray(integer_pointer(context), 2)
     n, nz = sizes[0], sizes[1]

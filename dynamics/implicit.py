@@ -41,13 +41,26 @@ def adjoint_weight(Kinv, weight, omega):
 
 
 @kernel
-def second_order(Ryy, Ryz, zy, cross, zyy):
-    """w z_yy from ω R_yy (m, m), ω R_yz (k, nz) of the first k of y, and z_y (nz, m); cross (k, m) is scratch."""
+def add_coupling(Ryz, zy, cross, zyy):
+    """zyy += (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ on the upper triangle; zyy holds ω R_yy before and w z_yy after.
+
+    ω R_yz (k, nz) has rows for the first k of y only; z_y (nz, m); zyy (m, m); cross (k, m) is scratch.
+    """
     np.dot(Ryz, zy, cross)
     k, m = cross.shape
-    for i in range(m):
-        for j in range(m):
-            zyy[i, j] = Ryy[i, j]
+    for i in range(k):
+        for j in range(i, k):
+            zyy[i, j] += cross[i, j] + cross[j, i]
+        for j in range(k, m):
+            zyy[i, j] += cross[i, j]
+
+
+@kernel
+def second_order(Ryy, Ryz, zy, cross, zyy):
+    """w z_yy in full from ω R_yy (m, m), which need not be symmetric, ω R_yz (k, nz) and z_y (nz, m)."""
+    np.dot(Ryz, zy, cross)
+    k, m = cross.shape
+    zyy[:] = Ryy
     for i in range(k):
         for j in range(m):
             zyy[i, j] += cross[i, j]

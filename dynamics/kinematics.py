@@ -70,10 +70,10 @@ def workspace(tree, like):
     """A workspace for one knot, of the number type of the array ``like``."""
     nb, nv, dtype = tree.parent.size, tree.body.size, like.dtype
     return Workspace(
-        np.zeros((nb, 9), dtype), np.zeros((nb, 3), dtype), np.zeros((nb, 6), dtype), np.zeros((nb, 6), dtype),
-        np.zeros((nb, 6), dtype), np.zeros((nb, 10), dtype), np.zeros((nb, 10), dtype), np.zeros((nb, 6), dtype),
-        np.zeros((nb, 12), dtype), np.zeros((nb, 12), dtype), np.zeros((nb, 3), dtype), np.zeros((nv, 6), dtype),
-        np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype), np.zeros((nv, 6), dtype),
+        np.empty((nb, 9), dtype), np.empty((nb, 3), dtype), np.empty((nb, 6), dtype), np.empty((nb, 6), dtype),
+        np.empty((nb, 6), dtype), np.empty((nb, 10), dtype), np.empty((nb, 10), dtype), np.empty((nb, 6), dtype),
+        np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 3), dtype), np.empty((nv, 6), dtype),
+        np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype),
     )  # fmt: skip
 
 

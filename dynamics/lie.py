@@ -1,18 +1,19 @@
 """Rotations and rigid displacements: Exp, Log and their derivatives to second order, exact at every angle.
 
-Pinocchio's conventions: a tangent vector of SE(3) is ``[linear; angular]``, perturbations are local (on the right),
-a quaternion is (x, y, z, w). 3-vectors, 6-vectors, rotations (row-major) and quaternions are tuples of numbers;
-6 x 6 matrices are written into ``out``. Every function takes float64 or complex128 alike: branches look at real
-parts only, so that complex step goes through.
+Pinocchio's conventions: a tangent vector of SE(3) is ``[linear; angular]``, perturbations are local (on the
+right), a quaternion is (x, y, z, w). 3-vectors, 6-vectors, rotations (row-major) and quaternions are tuples
+of numbers; 6 x 6 matrices are written into ``out``. Every function takes float64 or complex128 alike:
+branches look at real parts only, so that complex step goes through.
 
 Two facts keep the formulas short.
 
-*Dual numbers.* SE(3) is SO(3) over dual numbers, with ``ω + ε v`` for the tangent vector (v, ω): whatever is known
-on SO(3) gives its SE(3) counterpart by one directional derivative along v. A matrix f(ω) becomes
-``[[f, D_v f], [0, f]]``, and a quadratic form S(ω; m) contracted with (f, m) becomes ``[[0, S(f)], [S(f), S(m) + D_v S(f)]]``.
+*Dual numbers.* SE(3) is SO(3) over dual numbers, with ``ω + ε v`` for the tangent vector (v, ω): whatever is
+known on SO(3) gives its SE(3) counterpart by one directional derivative along v. A matrix F(ω) becomes
+``[[F, D_v F], [0, F]]``, and a quadratic form S(ω; m), contracted with (f, m), becomes
+``[[0, S(f)], [S(f), S(m) + D_v S(f)]]``.
 
-*Entire functions.* The coefficients are functions of t = |ω|² that are smooth at zero, with derivatives in closed form:
-see coefficients.py.
+*Entire functions.* The coefficients are functions of t = |ω|² that are smooth at zero, with derivatives in
+closed form: see coefficients.py.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ from ddp.kernel import inline, kernel
 from dynamics.coefficients import cotangent_ratios, eighth_arctangent, stumpff
 from dynamics.spatial import cross3, dot3, rotate, rotate_back
 
-
-# ---- rotations ------------------------------------------------------------------------------------------------------
+# -- rotations ---------------------------------------------------------------------------------------
 
 
 @inline
@@ -93,7 +93,7 @@ def rotation_to_quaternion(R):
 
 @inline
 def quaternion_log(q):
-    """The rotation vector, |w| <= π, of a unit quaternion. Its angle is 8 arctan(tan(θ/8)): smooth from 0 to π."""
+    """The rotation vector, |w| <= π, of a unit quaternion; its angle is 8 arctan(tan(θ/8))."""
     sign = 1.0 if q[3].real >= 0.0 else -1.0
     i = 1.0 / (1.0 + sign * q[3])
     t2 = (q[0] * q[0] + q[1] * q[1] + q[2] * q[2]) * i * i
@@ -108,29 +108,28 @@ def log3(R):
     return quaternion_log(rotation_to_quaternion(R))
 
 
-# ---- rigid displacements --------------------------------------------------------------------------------------------
+# -- rigid displacements -----------------------------------------------------------------------------
+
+
+@inline
+def _bent(a, b, c, w, p):
+    """``a p + b w × p + c w (w·p)``."""
+    n, s = cross3(w, p), c * dot3(w, p)
+    return a * p[0] + b * n[0] + s * w[0], a * p[1] + b * n[1] + s * w[1], a * p[2] + b * n[2] + s * w[2]
 
 
 @inline
 def _exp_translation(xi):
-    v, w = xi[0:3], xi[3:6]
+    w = xi[3:6]
     c = stumpff(dot3(w, w))
-    wv = cross3(w, v)
-    s = c[3] * dot3(w, v)
-    return (
-        c[1] * v[0] + c[2] * wv[0] + s * w[0],
-        c[1] * v[1] + c[2] * wv[1] + s * w[1],
-        c[1] * v[2] + c[2] * wv[2] + s * w[2],
-    )
+    return _bent(c[1], c[2], c[3], w, xi[0:3])
 
 
 @inline
 def _log_translation(w, p):
     t = dot3(w, w)
     beta = cotangent_ratios(t)[0]
-    wp = cross3(w, p)
-    a, s = 1.0 - beta * t, beta * dot3(w, p)
-    return a * p[0] - 0.5 * wp[0] + s * w[0], a * p[1] - 0.5 * wp[1] + s * w[1], a * p[2] - 0.5 * wp[2] + s * w[2]
+    return _bent(1.0 - beta * t, -0.5, beta, w, p)
 
 
 @inline
@@ -148,7 +147,7 @@ def log6(R, p):
 
 @inline
 def integrate_free_flyer(q, xi):
-    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw); the quaternion stays unit and on q's side, as pin.integrate."""
+    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q."""
     old = q[3], q[4], q[5], q[6]
     move = rotate(quaternion_to_rotation(old), _exp_translation(xi))
     new = quaternion_product(old, quaternion_exp(xi[3:6]))
@@ -166,7 +165,7 @@ def difference_free_flyer(q0, q1):
     return _log_translation(w, rotate_back(R, (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))) + w
 
 
-# ---- first derivatives ----------------------------------------------------------------------------------------------
+# -- first derivatives -------------------------------------------------------------------------------
 
 
 @inline
@@ -194,7 +193,7 @@ def _write(f, df, w, v, out):
 
 @kernel
 def right_jacobian6(xi, out):
-    """Jr with ``Exp(xi + d) = Exp(xi) Exp(Jr d + ...)``, as pin.Jexp6: ``c1 1 - c2 [w] + c3 w wᵀ`` on SO(3)."""
+    """Jr with ``Exp(xi + d) = Exp(xi) Exp(Jr d)``, as pin.Jexp6; ``c1 1 - c2 [w] + c3 w wᵀ`` on SO(3)."""
     v, w = xi[0:3], xi[3:6]
     _, c1, c2, c3, c4, c5, _, _ = stumpff(dot3(w, w))
     s = dot3(w, v)
@@ -203,7 +202,7 @@ def right_jacobian6(xi, out):
 
 @kernel
 def jlog6(xi, out):
-    """Jlog with ``log6(M Exp(d)) = xi + Jlog d + ...`` at xi = log6(M), as pin.Jlog6(M): the inverse of Jr(xi)."""
+    """Jlog with ``log6(M Exp(d)) = xi + Jlog d`` at xi = log6(M), as pin.Jlog6(M): the inverse of Jr(xi)."""
     v, w = xi[0:3], xi[3:6]
     t = dot3(w, w)
     beta, rho, _ = cotangent_ratios(t)
@@ -214,7 +213,7 @@ def jlog6(xi, out):
 
 @kernel
 def adjoint_inverse(xi, out):
-    """The 6 x 6 matrix ``Ad_{Exp(-xi)}``: a twist in the frame before Exp(xi), seen from the frame after it."""
+    """``Ad_{Exp(-xi)}`` (6, 6): a twist in the frame before Exp(xi), seen from the one after it."""
     R, p = exp6(xi)
     for i in range(3):
         a = R[i], R[3 + i], R[6 + i]
@@ -226,12 +225,14 @@ def adjoint_inverse(xi, out):
             out[3 + i, 3 + j] = a[j]
 
 
-# ---- second derivatives ---------------------------------------------------------------------------------------------
+# -- second derivatives ------------------------------------------------------------------------------
 
 
 @inline
 def _write_symmetric(a, b, w, v, f, m, out):
-    """``[[0, S(f)], [S(f), S(m) + D_v S(f)]]`` of ``S(m) = (m.w)(a0 1 + a1 w wᵀ) + a2 sym(w mᵀ) + a3 sym(w (m x w)ᵀ)``.
+    """``[[0, S(f)], [S(f), S(m) + D_v S(f)]]`` of a quadratic form S.
+
+    ``S(m) = (m·w) (a0 1 + a1 w wᵀ) + a2 sym(w mᵀ) + a3 sym(w (m × w)ᵀ)``.
 
     b holds the derivatives of the coefficients along v;  sym(x yᵀ) = (x yᵀ + y xᵀ) / 2.
     """
@@ -271,7 +272,12 @@ def right_jacobian6_contracted(xi, weight, out):
     t = dot3(w, w)
     _, _, _, c3, c4, c5, c6, c7 = stumpff(t)
     s = 2.0 * dot3(w, v)
-    d2, d3, d4, d5 = 0.5 * (2.0 * c4 - c3), 0.5 * (3.0 * c5 - c4), 0.5 * (4.0 * c6 - c5), 0.5 * (5.0 * c7 - c6)
+    d2, d3, d4, d5 = (
+        0.5 * (2.0 * c4 - c3),
+        0.5 * (3.0 * c5 - c4),
+        0.5 * (4.0 * c6 - c5),
+        0.5 * (5.0 * c7 - c6),
+    )
     dd2, dd3 = 0.5 * (2.0 * d4 - d3), 0.5 * (3.0 * d5 - d4)
     a = c3, 2.0 * d3, -(2.0 * t * d3 + c3), -2.0 * d2
     b = s * d3, s * 2.0 * dd3, -s * (3.0 * d3 + 2.0 * t * dd3), -s * 2.0 * dd2
@@ -280,7 +286,7 @@ def right_jacobian6_contracted(xi, weight, out):
 
 @kernel
 def log6_hessian(xi, weight, out):
-    """The symmetric Hessian at d = 0 of ``weight · log6(M Exp(d))``, where xi = log6(M). Singular only at 2π."""
+    """The symmetric Hessian of ``weight · log6(M Exp(d))`` at d = 0, where xi = log6(M)."""
     v, w = xi[0:3], xi[3:6]
     t = dot3(w, w)
     beta, rho, sigma = cotangent_ratios(t)

@@ -89,17 +89,26 @@ def turn_free_flyer_rows(tree, b, h, v, c, rows, A, B):
     xi = next_twist(v, c.a, iv, h)
     adjoint_inverse(xi, c.T)
     right_jacobian6(xi, c.J)
+    turned = c.Ry[:6]
+    multiply6(c.J, rows[iv : iv + 6], turned)
     for i in range(6):
-        for j in range(2 * nv + nu):
-            total = 0.0
-            for k in range(6):
-                total += c.J[i, k] * rows[iv + k, j]
-            if j < 2 * nv:
-                A[iv + i, j] = h * total
-            else:
-                B[iv + i, j - 2 * nv] = h * total
+        for j in range(2 * nv):
+            A[iv + i, j] = h * turned[i, j]
+        for j in range(nu):
+            B[iv + i, j] = h * turned[i, 2 * nv + j]
         for j in range(6):
             A[iv + i, iv + j] += c.T[i, j]
+
+
+@kernel
+def multiply6(C, X, out):
+    """out := C X for a 6 x 6 matrix C."""
+    for i in range(6):
+        for j in range(X.shape[1]):
+            out[i, j] = (
+                C[i, 0] * X[0, j] + C[i, 1] * X[1, j] + C[i, 2] * X[2, j]
+                + C[i, 3] * X[3, j] + C[i, 4] * X[4, j] + C[i, 5] * X[5, j]
+            )  # fmt: skip
 
 
 @kernel

@@ -198,7 +198,7 @@ def move_inertia(R, p, I):
     b = rotate(R, symmetric_times(J, (R[3], R[4], R[5])))
     d = rotate(R, symmetric_times(J, (R[6], R[7], R[8])))
     return (
-        m, c[0] + m * p[0], c[1] + m * p[1], c[2] + m * p[2],
+        m + 0.0 * p[0], c[0] + m * p[0], c[1] + m * p[1], c[2] + m * p[2],
         a[0] + 2.0 * c[0] * p[0] + m * p[0] * p[0],
         a[1] + c[0] * p[1] + c[1] * p[0] + m * p[0] * p[1],
         a[2] + c[0] * p[2] + c[2] * p[0] + m * p[0] * p[2],

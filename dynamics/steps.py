@@ -33,8 +33,8 @@ def step_scratch(tree, nu):
     nv = tree.body.size
     nz = 2 * nv + nu
     return Step(
-        np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nz)),
-        np.zeros((nv, nz)), np.zeros(nv), np.zeros(nv), np.zeros((6, 6)), np.zeros((6, 6)),
+        np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nz)),
+        np.empty((nv, nz)), np.empty(nv), np.empty(nv), np.empty((6, 6)), np.empty((6, 6)),
     )  # fmt: skip
 
 

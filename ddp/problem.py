@@ -1,0 +1,235 @@
+"""What is to be minimised: a dynamical system, cost terms over a horizon, an initial state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
+from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
+from ddp.terms import DerivedTerm, TermError
+
+
+class Derivatives(NamedTuple):
+    """Every derivative along a trajectory of N controls; all arrays C-contiguous, knots first.
+
+    A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
+    l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
+    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
+    """
+
+    A: Array
+    B: Array
+    record: Array
+    l: Array
+    lz: Array
+    lzz: Array
+    exact: Array
+
+
+class _Entry(NamedTuple):
+    """A term as the horizon sees it: how the user would name it, and what multiplies it."""
+
+    name: str
+    term: BatchTerm
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise ``Σ_k dt Σ running(x_k, u_k) + Σ at[k](x_k, u_k) + Σ terminal(x_N)`` where ``x' = f(x, u)``.
+
+    dynamics: any object of the `Dynamics` protocol.
+    running: terms of the knots 0 .. N-1; densities, multiplied by ``dynamics.dt`` [s].
+    terminal: terms of the knot N; not multiplied.
+    x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
+    at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
+
+    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
+    `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
+    """
+
+    dynamics: Dynamics
+    running: Sequence[Term | BatchTerm]
+    terminal: Sequence[Term | BatchTerm]
+    x0: Array
+    horizon: int
+    at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    _running: tuple[_Entry, ...] = field(init=False, repr=False)
+    _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
+    _terminal: tuple[_Entry, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dynamics, type) or not isinstance(self.dynamics, Dynamics):
+            raise ProblemError(
+                f"dynamics: expected an object of the Dynamics protocol, got {_described(self.dynamics)}"
+            )
+        dt = positive("dynamics.dt", self.dynamics.dt)
+        horizon = positive_integer("horizon", self.horizon)
+        x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
+        self.dynamics.check_state("x0", x0)
+        if not isinstance(self.at, Mapping):
+            raise ProblemError(
+                f"at: expected a mapping of knots to lists of terms, got {_described(self.at)}"
+            )
+        for knot in self.at:
+            whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
+            if not whole or not 0 <= knot <= horizon:
+                raise ProblemError(f"at: expected knots from 0 to {horizon} (the horizon), got {knot!r}")
+        single = tuple(
+            (int(knot), entry)
+            for knot in sorted(self.at)
+            for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
+        )
+        x0.flags.writeable = False
+        for name, value in (
+            ("x0", x0),
+            ("horizon", horizon),
+            ("_running", _entries("running", self.running, dt, self.dynamics)),
+            ("_at", single),
+            ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics)),
+        ):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "running", tuple(self.running))
+        object.__setattr__(self, "terminal", tuple(self.terminal))
+
+    def cost(self, X: Array, U: Array) -> float:
+        """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
+        N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
+        X, padded = as_array("X", X, (N + 1, nx)), self.padded(as_array("U", U, (N, nu)))
+        with np.errstate(all="ignore"):
+            costs = self.values(X, padded)
+            if not np.isfinite(costs).all():
+                self._blame(X, padded)
+        return float(costs.sum())
+
+    def padded(self, U: Array) -> Array:
+        """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
+        return np.concatenate([U, np.zeros((1, U.shape[1]))])
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (N+1,) of the knots of X (N+1, nx) and padded U (N+1, nu); nothing is checked."""
+        costs = np.zeros(self.horizon + 1)
+        for entry, knots in self._within(0, self.horizon + 1):
+            with _naming(entry, knots):
+                costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
+        return costs
+
+    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> Derivatives:
+        """Uninitialised arrays for all derivatives of this problem, from an allocator ``empty(shape)``."""
+        N, n, nu, nz = self.horizon, self.dynamics.n, self.dynamics.nu, self.dynamics.n + self.dynamics.nu
+        return Derivatives(
+            A=empty((N, n, n)),
+            B=empty((N, n, nu)),
+            record=empty((N, self.dynamics.record_size)),
+            l=empty((N + 1,)),
+            lz=empty((N + 1, nz)),
+            lzz=empty((N + 1, nz, nz)),
+            exact=empty((N + 1, nz, nz)),
+        )
+
+    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """First order of the dynamics and Gauss-Newton costs of the knots start .. stop-1 of 0 .. N.
+
+        X (N+1, nx), U (N+1, nu) padded. Writes the rows of those knots in all of ``out`` but ``out.exact``.
+        """
+        knots = slice(start, min(stop, self.horizon))
+        if knots.stop > knots.start:
+            self.dynamics.expand(X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]))
+        for array in (out.l, out.lz, out.lzz):
+            array[start:stop] = 0.0
+        for entry, rows in self._within(start, stop):
+            with _naming(entry, rows):
+                entry.term.expand(
+                    X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
+                )
+
+    def expand_second(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """Second order of the dynamics and exact cost Hessians, after `expand` of the same trajectory."""
+        knots = slice(start, min(stop, self.horizon))
+        if knots.stop > knots.start:
+            self.dynamics.expand_second(
+                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots])
+            )
+        out.exact[start:stop] = 0.0
+        value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
+        for entry, rows in self._within(start, stop):
+            own = slice(rows.start - start, rows.stop - start)
+            with _naming(entry, rows):
+                entry.term.expand(
+                    X[rows], U[rows], entry.weight, True, value[own], gradient[own], out.exact[rows]
+                )
+
+    def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
+        """Every term with its name and the knots it belongs to, for reports."""
+        for entry, knots in self._within(0, self.horizon + 1):
+            yield entry.name, entry.term, knots
+
+    def _within(self, start: int, stop: int) -> Iterator[tuple[_Entry, slice]]:
+        """The terms of the knots start .. stop-1, with those of its knots, always in the same order."""
+        N = self.horizon
+        if start < min(stop, N):
+            for entry in self._running:
+                yield entry, slice(start, min(stop, N))
+        for knot, entry in self._at:
+            if start <= knot < stop:
+                yield entry, slice(knot, knot + 1)
+        if stop > N:
+            for entry in self._terminal:
+                yield entry, slice(N, N + 1)
+
+    def _blame(self, X: Array, U: Array) -> None:
+        """Raise the ProblemError that names the first term and knot whose cost is not finite."""
+        for entry, knots in self._within(0, self.horizon + 1):
+            bad = np.flatnonzero(~np.isfinite(entry.term.values(X[knots], U[knots])))
+            if bad.size:
+                value = entry.term.values(X[knots], U[knots])[bad[0]]
+                raise ProblemError(
+                    f"{entry.name}: expected a finite cost, got {value} at knot {knots.start + bad[0]}"
+                )
+
+
+@contextmanager
+def _naming(entry: _Entry, knots: slice) -> Iterator[None]:
+    """Turn the failure of a term's own code into a ProblemError that names the term and the knot."""
+    try:
+        yield
+    except TermError as failure:
+        knot = knots.start + failure.row
+        raise ProblemError(f"{entry.name}: {failure} at knot {knot}") from failure.__cause__
+    except DDPError:
+        raise
+    except Exception as failure:
+        where = f"at knots {knots.start} to {knots.stop - 1}"
+        raise ProblemError(f"{entry.name}: raised {type(failure).__name__}: {failure} {where}") from failure
+
+
+def _described(thing: object) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+
+
+def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[_Entry, ...]:
+    """The user's list of terms, checked, named and wrapped."""
+    if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
+        raise ProblemError(f"{name}: expected a list of cost terms, got {_described(terms)}")
+    entries = []
+    for i, term in enumerate(terms):
+        label = f"{name}[{i}]"
+        if isinstance(term, type):
+            raise ProblemError(
+                f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
+            )
+        if isinstance(term, BatchTerm):
+            batch: BatchTerm = term
+        elif isinstance(term, Term):
+            batch = DerivedTerm(term, dynamics)
+        else:
+            raise ProblemError(
+                f"{label}: expected a cost term, an object with value(x, u), got {_described(term)}"
+            )
+        entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight))
+    return tuple(entries)

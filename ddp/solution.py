@@ -1,0 +1,195 @@
+"""The outcome of a solve: a trajectory, its policy, how it was found, and the means to check it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import numpy as np
+
+from ddp.errors import ProblemError, as_array
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+FORMAT = "mayne solution"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration.
+
+    cost: total cost after it.  gradient: max-norm of the cost's gradient in the controls, before it.
+    expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
+        if none.
+    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
+    blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    """
+
+    cost: float
+    gradient: float
+    expected: float
+    step: float
+    regularization: float
+    hessian: str
+    blend: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A trajectory and the policy ``u = U + K (x ⊖ X)`` about it.
+
+    X (N+1, nx), U (N, nu): states and controls.
+    k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
+        du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
+    cost, gradient: total cost, and max-norm of its gradient in U.
+    converged, status: whether it did, and why it ended, in words.
+    iterations, seconds: how many, and the wall time of the whole solve.
+    history: one `Record` per iteration.
+    problem: what was solved; None if loaded without it.
+    """
+
+    X: Array
+    U: Array
+    k: Array
+    K: Array
+    cost: float
+    gradient: float
+    converged: bool
+    status: str
+    iterations: int
+    seconds: float
+    history: tuple[Record, ...]
+    problem: Problem | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}"
+
+    def stationarity(self) -> float:
+        """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
+
+        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory is
+        not finite. Raises ProblemError for a solution that was loaded without its problem.
+        """
+        if self.problem is None:
+            raise ProblemError("problem: stationarity needs one: Solution.load(path, problem)")
+        problem, n = self.problem, self.problem.dynamics.n
+        if not (np.isfinite(self.X).all() and np.isfinite(self.U).all()):
+            return float("nan")
+        d = problem.allocate()
+        problem.expand(self.X, problem.padded(self.U), d, 0, problem.horizon + 1)
+        costate = d.lz[-1, :n]
+        largest = 0.0
+        for k in reversed(range(problem.horizon)):
+            largest = max(largest, float(np.abs(d.lz[k, n:] + d.B[k].T @ costate).max()))
+            costate = d.lz[k, :n] + d.A[k].T @ costate
+        return largest
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all but the problem to one .npz file (no pickle), completely or not at all.
+
+        Raises ProblemError if the file cannot be written.
+        """
+        target = Path(path)
+        content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
+        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED}
+        content |= {
+            f"history_{column.name}": np.array([getattr(record, column.name) for record in self.history])
+            for column in fields(Record)
+        }
+        try:
+            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        except OSError as reason:
+            raise ProblemError(f"path: cannot write {target}: {reason}") from None
+        partial = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                np.savez_compressed(stream, allow_pickle=False, **content)
+            partial.replace(target)
+        except OSError as reason:
+            raise ProblemError(f"path: cannot write {target}: {reason}") from None
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
+        """Read a saved solution; with its problem, it can check itself again.
+
+        Raises ProblemError if the file is missing, is no such file, or does not belong to ``problem``.
+        """
+        content = _read(Path(path))
+        columns = [content[f"history_{column.name}"].tolist() for column in fields(Record)]
+        solution = Solution(
+            X=content["X"],
+            U=content["U"],
+            k=content["k"],
+            K=content["K"],
+            cost=float(content["cost"]),
+            gradient=float(content["gradient"]),
+            converged=bool(content["converged"]),
+            status=str(content["status"]),
+            iterations=int(content["iterations"]),
+            seconds=float(content["seconds"]),
+            history=tuple(Record(*row) for row in zip(*columns, strict=True)),
+            problem=problem,
+        )
+        if problem is not None:
+            _check_belongs(Path(path), solution, problem)
+        return solution
+
+
+_SAVED = ("X", "U", "k", "K", "cost", "gradient", "converged", "status", "iterations", "seconds")
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a solution file, checked as far as that goes without a problem."""
+    try:
+        with path.open("rb") as stream, zipfile.ZipFile(stream):  # np.load would take other formats too
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                content = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise ProblemError(f"path: there is no file {path}") from None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as reason:
+        raise ProblemError(f"path: {path} is not a solution file, or is damaged ({reason})") from None
+    if str(content.get("format")) != FORMAT:
+        raise ProblemError(f"path: {path} is not a solution file")
+    if content["version"] != VERSION:
+        raise ProblemError(f"path: expected version {VERSION} of the format, {path} has {content['version']}")
+    expected = {*_SAVED, *(f"history_{column.name}" for column in fields(Record))}
+    if missing := expected - content.keys():
+        raise ProblemError(f"path: {path} lacks {', '.join(sorted(missing))}")
+    return content
+
+
+def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
+    """Raise ProblemError unless the shapes, the initial state and the cost are those of the problem."""
+    N, d = problem.horizon, problem.dynamics
+    for name, array, shape in (
+        ("X", solution.X, (N + 1, d.nx)),
+        ("U", solution.U, (N, d.nu)),
+        ("k", solution.k, (N, d.nu)),
+        ("K", solution.K, (N, d.nu, d.n)),
+    ):
+        if array.shape != shape:
+            raise ProblemError(
+                f"path: {path} is of another problem: expected {name} of shape {shape}, got {array.shape}"
+            )
+    if not np.isfinite(solution.X).all():
+        return
+    as_array("X", solution.X, (N + 1, d.nx))
+    if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
+        raise ProblemError(
+            f"path: {path} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
+        )
+    cost = problem.cost(solution.X, solution.U)
+    if abs(cost - solution.cost) > 1e-6 * (1.0 + abs(cost)):
+        raise ProblemError(
+            f"path: {path} is of another problem: "
+            f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
+        )

@@ -1,0 +1,116 @@
+"""The compiled sweep against dense algebra, and against the optimality of a linear-quadratic problem."""
+
+import numpy as np
+import pytest
+from systems import Quadratic
+
+import ddp
+from ddp.backward import Backward
+from ddp.problem import Derivatives
+from dynamics.function_dynamics import FunctionDynamics
+
+
+def random_derivatives(rng: np.random.Generator, N: int, n: int, nu: int) -> Derivatives:
+    nz = n + nu
+
+    def definite(count: int) -> np.ndarray:
+        G = rng.normal(size=(count, nz, nz))
+        return G @ G.transpose(0, 2, 1) + np.eye(nz)
+
+    T = 0.01 * rng.normal(size=(N, n, nz, nz))
+    return Derivatives(
+        A=np.eye(n) + 0.1 * rng.normal(size=(N, n, n)),
+        B=rng.normal(size=(N, n, nu)),
+        record=np.ascontiguousarray(T + T.swapaxes(-1, -2)).reshape(N, -1),
+        l=np.zeros(N + 1),
+        lz=rng.normal(size=(N + 1, nz)),
+        lzz=definite(N + 1),
+        exact=definite(N + 1),
+    )
+
+
+def dense_sweep(d: Derivatives, blend: float, mu: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """The textbook recursion, one numpy expression a line."""
+    N, n, nu = d.B.shape
+    H = d.lzz + blend * (d.exact - d.lzz)
+    T = d.record.reshape(N, n, n + nu, n + nu)
+    v, V = d.lz[N, :n], H[N, :n, :n] + mu * np.eye(n)
+    k, K, d0 = np.zeros((N, nu)), np.zeros((N, nu, n)), 0.0
+    for t in reversed(range(N)):
+        F = np.hstack([d.A[t], d.B[t]])
+        q = d.lz[t] + F.T @ v
+        Q = H[t] + F.T @ V @ F + blend * np.tensordot(v, T[t], axes=1)
+        Quu = Q[n:, n:] + mu * np.eye(nu)
+        k[t], K[t] = -np.linalg.solve(Quu, q[n:]), -np.linalg.solve(Quu, Q[n:, :n])
+        d0 -= float(q[n:] @ k[t])
+        v, V = q[:n] + K[t].T @ q[n:], Q[:n, :n] + K[t].T @ Q[n:, :n] + mu * np.eye(n)
+    return k, K, d0
+
+
+@pytest.mark.parametrize(("n", "nu"), [(1, 1), (4, 1), (3, 3), (5, 2), (12, 6), (36, 12)])
+@pytest.mark.parametrize(("blend", "mu"), [(0.0, 0.0), (0.25, 0.1), (1.0, 1e-9)])
+def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, mu):
+    d = random_derivatives(rng, 20, n, nu)
+    contraction = FunctionDynamics(lambda x, u: np.zeros(n), n, nu).contraction()
+    k, K, d0 = dense_sweep(d, blend, mu)
+    sweep = Backward(d, contraction)(blend, mu)
+    assert sweep.failed == -1
+    np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-10 * np.abs(k).max())
+    np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-10 * np.abs(K).max())
+    assert sweep.d0 == pytest.approx(d0, rel=1e-10)
+    assert sweep.expected == pytest.approx(0.5 * d0, rel=1e-10)
+
+
+def test_an_indefinite_hessian_is_reported_with_its_knot(rng):
+    d = random_derivatives(rng, 20, 4, 2)
+    d.lzz[13] = -1e6 * np.eye(6)
+    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2).contraction())(0.0, 0.0)
+    assert sweep.failed == 13
+    assert sweep.done == pytest.approx(7 / 20)
+
+
+@pytest.mark.parametrize("where", ["A", "lz", "lzz"])
+def test_a_nan_anywhere_fails_the_sweep(rng, where):
+    d = random_derivatives(rng, 20, 4, 2)
+    getattr(d, where)[7] = np.nan
+    assert Backward(d, FunctionDynamics(lambda x, u: x, 4, 2).contraction())(0.0, 0.0).failed >= 6
+
+
+def test_a_linear_quadratic_problem_is_solved_in_one_step_as_its_optimality_conditions_say(rng):
+    n, nu, N = 3, 2, 8
+    A, B, c = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), rng.normal(size=n)
+    stage = Quadratic(rng.uniform(0.5, 2.0, n + nu), rng.normal(size=n + nu))
+    last = Quadratic(rng.uniform(0.5, 2.0, n + nu), rng.normal(size=n + nu))
+    dynamics = FunctionDynamics(lambda x, u: A @ x + B @ u + c, n, nu)
+    x0 = rng.normal(size=n)
+    solution = ddp.solve(ddp.Problem(dynamics, [stage], [last], x0, N))
+
+    size = N * nu  # X = free + M U, then the normal equations in U
+    M, free = np.zeros((N + 1, n, size)), np.zeros((N + 1, n))
+    free[0] = x0
+    for t in range(N):
+        free[t + 1] = A @ free[t] + c
+        M[t + 1] = A @ M[t]
+        M[t + 1, :, t * nu : (t + 1) * nu] += B
+    H, g = np.zeros((size, size)), np.zeros(size)
+    for t in range(N + 1):
+        term = stage if t < N else last
+        H += M[t].T @ np.diag(term.weights[:n]) @ M[t]
+        g += M[t].T @ (term.weights[:n] * (free[t] - term.target[:n]))
+        if t < N:
+            own = slice(t * nu, (t + 1) * nu)
+            H[own, own] += np.diag(term.weights[n:])
+            g[own] -= term.weights[n:] * term.target[n:]
+    U = -np.linalg.solve(H, g).reshape(N, nu)
+
+    np.testing.assert_allclose(solution.U, U, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(solution.X, free + M @ U.ravel(), rtol=0, atol=1e-8)
+    assert solution.iterations <= 2
+    assert solution.history[0].step == 1.0
+    assert solution.history[0].expected == pytest.approx(
+        dynamics_cost(solution, np.zeros((N, nu))) - solution.cost, rel=1e-7
+    )
+
+
+def dynamics_cost(solution: ddp.Solution, U: np.ndarray) -> float:
+    return solution.problem.cost(solution.problem.dynamics.rollout(solution.problem.x0, U), U)

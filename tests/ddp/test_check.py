@@ -1,0 +1,122 @@
+"""The check of a user's derivatives finds what is wrong, and where, and is silent where nothing is."""
+
+import numpy as np
+import pytest
+from systems import Arrive, Quadratic, Swing, pendulum, user_pendulum
+
+import ddp
+from dynamics.function_dynamics import FunctionDynamics
+
+
+def trajectory(problem: ddp.Problem) -> tuple[np.ndarray, np.ndarray]:
+    U = np.random.default_rng(1).normal(size=(problem.horizon, problem.dynamics.nu))
+    return problem.dynamics.rollout(problem.x0, U), U
+
+
+@pytest.mark.parametrize("make", [pendulum, user_pendulum])
+def test_right_derivatives_pass(make):
+    report = ddp.check_derivatives(make(), *trajectory(make()))
+    assert report.ok
+    assert str(report).startswith("all 7 derivatives are right")
+
+
+class WrongGradient(Arrive):
+    def gradient(self, x, u):
+        return np.array([1000.0 * (x[0] - np.pi), 999.0 * x[1]])
+
+
+class WrongHessian(Swing):
+    """Its Hessian misses a factor, beyond knot 60 only."""
+
+    def hessian(self, x, u):
+        return np.diag([0.1, 0.01, 0.2])
+
+
+def with_terms(running, terminal):
+    plain = pendulum()
+    return ddp.Problem(plain.dynamics, running, terminal, plain.x0, plain.horizon)
+
+
+def test_a_wrong_gradient_is_named_with_its_entry():
+    problem = with_terms([Swing()], [WrongGradient()])
+    report = ddp.check_derivatives(problem, *trajectory(problem))
+    wrong = {check.name: check for check in report.wrong}
+    assert set(wrong) == {"terminal[0] (WrongGradient) gradient", "terminal[0] (WrongGradient) Hessian"}
+    check = wrong["terminal[0] (WrongGradient) gradient"]
+    assert (check.knot, check.entry) == (100, (1,))
+    assert check.given / check.numerical == pytest.approx(0.999)
+    assert "WRONG  terminal[0] (WrongGradient) gradient: relative error" in str(report)
+
+
+def test_a_wrong_hessian_is_named_with_how_wrong_it_is():
+    problem = with_terms([WrongHessian()], [Arrive()])
+    report = ddp.check_derivatives(problem, *trajectory(problem), knots=[3, 70])
+    assert [(check.knot, check.entry) for check in report.wrong] == [(3, (2, 2)), (70, (2, 2))]
+    assert report.wrong[0].given == 0.2
+    assert report.wrong[0].numerical == pytest.approx(0.1, abs=1e-8)
+
+
+class Tilted:
+    """The pendulum's dynamics with something wrong in a derivative."""
+
+    def __init__(self, inner, what):
+        self._inner, self._what = inner, what
+        for name in ("nx", "n", "nu", "dt", "record_size", "step", "rollout", "difference", "integrate"):
+            setattr(self, name, getattr(inner, name))
+        for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contraction"):
+            setattr(self, name, getattr(inner, name))
+
+    def expand(self, X, U, out):
+        self._inner.expand(X, U, out)
+        if self._what == "A":
+            out.A[:, 1, 0] *= 1.001
+        if self._what == "B":
+            out.B[:, 1, 0] *= -1.0
+
+    def expand_second(self, X, U, out):
+        self._inner.expand_second(X, U, out)
+        if self._what == "Hessian":
+            out.record[:] *= 1.01
+
+
+@pytest.mark.parametrize("what", ["A", "B", "Hessian"])
+def test_wrong_dynamics_are_told_apart(what):
+    plain = pendulum()
+    problem = ddp.Problem(
+        Tilted(plain.dynamics, what), plain.running, plain.terminal, plain.x0, plain.horizon
+    )
+    report = ddp.check_derivatives(problem, *trajectory(plain))
+    assert {check.name for check in report.wrong} == {f"dynamics {what}"}
+
+
+def test_a_weak_cost_is_checked_as_strictly_as_a_strong_one():
+    class Weak(Arrive):
+        def value(self, x, u):
+            return 1e-6 * x[0] ** 2
+
+        def gradient(self, x, u):
+            return np.array([1e-6 * x[0], 0.0])
+
+    problem = with_terms([Weak()], [])
+    assert not ddp.check_derivatives(problem, *trajectory(problem)).ok
+
+
+def test_checks_of_knots_that_do_not_exist_are_refused():
+    problem = pendulum()
+    with pytest.raises(ddp.ProblemError, match="knots: expected knots from 0 to 100, got 101"):
+        ddp.check_derivatives(problem, *trajectory(problem), knots=[101])
+
+
+def test_terms_at_single_knots_are_checked_there():
+    plain = pendulum()
+    term = Quadratic(np.ones(3), np.zeros(3))
+    problem = ddp.Problem(
+        FunctionDynamics(plain.dynamics.f, 2, 1),
+        plain.running,
+        plain.terminal,
+        plain.x0,
+        100,
+        at={37: [term]},
+    )
+    report = ddp.check_derivatives(problem, *trajectory(problem))
+    assert {check.knot for check in report.checks if check.name.startswith("at[37][0]")} == {37}

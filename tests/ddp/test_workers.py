@@ -1,0 +1,152 @@
+"""Several processes: the same results to the last bit, clear errors, and nothing left behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from systems import Quadratic, failing_pendulum, pendulum, user_pendulum
+
+import ddp
+from dynamics.function_dynamics import FunctionDynamics
+
+ROOT = Path(__file__).parents[2]
+HEADER = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
+import multiprocessing, os, ddp
+from systems import pendulum
+"""
+
+
+def shared_memory() -> set[str]:
+    folder = Path("/dev/shm")
+    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind():
+    before = shared_memory()
+    yield
+    assert multiprocessing.active_children() == []
+    assert shared_memory() <= before
+
+
+@pytest.mark.parametrize("make", [pendulum, user_pendulum])
+def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
+    alone = ddp.solve(make())
+    for workers in (2, 3):
+        shared = ddp.solve(make(), workers=workers)
+        for name in ("X", "U", "k", "K"):
+            assert np.array_equal(getattr(shared, name), getattr(alone, name)), name
+        assert shared.cost == alone.cost
+        assert [r.expected for r in shared.history] == [r.expected for r in alone.history]
+
+
+def test_more_workers_than_knots_are_not_needed():
+    assert ddp.solve(pendulum(horizon=1), workers=3).converged
+
+
+def test_a_worker_that_is_killed_is_an_error_within_seconds():
+    seen = []
+
+    def tell(record):
+        seen.append(time.monotonic())
+
+    with pytest.raises(ddp.SolveError, match=r"worker \d \(process \d+\) ended with exit code -9") as caught:
+        ddp.solve(failing_pendulum(after=120, kill=True), workers=2, callback=tell)
+    assert time.monotonic() - seen[-1] < 5.0
+    solution = caught.value.solution
+    assert not solution.converged
+    assert solution.iterations == len(seen) >= 1
+    assert "ended with exit code" in solution.status
+
+
+def test_an_exception_in_a_worker_arrives_with_its_term_knot_and_traceback():
+    message = r"running\[1\] \(Fails\): gradient raised ZeroDivisionError: the user's mistake at knot \d+"
+    with pytest.raises(ddp.ProblemError, match=message) as caught:
+        ddp.solve(failing_pendulum(after=120, kill=False), workers=2)
+    (note,) = caught.value.__notes__
+    assert "in worker" in note
+    assert 'raise ZeroDivisionError("the user\'s mistake")' in note
+
+
+def test_a_problem_that_cannot_be_pickled_is_explained():
+    term = Quadratic(np.ones(2), np.zeros(2))
+    problem = ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.zeros(1), 5)
+    with pytest.raises(ddp.ProblemError, match=r"workers: the problem cannot be sent .* top of a module"):
+        ddp.solve(problem, workers=2)
+
+
+def test_a_callback_that_raises_ends_the_workers():
+    def stop(record):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        ddp.solve(pendulum(), workers=2, callback=stop)
+
+
+def run(script: Path, code: str, **options) -> subprocess.Popen:
+    script.write_text(HEADER + code)
+    return subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def test_a_script_without_a_main_guard_is_told_about_it(tmp_path):
+    process = run(tmp_path / "unguarded.py", "ddp.solve(pendulum(), workers=2)\n")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "ProblemError: workers: worker" in errors
+    assert "if __name__ == '__main__':" in errors
+
+
+FOREVER = """
+def tell(record):
+    print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+
+if __name__ == "__main__":
+    ddp.solve(pendulum(), ddp.ILQR(tolerance=1e-300, max_iterations=10**9), workers=2, callback=tell)
+"""
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, collected by its parent or not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except ProcessLookupError:
+        return True
+    except FileNotFoundError:  # no /proc on this system, or it went just now
+        return False
+
+
+@pytest.mark.parametrize("to_the_group", [False, True])
+def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_group):
+    process = run(tmp_path / "forever.py", FOREVER, start_new_session=True)
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(workers) == 2
+    send = os.killpg if to_the_group else os.kill
+    send(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode in (1, -signal.SIGINT)
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert "resource_tracker" not in errors
+    assert all(gone(pid) for pid in workers)
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    process = run(tmp_path / "forever.py", FOREVER, start_new_session=True)
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    process.kill()
+    process.communicate(timeout=20)
+    deadline = time.monotonic() + 5.0
+    while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert all(gone(pid) for pid in workers)
