@@ -1,0 +1,100 @@
+"""Forward dynamics and the ID-FD relation, against Pinocchio's ABA and differences of its derivatives."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import (
+    NAMED,
+    differenced_tensors,
+    pin_forces,
+    pin_forward_derivatives,
+    random_state,
+    random_tree,
+    relative_error,
+)
+
+import dynamics
+from ddp.errors import ModelError, ProblemError
+
+STATES = 20
+ROBOTS = [*NAMED, *range(20)]
+
+
+def robot_of(key):
+    return dynamics.load(key) if isinstance(key, str) else random_tree(key)
+
+
+def seed_of(key):
+    return key if isinstance(key, int) else 100 + NAMED.index(key)
+
+
+@pytest.mark.parametrize("key", ROBOTS)
+def test_accelerations_and_first_derivatives_are_those_of_pinocchio(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    data = robot.model.createData()
+    for _ in range(STATES):
+        q, v, tau = random_state(robot, rng)
+        fext = rng.normal(size=(robot.model.njoints, 6))
+        a = dynamics.forward_dynamics(robot, q, v, tau, fext)
+        assert relative_error(a, pin.aba(robot.model, data, q, v, tau, pin_forces(fext))) < 1e-9
+        assert relative_error(dynamics.inverse_dynamics(robot, q, v, a, fext), tau) < 1e-9
+        first = dynamics.forward_dynamics_derivatives(robot, q, v, tau, fext)
+        for ours, truth in zip(first, pin_forward_derivatives(robot, data, q, v, tau, fext), strict=True):
+            assert relative_error(ours, truth) < 1e-8
+
+
+@pytest.mark.parametrize("key", ROBOTS)
+def test_tensors_are_the_differences_of_pinocchios_first_derivatives(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    data = robot.model.createData()
+    for _ in range(STATES):
+        q, v, tau = random_state(robot, rng)
+        tensors = dynamics.forward_dynamics_second_derivatives(robot, q, v, tau)
+        truth = differenced_tensors(
+            robot, lambda q, v, tau=tau: pin_forward_derivatives(robot, data, q, v, tau), q, v
+        )
+        for name, value, reference in zip(tensors._fields, tensors, truth, strict=True):
+            assert relative_error(value, reference) < 1e-7, name
+        weight = rng.normal(size=robot.nv)
+        hessian = dynamics.forward_dynamics_hessian(robot, q, v, tau, weight)
+        contracted = [np.einsum("i,ijk", weight, T) for T in tensors]
+        assert relative_error(hessian.qq, contracted[0]) < 1e-12
+        assert relative_error(hessian.vv, contracted[1]) < 1e-12
+        assert relative_error(hessian.qv.T, contracted[2]) < 1e-12
+        assert relative_error(hessian.qtau.T, contracted[3]) < 1e-12
+
+
+@pytest.mark.parametrize("key", ["ur5", "talos", 4, 11])
+def test_mass_matrix_times_its_inverse_is_one(key, rng):
+    robot = robot_of(key)
+    q = robot.random_configuration(rng)
+    M = dynamics.mass_matrix(robot, q)
+    assert np.array_equal(M, M.T)
+    assert relative_error(M @ dynamics.inverse_mass_matrix(robot, q), np.eye(robot.nv)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda q, v, tau: (q[:-1], v, tau), "q: expected shape (19,), got (18,)"),
+        (lambda q, v, tau: (q, v[None], tau), "v: expected shape (18,), got (1, 18)"),
+        (lambda q, v, tau: (q, v, np.where(np.arange(18) == 4, np.nan, tau)), "tau: expected finite numbers, got nan at [4]"),
+        (lambda q, v, tau: (np.where(np.arange(19) == 3, 2.0, q), v, tau), "expected a unit quaternion"),
+        (lambda q, v, tau: (q, ["a"] * 18, tau), "v: expected real numbers"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named(change, words):
+    robot = dynamics.load("hyq")
+    q, v, tau = change(robot.q0, np.zeros(18), np.zeros(18))
+    with pytest.raises(ProblemError) as caught:
+        dynamics.forward_dynamics(robot, q, v, tau)
+    assert words in str(caught.value)
+
+
+def test_a_singular_mass_matrix_is_an_error_not_a_number():
+    model = pin.Model()
+    body = pin.Inertia(1.0, np.zeros(3), np.zeros((3, 3)))
+    model.appendBodyToJoint(model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "spin"), body, pin.SE3.Identity())
+    robot = dynamics.load(model)
+    with pytest.raises(ModelError, match="mass matrix is not positive definite"):
+        dynamics.forward_dynamics(robot, robot.neutral(), np.zeros(1), np.ones(1))

@@ -1,0 +1,166 @@
+"""Inverse dynamics, its derivatives and tensors, against Pinocchio, its differences, and complex step."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import (
+    NAMED,
+    differenced_tensors,
+    pin_forces,
+    pin_inverse_derivatives,
+    random_state,
+    random_tree,
+    relative_error,
+)
+
+import dynamics
+from dynamics import batch
+from dynamics.configuration import integrate_batch
+
+STATES = 20
+ROBOTS = [*NAMED, *range(20)]
+COMPLEX_STEP = 1e-30
+
+
+def robot_of(key):
+    return dynamics.load(key) if isinstance(key, str) else random_tree(key)
+
+
+def seed_of(key):
+    return key if isinstance(key, int) else 100 + NAMED.index(key)
+
+
+def complex_steps(robot, q, v, a, along):
+    """Pairs of complex samples, one per degree of freedom, stepped along q, v or a."""
+    steps = 1j * COMPLEX_STEP * np.eye(robot.nv)
+    Q = np.tile(q, (robot.nv, 1)).astype(complex)
+    V = np.tile(v, (robot.nv, 1)).astype(complex)
+    A = np.tile(a, (robot.nv, 1)).astype(complex)
+    if along == "q":
+        integrate = np.zeros((robot.nv, robot.nq + robot.nv), complex)
+        integrate_batch(robot.tree, np.hstack([Q, 0 * V]), np.hstack([steps, 0 * V]), integrate)
+        Q = integrate[:, : robot.nq].copy()
+    elif along == "v":
+        V = V + steps
+    else:
+        A = A + steps
+    return Q, V, A
+
+
+def complex_first_derivatives(robot, q, v, a, along):
+    """D_k of (∂τ/∂q, ∂τ/∂v, M), last index k, by complex step."""
+    nv = robot.nv
+    Q, V, A = complex_steps(robot, q, v, a, along)
+    out = np.empty((3, nv, nv, nv), complex)
+    batch.inverse_dynamics_derivatives(robot.tree, Q, V, A, np.zeros((nv, 0, 6)), *out)
+    return np.moveaxis(out.imag / COMPLEX_STEP, 1, -1)
+
+
+@pytest.mark.parametrize("key", ROBOTS)
+def test_torques_and_first_derivatives_are_those_of_pinocchio(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    data = robot.model.createData()
+    for _ in range(STATES):
+        q, v, a = random_state(robot, rng, speed=3.0)
+        fext = rng.normal(size=(robot.model.njoints, 6))
+        tau = dynamics.inverse_dynamics(robot, q, v, a, fext)
+        assert relative_error(tau, pin.rnea(robot.model, data, q, v, a, pin_forces(fext))) < 1e-12
+        first = dynamics.inverse_dynamics_derivatives(robot, q, v, a, fext)
+        for ours, truth in zip(first, pin_inverse_derivatives(robot, data, q, v, a, fext), strict=True):
+            assert relative_error(ours, truth) < 1e-12
+
+
+@pytest.mark.parametrize("key", ROBOTS)
+def test_tensors_are_the_differences_of_pinocchios_first_derivatives(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    data = robot.model.createData()
+    for _ in range(STATES):
+        q, v, a = random_state(robot, rng)
+        truth = differenced_tensors(robot, lambda q, v, a=a: pin_inverse_derivatives(robot, data, q, v, a), q, v)
+        ours = dynamics.inverse_dynamics_second_derivatives(robot, q, v, a)
+        for name, value, reference in zip(ours._fields, ours, truth, strict=True):
+            assert relative_error(value, reference) < 1e-9, name
+
+
+@pytest.mark.parametrize("key", ROBOTS)
+def test_tensors_agree_with_complex_step_and_with_their_contraction(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    for _ in range(STATES):
+        q, v, a = random_state(robot, rng, speed=2.0)
+        mu = rng.normal(size=robot.nv)
+        tensors = dynamics.inverse_dynamics_second_derivatives(robot, q, v, a)
+        dqdq, dvdq, dadq = complex_first_derivatives(robot, q, v, a, "q")
+        dvdv = complex_first_derivatives(robot, q, v, a, "v")[1]
+        for value, truth in zip(tensors, (dqdq, dvdv, dvdq, dadq), strict=True):
+            assert relative_error(value, truth) < 1e-12
+        hessian = dynamics.inverse_dynamics_hessian(robot, q, v, a, mu)
+        contracted = [np.einsum("i,ijk", mu, T) for T in tensors]
+        assert relative_error(hessian.qq, contracted[0]) < 1e-12
+        assert relative_error(hessian.vv, contracted[1]) < 1e-12
+        assert relative_error(hessian.qv.T, contracted[2]) < 1e-12
+        assert relative_error(hessian.qa.T, contracted[3]) < 1e-12
+
+
+@pytest.mark.parametrize("key", ["ur5", "hyq", 3, 7, 8])
+def test_first_derivatives_agree_with_complex_step_of_the_torques(key):
+    robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
+    q, v, a = random_state(robot, rng)
+    first = dynamics.inverse_dynamics_derivatives(robot, q, v, a)
+    for value, along in zip(first, "qva", strict=True):
+        Q, V, A = complex_steps(robot, q, v, a, along)
+        tau = np.empty((robot.nv, robot.nv), complex)
+        batch.inverse_dynamics(robot.tree, Q, V, A, np.zeros((robot.nv, 0, 6)), tau)
+        assert relative_error(value, tau.imag.T / COMPLEX_STEP) < 1e-12
+
+
+def test_iterated_and_symmetric_hessians_differ_by_the_brackets_of_a_free_flyer(rng):
+    robot = dynamics.load("hyq")
+    data = robot.model.createData()
+    q, v, a = random_state(robot, rng)
+    mu, delta = rng.normal(size=(2, robot.nv))
+    iterated = dynamics.inverse_dynamics_hessian(robot, q, v, a, mu)
+    symmetric = dynamics.inverse_dynamics_hessian(robot, q, v, a, mu, symmetric=True)
+    assert np.abs(iterated.qq - iterated.qq.T).max() > 0.1
+    assert np.array_equal(symmetric.qq, symmetric.qq.T)
+    h = 1e-3
+
+    def torque(t):
+        return mu @ pin.rnea(robot.model, data, pin.integrate(robot.model, q, t * delta), v, a)
+
+    second = (-torque(2 * h) + 16 * torque(h) - 30 * torque(0) + 16 * torque(-h) - torque(-2 * h)) / (12 * h * h)
+    assert abs(delta @ symmetric.qq @ delta - second) < 1e-7 * abs(second)
+
+
+def test_second_derivatives_include_wrenches_that_turn_with_their_bodies(rng):
+    robot = random_tree(5)
+    data = robot.model.createData()
+    q, v, a = random_state(robot, rng)
+    fext = 5.0 * rng.normal(size=(robot.model.njoints, 6))
+    truth = differenced_tensors(robot, lambda q, v: pin_inverse_derivatives(robot, data, q, v, a, fext), q, v)
+    for value, reference in zip(
+        dynamics.inverse_dynamics_second_derivatives(robot, q, v, a, fext), truth, strict=True
+    ):
+        assert relative_error(value, reference) < 1e-9
+
+
+def test_a_batch_gives_the_same_as_its_samples(rng):
+    robot = dynamics.load("panda")
+    Q = np.stack([robot.random_configuration(rng) for _ in range(5)])
+    V, A, mu = rng.normal(size=(3, 5, robot.nv))
+    together = dynamics.inverse_dynamics_hessian(robot, Q, V, A, mu)
+    for i in range(5):
+        alone = dynamics.inverse_dynamics_hessian(robot, Q[i], V[i], A[i], mu[i])
+        for x, y in zip(together, alone, strict=True):
+            assert np.array_equal(x[i], y)
+
+
+@pytest.mark.parametrize("robot", ["ur5", "hyq"])
+def test_strided_and_read_only_arrays_compile_nothing_new(robot, rng):
+    robot = dynamics.load(robot)
+    Q = np.asfortranarray(np.stack([robot.random_configuration(rng) for _ in range(4)]))
+    V = rng.normal(size=(4, 2 * robot.nv))[:, ::2]
+    V.flags.writeable = False
+    dynamics.inverse_dynamics(robot, np.ascontiguousarray(Q), V.copy(), V.copy())
+    before = len(batch.inverse_dynamics.signatures)
+    dynamics.inverse_dynamics(robot, Q, V, V)
+    assert len(batch.inverse_dynamics.signatures) == before

@@ -1,0 +1,127 @@
+"""Robots from names, files and models; files that are wrong."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import random_tree
+
+import dynamics
+from ddp.errors import ModelError
+
+URDF = """<robot name="arm">
+  <link name="base"/>
+  <link name="{link}"><inertial><mass value="{mass}"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  {visual}</link>
+  <joint name="hinge" type="{kind}"><parent link="base"/><child link="{link}"/><axis xyz="0 1 0"/>
+    <limit effort="1" velocity="1" lower="-1" upper="1"/></joint>
+</robot>"""
+
+
+def urdf(folder, link="arm", mass="2.0", kind="revolute", visual=""):
+    path = folder / "arm.urdf"
+    path.write_text(URDF.format(link=link, mass=mass, kind=kind, visual=visual))
+    return path
+
+
+def test_a_named_robot_has_its_usual_root_and_posture():
+    hyq = dynamics.load("hyq")
+    assert (hyq.name, hyq.nq, hyq.nv, hyq.is_floating) == ("hyq", 19, 18, True)
+    assert hyq.joint_names[0] == "root_joint"
+    assert hyq.q0[2] > 0.5
+    assert dynamics.load("ur5").nq == 6
+    assert dynamics.load("ur5", root="free-flyer").nq == 13
+
+
+def test_a_urdf_loads_with_either_root(tmp_path):
+    assert dynamics.load(urdf(tmp_path)).nv == 1
+    assert dynamics.load(str(urdf(tmp_path)), root="free-flyer").nv == 7
+
+
+def test_an_mjcf_file_loads(tmp_path):
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        '<mujoco model="arm"><worldbody><body name="link"><joint name="hinge" type="hinge" axis="0 0 1"/>'
+        '<inertial pos="0 0 0.1" mass="1" diaginertia="0.1 0.1 0.1"/></body></worldbody></mujoco>'
+    )
+    assert dynamics.load(path).joint_names == ["hinge"]
+
+
+def test_missing_meshes_are_named_and_the_dynamics_still_load(tmp_path):
+    visual = '<visual><geometry><mesh filename="package://nowhere/arm.stl"/></geometry></visual>'
+    visual += '<visual><geometry><sphere radius="0.1"/></geometry></visual>'
+    robot = dynamics.load(urdf(tmp_path, visual=visual))
+    assert dynamics.inverse_dynamics(robot, [0.1], [0.0], [1.0]).shape == (1,)
+    shapes, missing = robot.visuals()
+    assert missing == ["package://nowhere/arm.stl"]
+    assert len(shapes.geometryObjects) == 1
+
+
+@pytest.mark.parametrize("mass", ["0.0", "-1.0"])
+def test_a_mass_that_is_not_positive_is_named(tmp_path, mass):
+    with pytest.raises(ModelError, match=r"mass of the link at joint 'hinge': expected a positive number \[kg\], got"):
+        dynamics.load(urdf(tmp_path, mass=mass))
+
+
+def test_a_joint_that_is_not_supported_is_named_with_its_type():
+    model = pin.Model()
+    model.appendBodyToJoint(
+        model.addJoint(0, pin.JointModelSpherical(), pin.SE3.Identity(), "ball"), pin.Inertia.Random(), pin.SE3.Identity()
+    )
+    with pytest.raises(ModelError, match="joint 'ball' is a JointModelSpherical; supported are revolute"):
+        dynamics.load(model)
+
+
+@pytest.mark.parametrize(
+    ("source", "root", "words"),
+    [
+        ("hyk", None, "did you mean 'hyq'"),
+        ("missing.urdf", None, "no such file"),
+        ("hyq", "floating", "root: expected 'fixed' or 'free-flyer', got 'floating'"),
+        (7, None, "source: expected a name, a path or a pinocchio.Model, got int"),
+        (pin.Model(), None, "expected at least one moving joint, got none"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(source, root, words):
+    with pytest.raises(ModelError) as caught:
+        dynamics.load(source, root=root)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.urdf", "<robot name='a'><link", "not well-formed XML"),
+        ("a.urdf", "<mujoco/>", "expected a <robot> element at the top, got <mujoco>"),
+        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "Pinocchio cannot read it"),
+        ("a.txt", "hello", "expected .urdf, .xml (MJCF) or .sdf"),
+        ("a.sdf", "<sdf version='1.6'><model name='a'/></sdf>", "SDF"),
+    ],
+)  # fmt: skip
+def test_an_unreadable_file_says_why(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ModelError) as caught:
+        dynamics.load(tmp_path / name)
+    assert words in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_unknown_frames_get_the_nearest_name():
+    with pytest.raises(ModelError, match="ur5 has no frame 'tool'; did you mean 'tool0'"):
+        dynamics.load("ur5").frame_id("tool")
+
+
+def test_random_configurations_respect_limits_and_manifolds(rng):
+    for robot in (dynamics.load("panda"), dynamics.load("hyq"), random_tree(1)):
+        for _ in range(20):
+            q = robot.random_configuration(rng)
+            assert pin.isNormalized(robot.model, q, 1e-9)
+            for kind, i in zip(robot.tree.kind, robot.tree.iq, strict=True):
+                if kind in (0, 2):
+                    assert robot.model.lowerPositionLimit[i] <= q[i] <= robot.model.upperPositionLimit[i]
+
+
+def test_loading_a_model_does_not_change_it_or_share_it():
+    model = dynamics.load("ur5").model
+    robot = dynamics.load(model)
+    model.armature = np.ones(6)
+    assert robot.model.armature[0] == 0.0

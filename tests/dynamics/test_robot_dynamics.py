@@ -1,0 +1,198 @@
+"""A robot's discrete step: against Pinocchio, to first and second order on the manifold, fast rotations included."""
+
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import fourth_order, random_tree, relative_error
+
+import dynamics
+from ddp.errors import ProblemError
+from ddp.kernel import call_contraction, kernel
+from ddp.protocols import Dynamics, Expansion
+from dynamics import RobotDynamics
+
+
+def systems():
+    rng = np.random.default_rng(7)
+    return {
+        "ur5": RobotDynamics(dynamics.load("ur5"), 0.01),
+        "hyq": RobotDynamics(dynamics.load("hyq"), 0.02),
+        "iris": RobotDynamics(dynamics.load("iris"), 0.05, actuation=rng.normal(size=(6, 4))),
+        "tree 5": RobotDynamics(random_tree(5), 0.03),
+        "tree 6": RobotDynamics(random_tree(6), 0.03),
+    }
+
+
+def state(system, rng, speed):
+    robot = system.robot
+    return np.concatenate([robot.random_configuration(rng), speed * rng.normal(size=robot.nv)])
+
+
+def pin_step(system, x, u):
+    """Semi-implicit Euler by Pinocchio alone."""
+    robot = system.robot
+    q, v = x[: robot.nq], x[robot.nq :]
+    v1 = v + system.dt * pin.aba(robot.model, robot.model.createData(), q, v, system.actuation @ u)
+    return np.concatenate([pin.integrate(robot.model, q, system.dt * v1), v1])
+
+
+def pin_perturb(system, x, dx):
+    robot = system.robot
+    q = pin.integrate(robot.model, x[: robot.nq], dx[: robot.nv])
+    return np.concatenate([q, x[robot.nq :] + dx[robot.nv :]])
+
+
+def pin_difference(system, x0, x1):
+    robot = system.robot
+    return np.concatenate(
+        [pin.difference(robot.model, x0[: robot.nq], x1[: robot.nq]), x1[robot.nq :] - x0[robot.nq :]]
+    )
+
+
+@pytest.fixture(params=systems().items(), ids=lambda item: item[0])
+def system(request):
+    return request.param[1]
+
+
+SPEEDS = (0.0, 1.0, 30.0)
+"""Joint and base speeds [rad/s, m/s]; 30 turns a base by more than one radian in one step."""
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_a_step_is_pinocchios(system, speed, rng):
+    x, u = state(system, rng, speed), rng.normal(size=system.nu)
+    assert isinstance(system, Dynamics)
+    truth = pin_step(system, x, u)
+    assert relative_error(system.step(x, u), truth) < 1e-11
+    X = system.rollout(x, np.stack([u, u]))
+    assert np.array_equal(X[0], x)
+    assert np.array_equal(X[1], system.step(x, u))
+    assert np.array_equal(X[2], system.step(X[1], u))
+
+
+def test_integrate_and_difference_are_pinocchios_and_invert_each_other(system, rng):
+    x, dx = state(system, rng, 1.0), 2.0 * rng.normal(size=system.n)
+    moved = system.integrate(x, dx)
+    assert np.allclose(moved, pin_perturb(system, x, dx), rtol=0, atol=1e-12)
+    assert np.allclose(system.difference(x, moved), pin_difference(system, x, moved), rtol=0, atol=1e-12)
+    assert np.allclose(system.integrate(x, system.difference(x, moved)), moved, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_linearize_is_the_derivative_of_pinocchios_step(system, speed, rng):
+    x, u = state(system, rng, speed), rng.normal(size=system.nu)
+    A, B = system.linearize(x, u)
+    nominal = pin_step(system, x, u)
+
+    def moved(dz):
+        return pin_difference(system, nominal, pin_step(system, pin_perturb(system, x, dz[: system.n]), u + dz[system.n :]))
+
+    columns = [fourth_order(lambda t, e=e: moved(t * e)) for e in np.eye(system.n + system.nu)]
+    assert relative_error(np.hstack([A, B]), np.stack(columns, axis=1)) < 1e-8
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_hessian_is_exactly_symmetric_and_the_second_derivative_along_every_direction(system, speed, rng):
+    """With ⊖ at the nominal next state, d²/dt² of weight·(f(x ⊕ t dx, u + t du) ⊖ f(x, u)) is δᵀ H δ.
+
+    Differences of first derivatives: f(x ⊕ t d) ⊖ f(x) has the rate Jlog(...) A(t) d_t, all of it by Pinocchio's own
+    difference and dDifference; A(t), B(t) from ``linearize``, which the test before holds against Pinocchio.
+    """
+    robot = system.robot
+    x, u = state(system, rng, speed), rng.normal(size=system.nu)
+    weight = rng.normal(size=system.n)
+    H = system.hessian(x, u, weight)
+    assert np.array_equal(H, H.T)
+    nominal = pin_step(system, x, u)
+    nv, nq = robot.nv, robot.nq
+    for _ in range(5):
+        delta = rng.normal(size=system.n + system.nu)
+        delta /= np.linalg.norm(delta)
+
+        def rate(t, delta=delta):
+            xt, ut = pin_perturb(system, x, t * delta[: system.n]), u + t * delta[system.n :]
+            A, B = system.linearize(xt, ut)
+            moved = A @ delta[: system.n] + B @ delta[system.n :]  # exp(t d) moves along d: its body rate is d
+            _, J = pin.dDifference(robot.model, nominal[:nq], pin_step(system, xt, ut)[:nq])
+            return weight[:nv] @ J @ moved[:nv] + weight[nv:] @ moved[nv:]
+
+        second = fourth_order(rate)
+        scale = np.abs(delta) @ np.abs(H) @ np.abs(delta)
+        assert abs(delta @ H @ delta - second) < 1e-7 * scale
+
+
+@kernel
+def contract_through(address, context, record, weight, hessian):
+    call_contraction(address, context, record, weight, hessian)
+
+
+def test_the_compiled_contraction_writes_the_hessian(system, rng):
+    x, u, weight = state(system, rng, 1.0), rng.normal(size=system.nu), rng.normal(size=system.n)
+    n, nz = system.n, system.n + system.nu
+    out = Expansion(np.empty((1, n, n)), np.empty((1, n, system.nu)), np.empty((1, system.record_size)))
+    system.expand(x[None], u[None], out)
+    H = np.empty((nz, nz))
+    address, context, _ = system.contraction()
+    contract_through(address, context, out.record.ctypes.data, weight.ctypes.data, H.ctypes.data)
+    assert np.array_equal(H, system.hessian(x, u, weight))
+
+
+def test_track_with_no_gains_is_the_rollout(system, rng):
+    U = 0.1 * rng.normal(size=(8, system.nu))
+    X = system.rollout(state(system, rng, 0.5), U)
+    k, K = rng.normal(size=(8, system.nu)), np.zeros((8, system.nu, system.n))
+    Xn, Un = system.track(X, U, k, K, 0.0)
+    assert np.array_equal(Xn, X)
+    assert np.array_equal(Un, U)
+    assert np.allclose(system.track(X, U, k, K, 0.5)[1], U + 0.5 * k, rtol=0, atol=1e-15)
+
+
+def test_a_divergent_rollout_ends_in_nan_from_one_knot_on():
+    system = RobotDynamics(dynamics.load("ur5"), 0.1)
+    X = system.rollout(np.zeros(12), np.full((200, 6), 1e6))
+    finite = np.isfinite(X).all(axis=1)
+    assert finite[0]
+    assert not finite[-1]
+    assert not finite[np.argmin(finite) :].any()
+
+
+def test_controls_default_to_all_joints_but_a_floating_root():
+    assert RobotDynamics(dynamics.load("ur5"), 0.01).nu == 6
+    assert RobotDynamics(dynamics.load("hyq"), 0.01).nu == 12
+
+
+def test_nominal_control_balances_gravity(rng):
+    system = RobotDynamics(dynamics.load("panda"), 0.01)
+    x = np.concatenate([system.robot.random_configuration(rng), np.zeros(9)])
+    assert np.abs(system.step(x, system.nominal_control(x)) - x).max() < 1e-13
+
+
+def test_a_pickled_copy_steps_alike(system, rng):
+    x, u = state(system, rng, 1.0), rng.normal(size=system.nu)
+    assert np.array_equal(pickle.loads(pickle.dumps(system)).step(x, u), system.step(x, u))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"dt": 0.0}, "dt: expected a positive number, got 0.0"),
+        ({"dt": float("nan")}, "dt: expected a positive number, got nan"),
+        ({"dt": 0.01, "actuation": np.zeros((5, 3))}, "actuation: expected shape (6, any), got (5, 3)"),
+        ({"dt": 0.01, "integrator": "rk5"}, "integrator: unknown 'rk5'"),
+        ({"dt": 0.01, "robot": "ur5"}, "robot: expected a Robot from dynamics.load, got str"),
+    ],
+)
+def test_bad_options_are_named(arguments, words):
+    with pytest.raises(ProblemError) as caught:
+        RobotDynamics(**{"robot": dynamics.load("ur5"), **arguments})
+    assert words in str(caught.value)
+
+
+def test_a_state_with_a_quaternion_that_is_not_unit_is_refused():
+    system = RobotDynamics(dynamics.load("hyq"), 0.01)
+    x = np.concatenate([system.robot.q0, np.zeros(18)])
+    x[3:7] *= 1.01
+    with pytest.raises(ProblemError, match=r"x0\[3:7\].*expected a unit quaternion"):
+        system.check_state("x0", x)

@@ -1,0 +1,113 @@
+"""Independent oracles: Pinocchio, differences of its analytic derivatives, complex numbers; and random trees to try them on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+import dynamics
+
+NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
+STEP = 1e-3
+
+
+def random_inertia(rng):
+    """A rigid body of eight random point masses: a physical inertia."""
+    points = rng.normal(scale=0.2, size=(8, 3)) + rng.normal(scale=0.1, size=3)
+    masses = rng.uniform(0.05, 0.5, size=8)
+    total = masses.sum()
+    com = masses @ points / total
+    rotational = sum(
+        m * ((p @ p) * np.eye(3) - np.outer(p, p)) for m, p in zip(masses, points - com, strict=True)
+    )
+    return pin.Inertia(total, com, rotational)
+
+
+def random_joint(rng):
+    """Revolute or prismatic about a coordinate axis or any other, or continuous."""
+    axis = rng.normal(size=3)
+    axis /= np.linalg.norm(axis)
+    makers = [
+        pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ, pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ,
+        pin.JointModelRUBX, pin.JointModelRUBY, pin.JointModelRUBZ,
+        lambda: pin.JointModelRevoluteUnaligned(axis), lambda: pin.JointModelPrismaticUnaligned(axis),
+    ]  # fmt: skip
+    return makers[rng.integers(len(makers))]()
+
+
+def random_placement(rng):
+    """A random pose."""
+    return pin.SE3(pin.exp3(rng.normal(size=3)), rng.normal(scale=0.3, size=3))
+
+
+def random_tree(seed):
+    """A robot of up to 20 bodies, mixed joints and branches; every second one floats."""
+    rng = np.random.default_rng(seed)
+    model = pin.Model()
+    model.name = f"tree{seed}"
+    path = [0]
+    if seed % 2:
+        path.append(model.addJoint(0, pin.JointModelFreeFlyer(), random_placement(rng), "root"))
+        model.appendBodyToJoint(path[-1], random_inertia(rng), pin.SE3.Identity())
+    for i in range(int(rng.integers(2, 20))):
+        if len(path) > 2 and rng.random() < 0.4:
+            path = path[: rng.integers(2, len(path) + 1)]
+        path.append(model.addJoint(path[-1], random_joint(rng), random_placement(rng), f"joint{i}"))
+        model.appendBodyToJoint(path[-1], random_inertia(rng), pin.SE3.Identity())
+    model.armature = np.where(rng.random(model.nv) < 0.3, rng.uniform(0.0, 0.1, model.nv), 0.0)
+    if seed % 2:
+        model.armature[:6] = 0.0
+    return dynamics.load(model)
+
+
+def random_state(robot, rng, speed=1.0):
+    """q, v and one more tangent vector."""
+    return robot.random_configuration(rng), speed * rng.normal(size=robot.nv), rng.normal(size=robot.nv)
+
+
+def symmetric(M):
+    """Pinocchio fills upper triangles only."""
+    return np.triu(M) + np.triu(M, 1).T
+
+
+def pin_forces(fext):
+    """A wrench per joint, as Pinocchio takes them."""
+    forces = pin.StdVec_Force()
+    for wrench in fext:
+        forces.append(pin.Force(wrench))
+    return forces
+
+
+def pin_inverse_derivatives(robot, data, q, v, a, fext=None):
+    """Pinocchio's ∂τ/∂q, ∂τ/∂v, M."""
+    extra = () if fext is None else (pin_forces(fext),)
+    pin.computeRNEADerivatives(robot.model, data, q, v, a, *extra)
+    return np.array([data.dtau_dq, data.dtau_dv, symmetric(data.M)])
+
+
+def pin_forward_derivatives(robot, data, q, v, tau, fext=None):
+    """Pinocchio's ∂a/∂q, ∂a/∂v, M⁻¹."""
+    extra = () if fext is None else (pin_forces(fext),)
+    pin.computeABADerivatives(robot.model, data, q, v, tau, *extra)
+    return np.array([data.ddq_dq, data.ddq_dv, symmetric(data.Minv)])
+
+
+def fourth_order(f, h=STEP):
+    """df/dt at 0 by the five-point stencil."""
+    return (8.0 * (f(h) - f(-h)) - (f(2.0 * h) - f(-2.0 * h))) / (12.0 * h)
+
+
+def differenced_tensors(robot, first, q, v):
+    """∂²/∂q∂q, ∂²/∂v∂v, ∂²/∂v∂q, ∂/∂q of the third, by differences of ``first(q, v)`` = three (nv, nv) blocks."""
+    nv = robot.nv
+    qq, vv, vq, aq = np.zeros((4, nv, nv, nv))
+    for k, e in enumerate(np.eye(nv)):
+        along_q = fourth_order(lambda t, e=e: first(pin.integrate(robot.model, q, t * e), v))
+        qq[:, :, k], vq[:, :, k], aq[:, :, k] = along_q
+        vv[:, :, k] = fourth_order(lambda t, e=e: first(q, v + t * e))[1]
+    return qq, vv, vq, aq
+
+
+def relative_error(value, truth):
+    """The largest entry of the difference, relative to the largest entry of the truth."""
+    return float(np.abs(value - truth).max() / max(np.abs(truth).max(), 1e-12))

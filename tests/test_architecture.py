@@ -1,0 +1,62 @@
+"""The rules of the house, as tests: who imports whom, and who may use numba's decorators."""
+
+import ast
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("ddp", "dynamics", "problems", "viz")
+SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+VOCABULARY = {"ddp.errors", "ddp.kernel", "ddp.protocols", "ddp.differences"}
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
+
+
+def imports_of(graph: grimp.ImportGraph, package: str) -> set[str]:
+    """Modules that the modules of ``package`` import, those of their own package left out."""
+    own = {package, *graph.find_descendants(package)}
+    return {target for module in own for target in graph.find_modules_directly_imported_by(module)} - own
+
+
+def test_the_solver_knows_no_robot(graph):
+    assert imports_of(graph, "ddp") == set()
+
+
+def test_the_dynamics_know_no_solver_but_its_vocabulary(graph):
+    assert imports_of(graph, "dynamics") <= VOCABULARY
+
+
+def test_drawing_knows_neither_solver_nor_problems(graph):
+    assert {m for m in imports_of(graph, "viz") if not m.startswith("dynamics")} <= {"ddp.errors"}
+
+
+def test_only_the_command_line_draws(graph):
+    drawing = {"viz", *graph.find_descendants("viz")}
+    users = {user for module in drawing for user in graph.find_modules_that_directly_import(module)} - drawing
+    assert users <= {"problems.cli", "problems.demo"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_numba_is_configured_in_one_module_only(path):
+    if path == ROOT / "ddp" / "kernel.py":
+        return
+    compilers = {"njit", "jit", "cfunc", "vectorize", "guvectorize", "jitclass", "generated_jit"}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("numba", "nb"):
+            assert node.attr not in compilers, f"line {node.lineno}: use ddp.kernel"
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
+            assert not compilers & {alias.name for alias in node.names}, f"line {node.lineno}: use ddp.kernel"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_export_and_do_nothing_else(package):
+    tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
