@@ -1,0 +1,194 @@
+"""Arms: reach a pose, reach for what is out of reach, throw.
+
+The default robots and numbers are the reference problems whose costs the registry quotes; any other arm, by
+its name, file or ``Robot``, takes its usual posture and a goal made for it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, nearest
+from ddp.problem import Problem
+from ddp.protocols import Array, BatchTerm
+from dynamics.model import Robot, load
+from dynamics.robot_dynamics import RobotDynamics
+from problems import checks
+from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
+
+RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
+
+_UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
+_UR5_GOAL = (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
+
+
+def reach(
+    robot: RobotLike = "ur5",
+    target: pin.SE3 | ArrayLike | None = None,
+    q0: ArrayLike | None = None,
+    frame: str | None = None,
+    horizon: int = 100,
+    dt: float = 0.01,
+    control_weight: float = 1e-3,
+    posture_weight: float = 1e-2,
+    speed_weight: float = 0.1,
+    position_weight: float = 1000.0,
+    rotation_weight: float = 1000.0,
+    final_speed_weight: float = 10.0,
+) -> Problem:
+    """Bring a frame to a pose and rest there after ``horizon * dt`` seconds (1 s), starting at rest.
+
+    target: pin.SE3 or (4, 4); default, where the frame is after every joint has turned half a radian or more.
+    q0 (nq,): start; default the robot's usual posture.   frame: default the tool ("tool0") or the last link.
+    control_weight [1/(N m)²] is small because torques are tens of N m; posture_weight pulls to q0 [1/rad²],
+    speed_weight [s²/rad²] keeps the motion smooth; position_weight [1/m²] and rotation_weight [1/rad²] make
+    the end nearly exact.
+    """
+    arm = _fixed_arm(robot)
+    ur5 = arm.name == "ur5"
+    start = _configuration(arm, "q0", (_UR5_START if ur5 else arm.q0) if q0 is None else q0)
+    tool = _tool(arm) if frame is None else frame
+    if target is None:
+        goal = np.array(_UR5_GOAL) if ur5 else _turned(arm, start)
+        target = _pose(arm, tool, goal)
+    system = RobotDynamics(arm, dt)
+    rest = np.concatenate([start, np.zeros(arm.nv)])
+    weights = np.repeat([float(position_weight), float(rotation_weight)], 3)
+    return Problem(
+        dynamics=system,
+        running=_effort(system, rest, control_weight, posture_weight, speed_weight),
+        terminal=[
+            FramePose(arm, tool, target, weights),
+            StateCost(system, rest, np.repeat([0.0, float(final_speed_weight)], arm.nv)),
+        ],
+        x0=rest,
+        horizon=horizon,
+    )
+
+
+def out_of_reach(
+    robot: RobotLike = "ur5",
+    position: ArrayLike = (0.4, 1.2, 0.9),
+    q0: ArrayLike | None = None,
+    frame: str | None = None,
+    horizon: int = 100,
+    dt: float = 0.01,
+) -> Problem:
+    """Stretch towards a point that cannot be reached: 1.55 m from the base, for a UR5 whose reach is 0.95 m.
+
+    The residual stays large, so that Gauss-Newton misses what curves the cost. position (3,) [m]; the rest as
+    in `reach`.
+    """
+    target = pin.SE3(np.eye(3), as_array("position", position, (3,)).copy())
+    return reach(robot, target, q0, frame, horizon, dt, rotation_weight=0.0)
+
+
+def throw(
+    robot: RobotLike = "panda",
+    position: ArrayLike = (0.2, 0.5, 0.7),
+    velocity: ArrayLike = (0.0, 0.0, 3.0),
+    q0: ArrayLike | None = None,
+    frame: str | None = None,
+    horizon: int = 60,
+    dt: float = 0.01,
+    control_weight: float = 1e-3,
+    state_weight: float = 1e-2,
+    velocity_weight: float = 10.0,
+    position_weight: float = 100.0,
+) -> Problem:
+    """Release at a point with a velocity after ``horizon * dt`` seconds (0.6 s), starting at rest.
+
+    position (3,) of the frame in the world [m]; velocity (3,) of its origin in its own axes [m/s].
+    frame: default the gripper's ("panda_hand_tcp"). Gripper fingers are locked. state_weight on posture
+    [1/rad²] and speed [s²/rad²]; velocity_weight [s²/m²] and position_weight [1/m²] at the end.
+    """
+    arm = _fixed_arm(robot)
+    arm = lock(arm, [name for name in arm.joint_names if "finger" in name])
+    start = _configuration(arm, "q0", arm.q0 if q0 is None else q0)
+    hand = _tool(arm) if frame is None else frame
+    system = RobotDynamics(arm, dt)
+    rest = np.concatenate([start, np.zeros(arm.nv)])
+    aim = np.concatenate([as_array("velocity", velocity, (3,)), np.zeros(3)])
+    return Problem(
+        dynamics=system,
+        running=_effort(system, rest, control_weight, state_weight, state_weight),
+        terminal=[
+            FrameVelocity(arm, hand, aim, np.repeat([float(velocity_weight), 0.0], 3)),
+            FramePosition(arm, hand, as_array("position", position, (3,)), position_weight),
+        ],
+        x0=rest,
+        horizon=horizon,
+    )
+
+
+def lock(robot: Robot, joints: list[str]) -> Robot:
+    """The same robot with some joints rigid, as in its usual posture."""
+    for name in joints:
+        if name not in robot.joint_names:
+            raise ProblemError(
+                f"joints: {robot.name} has no joint {name!r}; {nearest(name, robot.joint_names)}"
+            )
+    if not joints:
+        return robot
+    model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)
+    kept = [robot.model.joints[robot.model.getJointId(name)] for name in model.names[1:]]
+    q0 = np.concatenate([robot.q0[joint.idx_q : joint.idx_q + joint.nq] for joint in kept])
+    model.name = robot.name
+    return Robot(model, q0, robot.source)
+
+
+def gravity_compensation(problem: Problem) -> None:
+    """No guess of its own: the solver's default, the torques that hold x0 against gravity."""
+
+
+def _effort(
+    system: RobotDynamics, rest: Array, control: float, posture: float, speed: float
+) -> list[BatchTerm]:
+    """The running terms: torques, distance from a state at rest, speed."""
+    weights = np.repeat([float(posture), float(speed)], system.robot.nv)
+    return [
+        ControlCost(np.zeros(system.nu), np.full(system.nu, float(control))),
+        StateCost(system, rest, weights),
+    ]
+
+
+def _fixed_arm(robot: RobotLike) -> Robot:
+    arm = robot if isinstance(robot, Robot) else load(robot)
+    if arm.is_floating:
+        raise ProblemError(f"robot: expected an arm on a fixed base, got {arm.name} on a free-flyer")
+    return arm
+
+
+def _configuration(arm: Robot, field: str, value: ArrayLike) -> Array:
+    return as_array(field, value, (arm.nq,)).copy()
+
+
+def _tool(arm: Robot) -> str:
+    """The frame at the end of an arm: a usual name, else the last link."""
+    for name in ("tool0", "panda_hand_tcp", "tip"):
+        if arm.model.existFrame(name):
+            return name
+    return str(
+        [f.name for f in arm.model.frames if f.type in (pin.FrameType.BODY, pin.FrameType.OP_FRAME)][-1]
+    )
+
+
+def _turned(arm: Robot, q: Array) -> Array:
+    """Q with every joint turned half a radian towards the middle of its range."""
+    middle = 0.5 * (arm.model.lowerPositionLimit + arm.model.upperPositionLimit)
+    away = np.where(np.isfinite(middle) & (q > np.nan_to_num(middle)), -0.5, 0.5)
+    step = np.array([away[i] for i in arm.tree.iq])
+    return np.asarray(pin.integrate(arm.model, q, step))
+
+
+def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:
+    """Where a frame is at q."""
+    checks.frame_name(arm, frame)
+    data = arm.model.createData()
+    pin.framesForwardKinematics(arm.model, data, q)
+    return data.oMf[arm.frame_id(frame)].copy()

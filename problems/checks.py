@@ -1,0 +1,79 @@
+"""The checks at the border of the cost terms: ProblemError names the field and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, nearest
+from ddp.protocols import Array
+from dynamics import frames
+from dynamics.model import Robot
+
+
+def weight(field: str, value: Any) -> float:
+    """One weight: a finite number >= 0."""
+    return float(weights(field, np.reshape(as_array(field, value, ()), (1,)), 1)[0])
+
+
+def weights(field: str, value: ArrayLike, size: int) -> Array:
+    """Weights (size,): finite numbers >= 0."""
+    array = as_array(field, value, (size,)).copy()
+    if (array < 0.0).any():
+        worst = int(np.argmin(array))
+        raise ProblemError(f"{field}: expected no negative weight, got {array[worst]} at [{worst}]")
+    return array
+
+
+def robot(field: str, value: Any) -> Robot:
+    """A robot from dynamics.load."""
+    if not isinstance(value, Robot):
+        raise ProblemError(f"{field}: expected a Robot from dynamics.load, got {type(value).__name__}")
+    return value
+
+
+def frame_name(carrier: Robot, frame: str) -> None:
+    """A frame that the robot has."""
+    model = robot("robot", carrier).model
+    if not isinstance(frame, str) or not model.existFrame(frame):
+        known = [f.name for f in model.frames]
+        raise ProblemError(f"frame: {carrier.name} has no frame {frame!r}; {nearest(frame, known)}")
+
+
+def branch(carrier: Robot, frame: str) -> frames.Branch:
+    """The branch that carries a frame of a robot."""
+    frame_name(carrier, frame)
+    found = frames.branch(carrier, frame)
+    if found.dof.size == 0:
+        raise ProblemError(f"frame: {frame!r} of {carrier.name} is fixed to the world, no joint moves it")
+    return found
+
+
+def pose(field: str, value: Any) -> pin.SE3:
+    """A rigid pose from a pin.SE3 or a homogeneous (4, 4) matrix."""
+    matrix = as_array(field, value.homogeneous if isinstance(value, pin.SE3) else value, (4, 4))
+    R = matrix[:3, :3]
+    error = max(np.abs(R @ R.T - np.eye(3)).max(), np.abs(matrix[3] - [0.0, 0.0, 0.0, 1.0]).max())
+    if error > 1e-6 or np.linalg.det(R) < 0.0:
+        raise ProblemError(
+            f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
+            f" off by {error:.3g}, det R = {np.linalg.det(R):.3g}"
+        )
+    return pin.SE3(R.copy(), matrix[:3, 3].copy())
+
+
+def one_of(field: str, value: Any, known: Iterable[str]) -> None:
+    """One of some names."""
+    if value not in known:
+        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {value!r}")
+
+
+def rows(field: str, value: Array, size: int) -> Array:
+    """States or controls (M, size) of a block of knots, as the kernels want them."""
+    if value.ndim != 2 or value.shape[1] != size:
+        raise ProblemError(f"{field}: expected {size} numbers a knot, got shape {value.shape}")
+    return np.ascontiguousarray(value, dtype=np.float64)

@@ -1,0 +1,266 @@
+"""The ``mayne`` command: a thin shell over problems, solvers and drawings.
+
+Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input.
+Results go to standard output, as JSON with ``--json``; progress and warnings go to standard error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import viz
+from ddp.check import check_derivatives
+from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.problem import Problem
+from ddp.solution import Solution
+from ddp.solver import DDP, ILQR
+from ddp.solver import solve as solve_problem
+from problems import demo as demonstration
+from problems.output import COLUMNS, print_json, print_table, row, summary
+from problems.progress import progress
+from problems.registry import ALL, Entry, find
+from problems.timing import excited, timings
+
+SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR}
+TITLES = {"ddp": "DDP", "ilqr": "iLQR"}
+
+Command = Callable[..., None]
+
+
+class _BadInput(click.ClickException):
+    """A message without a traceback, and exit status 2."""
+
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """Turns the errors that mayne raises on purpose into messages."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ProblemError, ModelError) as reason:
+            raise _BadInput(str(reason)) from None
+        except SolveError as reason:
+            raise click.ClickException(str(reason)) from None
+
+
+_NAME = click.argument("name")
+_ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
+_HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
+_PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _solving(command: Command) -> Command:
+    """The options of commands that solve."""
+    for option in (
+        click.option(
+            "--workers", type=int, default=1, show_default=True, help="Processes that share derivatives."
+        ),
+        click.option(
+            "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
+        ),
+        click.option(
+            "--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mayne")
+def main() -> None:
+    """Trajectory optimisation with full second-order DDP."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+
+
+@main.command("list")
+@_JSON
+def list_problems(as_json: bool) -> None:
+    """List the problems."""
+    entries = ALL.values()
+    if as_json:
+        names = ("name", "robot_name", "cost", "description", "tags")
+        print_json([{name: getattr(entry, name) for name in names} for entry in entries])
+    else:
+        rows = [[entry.name, entry.robot_name, f"{entry.cost:g}", entry.description] for entry in entries]
+        print_table(["problem", "robot", "cost", "what happens"], rows)
+
+
+@main.command()
+@_NAME
+@click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
+@_solving
+@_ROBOT
+@click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
+@_HTML
+@_PLOT
+@click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
+@_JSON
+def solve(
+    name: str, solver: str, tolerance: float, max_iterations: int, workers: int, robot: str | None,
+    save: str | None, html: str | None, plot: str | None, view: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Solve problem NAME."""
+    entry, problem = _build(name, robot)
+    chosen = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    with progress(f"{name}, {TITLES[solver]}") as callback:
+        solution = solve_problem(
+            problem, chosen, entry.guess(problem), callback=callback, throw=False, workers=workers
+        )
+    if as_json:
+        print_json({"problem": name, "solver": solver} | summary(solution))
+    else:
+        click.echo(f"{name}, {TITLES[solver]}: {solution} ({solution.seconds:.2f} s)")
+    if save:
+        solution.save(save)
+        _sign(save, name, robot)
+    if plot:
+        viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
+    if html:
+        _animate(entry, problem, solution.X, html)
+    if view:
+        _animate(entry, problem, solution.X, None)
+    _end(solution.converged)
+
+
+@main.command()
+@_NAME
+@_solving
+@_ROBOT
+@_PLOT
+@_JSON
+def compare(
+    name: str,
+    tolerance: float,
+    max_iterations: int,
+    workers: int,
+    robot: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Solve problem NAME with iLQR and with DDP."""
+    entry, problem = _build(name, robot)
+    solvers = {
+        TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
+        for key in ("ilqr", "ddp")
+    }
+    solutions = demonstration.compare(entry, problem, solvers, workers)
+    if as_json:
+        outcomes = {title.lower(): summary(solution) for title, solution in solutions.items()}
+        print_json({"problem": name, "solvers": outcomes})
+    else:
+        print_table(["solver", *COLUMNS], [[title, *row(solution)] for title, solution in solutions.items()])
+    if plot:
+        viz.plot_convergence(solutions, plot, title=entry.description)
+    _end(all(solution.converged for solution in solutions.values()))
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
+@_ROBOT
+@_HTML
+def view(file: str, name: str | None, robot: str | None, html: str | None) -> None:
+    """Play the motion saved in FILE in a viewer on this machine, or write it with --html."""
+    signed, other = _signature(file)
+    if not (name or signed):
+        raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
+    entry, problem = _build(name or signed, robot or other or None)
+    _animate(entry, problem, Solution.load(file, problem).X, html)
+
+
+@main.command()
+@_NAME
+@_ROBOT
+@_JSON
+def check(name: str, robot: str | None, as_json: bool) -> None:
+    """Check every derivative of problem NAME against differences, near its guess."""
+    entry, problem = _build(name, robot)
+    with progress(f"{name}, checking derivatives"):
+        report = check_derivatives(problem, *excited(entry, problem))
+    if as_json:
+        names = ("name", "knot", "error", "tolerance", "ok")
+        checks = [{name: getattr(item, name) for name in names} for item in report.checks]
+        print_json({"problem": name, "ok": report.ok, "checks": checks})
+    else:
+        click.echo(str(report))
+    _end(report.ok)
+
+
+@main.command()
+@click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
+def demo(folder: str) -> None:
+    """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
+    _end(demonstration.run(Path(folder)))
+
+
+@main.command()
+@click.argument("name", default="quadruped/reorientation")
+@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
+@_JSON
+def bench(name: str, repeat: int, as_json: bool) -> None:
+    """Time the derivatives and the iterations of problem NAME on one thread."""
+    entry, problem = _build(name, None)
+    with progress(f"{name}, timing"):
+        times = timings(entry, problem, repeat)
+    if as_json:
+        print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
+    else:
+        rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
+        print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+
+
+def _build(name: str, robot: str | None) -> tuple[Entry, Problem]:
+    entry = find(name)
+    if robot is None:
+        return entry, entry()
+    if "robot" not in inspect.signature(entry.build).parameters:
+        raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
+    return entry, entry.build(robot=robot)
+
+
+def _animate(entry: Entry, problem: Problem, X: Any, html: str | None) -> None:
+    """Write an animation, or play it until it is interrupted."""
+    finite = X[np.isfinite(X).all(axis=1)]
+    where = demonstration.draw(entry, problem, finite, Path(html) if html else None)
+    if html:
+        click.echo(f"wrote {where}", err=True)
+        return
+    click.echo(f"{entry.name} moves at {where} until you press Ctrl-C", err=True)
+    try:
+        while True:
+            time.sleep(3600.0)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
+def _sign(path: str, name: str, robot: str | None) -> None:
+    """Add to a solution's file which problem it solves."""
+    with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
+        np.lib.format.write_array(stream, np.array([name, robot or ""]))
+
+
+def _signature(path: str) -> tuple[str, str]:
+    """The problem and the robot that a solution's file names; empty where it does not."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            name, robot = archive["signature"].tolist() if "signature" in archive.files else ("", "")
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
+    return str(name), str(robot)
+
+
+def _end(success: bool) -> None:
+    click.get_current_context().exit(0 if success else 1)

@@ -1,0 +1,279 @@
+"""Cost terms with exact Hessians, for any robot and for plain state spaces.
+
+Each term is half a weighted sum of squares, immutable, checked when it is made, and evaluated for all knots
+of a horizon in one compiled call (``values`` and ``expand``, the protocol `ddp.protocols.BatchTerm`). For
+people and tests, ``value(x, u)``, ``gradient(x, u)`` and ``hessian(x, u)`` do one knot: derivatives by
+z = (dx, du) of ``value(x ⊕ dx, u + du)`` at zero.
+
+With residual r(z) and weights W, ``½ rᵀ W r`` has the gradient ``r_zᵀ W r`` and the exact Hessian
+``r_zᵀ W r_z + Σ_i (W r)_i r_i,zz``; ``exact=False`` leaves the last sum out (Gauss-Newton).
+
+Weights turn squares into a cost without unit: 1/m², 1/rad², 1/(N m)², ... and per second in running terms,
+which are densities. None may be negative. Everything malformed raises ProblemError, naming the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array
+from ddp.protocols import Array, Dynamics
+from dynamics import frames
+from dynamics.model import Robot
+from problems import checks, frame_kernels, state_kernels
+from problems.layout import Layout, scalar_joints, state_layout
+from problems.terms import RobotTerm, StateTerm
+
+_REFERENCES = {
+    "local": frames.LOCAL,
+    "world": frames.WORLD,
+    "local-world-aligned": frames.LOCAL_WORLD_ALIGNED,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StateCost(StateTerm):
+    """``½ Σ_i w_i (x ⊖ target)_i²``, the difference being a tangent vector at the target.
+
+    dynamics: the system whose states they are.   target_x (nx,).
+    weights (n,): one for each tangent coordinate, positions before velocities; those of a free-flyer are
+    [linear m; angular rad] in the target's axes, then its own velocity.
+    """
+
+    dynamics: Dynamics
+    target_x: Array
+    weights: Array
+    _layout: Layout = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = as_array("target_x", self.target_x, (self.dynamics.nx,)).copy()
+        self.dynamics.check_state("target_x", target)
+        _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
+        _set(self, _layout=state_layout(self.dynamics))
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self.dynamics.nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of it."""
+        return self.dynamics.n
+
+    def _values(self, X: Array, out: Array) -> None:
+        state_kernels.state_values(self._layout, self.target_x, self.weights, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        state_kernels.expand_state(self._layout, self.target_x, self.weights, X, scale, exact, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class ControlCost:
+    """``½ Σ_i w_i (u - target)_i²``; target_u, weights (nu,)."""
+
+    target_u: Array
+    weights: Array
+
+    def __post_init__(self) -> None:
+        target = as_array("target_u", self.target_u, (None,)).copy()
+        _set(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of controls U (M, nu)."""
+        U = checks.rows("ControlCost: U", U, self.target_u.size)
+        out = np.empty(len(U))
+        state_kernels.control_values(self.target_u, self.weights, U, out)
+        return out
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        U = checks.rows("ControlCost: U", U, self.target_u.size)
+        state_kernels.expand_control(self.target_u, self.weights, U, float(weight), l, lz, lzz)
+
+    def value(self, x: ArrayLike, u: ArrayLike) -> float:
+        """The cost of one knot."""
+        return float(self.values(np.array([x], float), np.array([u], float))[0])
+
+    def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
+        """(nu,): the derivative by u; a control cost does not know how large a state is."""
+        return self.weights * (np.asarray(u, float) - self.target_u)
+
+    def hessian(self, x: ArrayLike, u: ArrayLike) -> Array:
+        """(nu, nu): the second derivative by u."""
+        return np.diag(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimits(RobotTerm):
+    """``½ w Σ_j (how far joint j is beyond its limits)²``: zero within them, with a continuous gradient.
+
+    For revolute and prismatic joints [rad, m]; free-flyers and continuous joints have none.
+    weight: one number.
+    lower, upper (nq,): the model's unless given, infinite where there is none.
+    The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.
+    """
+
+    robot: Robot
+    weight: float
+    lower: Array | None = None
+    upper: Array | None = None
+    _layout: Layout = field(init=False, repr=False)
+    _bounds: tuple[Array, Array] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        model, joints = checks.robot("robot", self.robot).model, scalar_joints(self.robot)
+        lower = _limits(
+            "lower", model.lowerPositionLimit if self.lower is None else self.lower, self.robot.nq
+        )
+        upper = _limits(
+            "upper", model.upperPositionLimit if self.upper is None else self.upper, self.robot.nq
+        )
+        for i in joints.flat[:, 0]:
+            if lower[i] > upper[i]:
+                raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        _set(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
+        _set(self, _layout=joints, _bounds=(lower[joints.flat[:, 0]], upper[joints.flat[:, 0]]))
+
+    def _values(self, X: Array, out: Array) -> None:
+        state_kernels.limit_values(self._layout, *self._bounds, self.weight, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        state_kernels.expand_limits(self._layout, *self._bounds, self.weight, X, scale, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class CenterOfMass(RobotTerm):
+    """``½ w |c(q) - target|²`` of the centre of mass c in the world.
+
+    target_xyz (3,) [m]; weight: one number.
+    """
+
+    robot: Robot
+    target_xyz: Array
+    weight: float
+
+    def __post_init__(self) -> None:
+        checks.robot("robot", self.robot)
+        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
+        _set(self, weight=checks.weight("weight", self.weight))
+
+    def _values(self, X: Array, out: Array) -> None:
+        frame_kernels.center_of_mass_values(self.robot.tree, self.target_xyz, self.weight, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        tree = self.robot.tree
+        frame_kernels.expand_center_of_mass(tree, self.target_xyz, self.weight, X, scale, exact, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePose(RobotTerm):
+    """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
+
+    target: a pin.SE3 or a homogeneous (4, 4) matrix.   weights (6,): [linear m; angular rad].
+    """
+
+    robot: Robot
+    frame: str
+    target: pin.SE3
+    weights: Array
+    _branch: frames.Branch = field(init=False, repr=False)
+    _pose: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = checks.pose("target", self.target)
+        _set(
+            self,
+            _branch=checks.branch(self.robot, self.frame),
+            weights=checks.weights("weights", self.weights, 6),
+        )
+        _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+
+    def _values(self, X: Array, out: Array) -> None:
+        frame_kernels.pose_values(self._branch, self._pose, self.weights, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        frame_kernels.expand_pose(self._branch, self._pose, self.weights, X, scale, exact, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePosition(RobotTerm):
+    """``½ w |p(q) - target|²`` of a frame's origin p in the world.
+
+    target_xyz (3,) [m]; weight: one number.
+    """
+
+    robot: Robot
+    frame: str
+    target_xyz: Array
+    weight: float
+    _branch: frames.Branch = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
+        _set(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
+
+    def _values(self, X: Array, out: Array) -> None:
+        frame_kernels.position_values(self._branch, self.target_xyz, self.weight, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        frame_kernels.expand_position(self._branch, self.target_xyz, self.weight, X, scale, exact, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameVelocity(RobotTerm):
+    """``½ Σ_i w_i (V - target)_i²`` of a frame's velocity V (6,) = [linear m/s; angular rad/s].
+
+    target (6,) or a pin.Motion; weights (6,).
+    reference: "local", V in the frame's own axes; "world", the spatial velocity at the world's origin;
+    "local-world-aligned", the velocity of the frame's origin in the world's axes.
+    """
+
+    robot: Robot
+    frame: str
+    target: Array
+    weights: Array
+    reference: str = "local"
+    _branch: frames.Branch = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = self.target.vector if isinstance(self.target, pin.Motion) else self.target
+        checks.one_of("reference", self.reference, _REFERENCES)
+        _set(
+            self,
+            _branch=checks.branch(self.robot, self.frame),
+            weights=checks.weights("weights", self.weights, 6),
+        )
+        _set(self, target=as_array("target", target, (6,)).copy())
+
+    def _values(self, X: Array, out: Array) -> None:
+        nq, reference = self.robot.nq, _REFERENCES[self.reference]
+        frame_kernels.velocity_values(self._branch, reference, nq, self.target, self.weights, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        nq, nv, reference = self.robot.nq, self.robot.nv, _REFERENCES[self.reference]
+        frame_kernels.expand_velocity(
+            self._branch, reference, nq, nv, self.target, self.weights, X, scale, exact, l, lz, lzz
+        )
+
+
+def _set(term: object, **fields: object) -> None:
+    """Replace what the user gave by what was checked."""
+    for name, value in fields.items():
+        object.__setattr__(term, name, value)
+
+
+def _limits(name: str, value: ArrayLike, nq: int) -> Array:
+    """Limits (nq,), infinite or not, but numbers."""
+    array = np.array(value, dtype=np.float64)
+    if array.shape != (nq,):
+        raise ProblemError(f"{name}: expected shape ({nq},), got {array.shape}")
+    if np.isnan(array).any():
+        raise ProblemError(
+            f"{name}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]"
+        )
+    return array

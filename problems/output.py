@@ -1,0 +1,57 @@
+"""How the command line writes results: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ddp.solution import Solution
+
+COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
+
+
+def console() -> Console:
+    """Standard output; lines are as long as they have to be where it is no terminal."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=200)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under a header, without lines."""
+    table = Table(*header, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def row(solution: Solution) -> list[str]:
+    """A solution as the `COLUMNS` of a comparison."""
+    numbers = [f"{solution.cost:.6g}", f"{solution.gradient:.1e}", f"{solution.seconds:.2f}"]
+    return [str(solution.iterations), *numbers, "converged" if solution.converged else solution.status]
+
+
+def summary(solution: Solution) -> dict[str, Any]:
+    """A solution's outcome and history; the trajectory is for ``Solution.save``."""
+    fields = ("converged", "status", "cost", "gradient", "iterations", "seconds")
+    history = [vars(record) for record in solution.history]
+    return {name: getattr(solution, name) for name in fields} | {"history": history}
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; what JSON cannot say, NaN and infinity, is null."""
+    print(json.dumps(_plain(value), indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

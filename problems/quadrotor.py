@@ -1,0 +1,91 @@
+"""A quadrotor flies a loop: upside down through two waypoints and back to where it hovered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ProblemError, positive
+from ddp.problem import Problem
+from ddp.protocols import Array
+from dynamics.model import Robot, load
+from dynamics.robot_dynamics import RobotDynamics
+from problems.costs import ControlCost, FramePose, StateCost
+
+WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
+"""Knots and pitch angles [rad] to pass through: about 8 knots on either side of being upside down."""
+
+
+def loop(
+    robot: Robot | pin.Model | str | os.PathLike[str] = "iris",
+    waypoints: Mapping[int, float] = WAYPOINTS,
+    height: float = 0.7,
+    arm: float = 0.1525,
+    moment_per_thrust: float = 1e-6 / 6.6e-5,
+    horizon: int = 100,
+    dt: float = 0.02,
+    control_weight: float = 0.1,
+    speed_weight: float = 0.01,
+    waypoint_position_weight: float = 10.0,
+    waypoint_rotation_weight: float = 100.0,
+    final_position_weight: float = 100.0,
+    final_rotation_weight: float = 100.0,
+    final_speed_weight: float = 10.0,
+) -> Problem:
+    """Loop about the y axis and be back at rest after ``horizon * dt`` seconds (2 s).
+
+    waypoints: pitch [rad] to have at some knots, ``height`` [m] above the start.   arm [m]: distance of the
+    thrusters.
+    moment_per_thrust [m]: yaw moment of a propeller for each newton of thrust.
+    control_weight [1/N²] on thrust beyond hovering, speed_weight on the body's velocity, the others on
+    position [1/m²], rotation [1/rad²] and speed. Waypoint and final terms are not multiplied by dt.
+    """
+    body = robot if isinstance(robot, Robot) else load(robot)
+    if not body.is_floating or body.nv != 6:
+        raise ProblemError(f"robot: expected one free-flying body, got {body.name} with nv = {body.nv}")
+    system = RobotDynamics(body, dt, actuation=thrusters(arm, moment_per_thrust))
+    x0 = np.concatenate([body.neutral(), np.zeros(6)])
+    hover = system.nominal_control(x0)
+    pose = np.repeat([float(waypoint_position_weight), float(waypoint_rotation_weight)], 3)
+    frame = body.joint_names[0]
+    rest = np.repeat(
+        [final_position_weight, final_rotation_weight, final_speed_weight, final_speed_weight], 3
+    )
+    return Problem(
+        dynamics=system,
+        running=[
+            ControlCost(hover, np.full(4, float(control_weight))),
+            StateCost(system, x0, np.repeat([0.0, float(speed_weight)], 6)),
+        ],
+        terminal=[StateCost(system, x0, rest.astype(float))],
+        x0=x0,
+        horizon=horizon,
+        at={
+            knot: [FramePose(body, frame, _pitched(angle, height), pose)] for knot, angle in waypoints.items()
+        },
+    )
+
+
+def thrusters(arm: float = 0.1525, moment_per_thrust: float = 1e-6 / 6.6e-5) -> Array:
+    """The actuation matrix (6, 4) of thrusts [N] along the body's z axis: front, right, back, left.
+
+    arm [m]: their distance from the centre. Front and back turn counter-clockwise and push the body
+    clockwise.
+    """
+    arm, k = positive("arm", arm), positive("moment_per_thrust", moment_per_thrust)
+    up = np.array([0.0, 0.0, 1.0])
+    places = arm * np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    moments = np.cross(places, up) + np.outer([-k, k, -k, k], up)
+    return np.vstack([np.tile(up[:, None], 4), moments.T])
+
+
+def hovering(problem: Problem) -> Array:
+    """The guess (N, 4) of thrusts that carry the weight."""
+    return np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+
+
+def _pitched(angle: float, height: float) -> pin.SE3:
+    return pin.SE3(pin.exp3(np.array([0.0, float(angle), 0.0])), np.array([0.0, 0.0, float(height)]))

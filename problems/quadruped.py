@@ -1,0 +1,84 @@
+"""Quadrupeds in the air: turn the base with the legs alone, as a falling cat does."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ProblemError, as_array
+from ddp.problem import Problem
+from ddp.protocols import Array
+from dynamics.model import Robot, load
+from dynamics.robot_dynamics import RobotDynamics
+from problems.costs import ControlCost, StateCost
+
+
+def reorientation(
+    robot: Robot | pin.Model | str | os.PathLike[str] = "hyq",
+    angle: float = np.pi / 2,
+    horizon: int = 100,
+    dt: float = 0.01,
+    control_weight: float = 1e-3,
+    posture_weight: float = 0.1,
+    speed_weight: float = 0.01,
+    final_rotation_weight: float = 1000.0,
+    final_posture_weight: float = 100.0,
+    final_speed_weight: float = 10.0,
+) -> Problem:
+    """Roll the base by ``angle`` [rad] about its x axis without gravity, and bring the legs back to rest.
+
+    Angular momentum stays zero: only the order in which the legs move turns the base. It starts in its usual
+    standing posture; where the base ends up and its linear velocity are free. control_weight [1/(N m)²];
+    posture_weight [1/rad²] and speed_weight [s²/rad²] on the legs; the final ones on the base's attitude, the
+    legs, and all rotational speeds.
+    """
+    turn = float(as_array("angle", angle, ()))
+    if abs(turn) >= np.pi:
+        raise ProblemError(f"angle: expected less than half a turn, |angle| < π, got {turn}")
+    floating = weightless(robot)
+    system = RobotDynamics(floating, dt)
+    legs = floating.nv - 6
+    x0 = np.concatenate([floating.q0, np.zeros(floating.nv)])
+    goal = x0.copy()
+    goal[3:7] = (
+        pin.Quaternion(*floating.q0[[6, 3, 4, 5]]) * pin.Quaternion(pin.exp3(np.array([turn, 0.0, 0.0])))
+    ).coeffs()
+    running = _weights(legs, position=(0.0, 0.0, posture_weight), velocity=(0.0, 0.0, speed_weight))
+    final = _weights(
+        legs,
+        position=(0.0, final_rotation_weight, final_posture_weight),
+        velocity=(0.0, final_speed_weight, final_speed_weight),
+    )
+    return Problem(
+        dynamics=system,
+        running=[
+            ControlCost(np.zeros(legs), np.full(legs, float(control_weight))),
+            StateCost(system, x0, running),
+        ],
+        terminal=[StateCost(system, goal, final)],
+        x0=x0,
+        horizon=horizon,
+    )
+
+
+def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
+    """A floating robot in a world without gravity."""
+    floating = robot if isinstance(robot, Robot) else load(robot)
+    if not floating.is_floating or floating.nv <= 6:
+        raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
+    model = floating.model.copy()
+    model.gravity = pin.Motion.Zero()
+    return Robot(model, floating.q0, floating.source)
+
+
+def small_random_torques(problem: Problem) -> Array:
+    """The guess (N, nu): torques of about 1 N m from a fixed seed, to leave the symmetric standstill."""
+    rng = np.random.default_rng(0)
+    return np.array([rng.normal(size=problem.dynamics.nu) for _ in range(problem.horizon)])
+
+
+def _weights(legs: int, position: tuple[float, float, float], velocity: tuple[float, float, float]) -> Array:
+    """Tangent weights (n,) from those of base translation, base rotation and legs."""
+    return np.array([float(w) for part in (position, velocity) for w in np.repeat(part, [3, 3, legs])])

@@ -1,0 +1,85 @@
+"""All problems by name, with their costs: feeds tests, benchmarks and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ddp.errors import ProblemError, nearest
+from ddp.problem import Problem
+from ddp.protocols import Array
+from problems import arm, cartpole, pendulum, quadrotor, quadruped
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One problem.
+
+    name: "family/task".   build: the constructor; without arguments it makes the reference problem.
+    guess: the controls (N, nu) to start from, or None for the solver's default.   description: one sentence.
+    tags: for choosing some.   cost: of the best known local minimum that the guess leads to.
+    robot_name: what moves.   frames: those worth tracing in a viewer.
+    """
+
+    name: str
+    build: Callable[..., Problem]
+    guess: Callable[[Problem], Array | None]
+    description: str
+    tags: tuple[str, ...]
+    cost: float
+    robot_name: str
+    frames: tuple[str, ...]
+
+    def __call__(self) -> Problem:
+        """The reference problem."""
+        return self.build()
+
+
+ALL: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "pendulum/swing-up", pendulum.swing_up, pendulum.no_torque,
+            "a pendulum with a weak motor swings up and stops upright",
+            ("fixed-base", "small", "swing-up"), 2.9008, "pendulum", ("tip",),
+        ),
+        Entry(
+            "cartpole/swing-up", cartpole.swing_up, cartpole.no_force,
+            "a cart swings its pole up and comes back",
+            ("fixed-base", "small", "swing-up", "underactuated"), 0.92042, "cartpole", ("tip",),
+        ),
+        Entry(
+            "arm/reach", arm.reach, arm.gravity_compensation,
+            "a UR5 brings its tool to a pose and rests there",
+            ("fixed-base", "arm"), 1.1798, "ur5", ("tool0",),
+        ),
+        Entry(
+            "arm/out-of-reach", arm.out_of_reach, arm.gravity_compensation,
+            "a UR5 stretches towards a point that it cannot reach",
+            ("fixed-base", "arm", "large-residual"), 156.7, "ur5", ("tool0",),
+        ),
+        Entry(
+            "arm/throw", arm.throw, arm.gravity_compensation,
+            "a Panda's hand passes a point at 3 m/s",
+            ("fixed-base", "arm"), 0.20346, "panda", ("panda_hand_tcp",),
+        ),
+        Entry(
+            "quadruped/reorientation", quadruped.reorientation, quadruped.small_random_torques,
+            "HyQ rolls by a quarter turn in the air, with its legs alone",
+            ("floating-base", "underactuated"), 2.7002, "hyq",
+            ("base_link", "lf_foot", "rf_foot", "lh_foot", "rh_foot"),
+        ),
+        Entry(
+            "quadrotor/loop", quadrotor.loop, quadrotor.hovering,
+            "a quadrotor flies a loop and hovers where it started",
+            ("floating-base", "small", "underactuated"), 17.138, "iris", ("iris__base_link",),
+        ),
+    )
+}  # fmt: skip
+
+
+def find(name: str) -> Entry:
+    """The problem of a name; ProblemError with the nearest names if there is none."""
+    if name not in ALL:
+        raise ProblemError(f"problem: there is none called {name!r}; {nearest(name, ALL)}")
+    return ALL[name]

@@ -1,0 +1,270 @@
+"""Values, gradients and Hessians of every cost term against differences of Pinocchio's own quantities."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from ddp.errors import ProblemError
+from ddp.protocols import BatchTerm
+from dynamics.function_dynamics import FunctionDynamics
+from dynamics.robot_dynamics import RobotDynamics
+from problems.costs import (
+    CenterOfMass,
+    ControlCost,
+    FramePose,
+    FramePosition,
+    FrameVelocity,
+    JointLimits,
+    StateCost,
+)
+from tests.problems import oracles
+from tests.problems.conftest import random_state
+
+FRAMES = [("ur5", "tool0"), ("hyq", "rf_foot"), ("mixed", "left_tip"), ("mixed", "right_tip")]
+REFERENCES = {
+    "local": pin.ReferenceFrame.LOCAL,
+    "world": pin.ReferenceFrame.WORLD,
+    "local-world-aligned": pin.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+}
+
+
+def near(model, x, rng, spread=0.6):
+    """Another state: a target whose difference to x stays away from half a turn, where the logarithm
+    breaks.
+    """
+    q = pin.integrate(model, x[: model.nq], spread * rng.normal(size=model.nv))
+    return np.concatenate([q, rng.normal(size=model.nv)])
+
+
+def close(actual, expected, tolerance):
+    """Within a tolerance of the largest entry, or of one."""
+    np.testing.assert_allclose(actual, expected, atol=tolerance * max(1.0, np.abs(expected).max()), rtol=0)
+
+
+def agrees(term, oracle, x, nu=3):
+    """Rounding in the value; the differences' own noise, 1e-10 and 1e-7, in the derivatives."""
+    u, n = np.zeros(nu), 2 * oracle.model.nv
+    assert term.value(x, u) == pytest.approx(oracle.value(x), rel=1e-12)
+    gradient, H, G = term.gradient(x, u), term.hessian(x, u), term.hessian(x, u, exact=False)
+    assert gradient.shape == (n + nu,)
+    assert H.shape == (n + nu, n + nu)
+    for beyond in (gradient[n:], H[n:], H[:, n:], G[n:], G[:, n:]):
+        assert not beyond.any()
+    close(gradient[:n], oracle.gradient(x), 1e-9)
+    close(G[:n, :n], oracle.gauss_newton(x), 1e-9)
+    close(H[:n, :n], oracle.hessian(x), 2e-7)
+    close(H, H.T, 1e-14)
+
+
+@pytest.mark.parametrize(("name", "frame"), FRAMES)
+def test_frame_pose_is_exact_to_second_order(robots, rng, name, frame):
+    robot = robots[name]
+    for _ in range(2):
+        x, weights = random_state(robot, rng), rng.uniform(0.0, 2.0, size=6)
+        data = robot.model.createData()
+        pin.framesForwardKinematics(robot.model, data, x[: robot.nq])
+        target = data.oMf[robot.frame_id(frame)] * pin.exp6(0.6 * rng.normal(size=6))
+        oracle = oracles.Oracle(robot.model, oracles.frame_pose(robot.model, frame, target), weights)
+        agrees(FramePose(robot, frame, target, weights), oracle, x)
+        agrees(FramePose(robot, frame, target.homogeneous, weights), oracle, x)
+
+
+@pytest.mark.parametrize(("name", "frame"), FRAMES)
+def test_frame_position_is_exact_to_second_order(robots, rng, name, frame):
+    robot = robots[name]
+    x, target = random_state(robot, rng), rng.normal(size=3)
+    oracle = oracles.Oracle(robot.model, oracles.frame_position(robot.model, frame, target), np.full(3, 1.7))
+    agrees(FramePosition(robot, frame, target, 1.7), oracle, x)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize(("name", "frame"), FRAMES)
+def test_frame_velocity_is_exact_to_second_order(robots, rng, name, frame, reference):
+    robot = robots[name]
+    x, target, weights = random_state(robot, rng), rng.normal(size=6), rng.uniform(0.0, 2.0, size=6)
+    residual = oracles.frame_velocity(robot.model, frame, target, REFERENCES[reference])
+    agrees(
+        FrameVelocity(robot, frame, target, weights, reference),
+        oracles.Oracle(robot.model, residual, weights),
+        x,
+    )
+
+
+@pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
+def test_center_of_mass_is_exact_to_second_order(robots, rng, name):
+    robot = robots[name]
+    x, target = random_state(robot, rng), rng.normal(size=3)
+    oracle = oracles.Oracle(robot.model, oracles.center_of_mass(robot.model, target), np.full(3, 2.3))
+    agrees(CenterOfMass(robot, target, 2.3), oracle, x)
+
+
+@pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
+def test_state_cost_is_exact_to_second_order_on_the_manifold(robots, rng, name):
+    robot = robots[name]
+    system = RobotDynamics(robot, 0.01)
+    x, weights = random_state(robot, rng), rng.uniform(0.0, 2.0, size=system.n)
+    target = near(robot.model, x, rng)
+    oracle = oracles.Oracle(robot.model, oracles.state(robot.model, target), weights)
+    agrees(StateCost(system, target, weights), oracle, x)
+
+
+def test_state_cost_on_a_plain_space_is_a_parabola(rng):
+    system = FunctionDynamics(lambda x, u: x + u[0], 3, 1)
+    target, weights, x = rng.normal(size=3), np.array([1.0, 0.0, 2.0]), rng.normal(size=3)
+    term = StateCost(system, target, weights)
+    assert term.value(x, np.zeros(1)) == pytest.approx(0.5 * (weights * (x - target) ** 2).sum(), rel=1e-14)
+    np.testing.assert_allclose(term.gradient(x, np.zeros(1)), [*(weights * (x - target)), 0.0], atol=1e-15)
+    np.testing.assert_array_equal(term.hessian(x, np.zeros(1)), np.diag([*weights, 0.0]))
+
+
+def test_exact_hessian_of_a_state_differs_from_gauss_newton_only_in_free_flyers(robots, rng):
+    robot = robots["mixed"]
+    system = RobotDynamics(robot, 0.01)
+    x = random_state(robot, rng)
+    term = StateCost(system, near(robot.model, x, rng), np.ones(system.n))
+    curvature = term.hessian(x, np.zeros(2)) - term.hessian(x, np.zeros(2), exact=False)
+    bodies = np.concatenate(
+        [np.arange(v, v + 6) for k, v in zip(robot.tree.kind, robot.tree.iv, strict=True) if k == 3]
+    )
+    assert np.abs(curvature[np.ix_(bodies, bodies)]).max() > 1e-2
+    curvature[np.ix_(bodies, bodies)] = 0.0
+    assert not curvature.any()
+
+
+def test_control_cost_is_a_parabola_in_u_alone(rng):
+    target, weights, u = rng.normal(size=4), rng.uniform(size=4), rng.normal(size=4)
+    term = ControlCost(target, weights)
+    expected = 0.5 * (weights * (u - target) ** 2).sum()
+    assert term.value(np.zeros(9), u) == pytest.approx(expected, rel=1e-14)
+    l, lz, lzz = np.zeros(1), np.zeros((1, 12)), np.zeros((1, 12, 12))
+    term.expand(np.zeros((1, 9)), u[None], 3.0, True, l, lz, lzz)
+    assert l[0] == pytest.approx(3.0 * expected, rel=1e-14)
+    np.testing.assert_allclose(lz[0], np.concatenate([np.zeros(8), 3.0 * weights * (u - target)]), atol=1e-15)
+    np.testing.assert_allclose(lzz[0], np.diag(np.concatenate([np.zeros(8), 3.0 * weights])), atol=1e-15)
+
+
+def test_joint_limits_are_zero_within_and_quadratic_beyond(robots):
+    robot = robots["hyq"]
+    model = robot.model
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    term = JointLimits(robot, 4.0)
+    u = np.zeros(12)
+    assert term.value(x, u) == 0.0
+    assert not term.hessian(x, u).any()
+    x[8] = model.upperPositionLimit[8] + 0.25
+    x[11] = model.lowerPositionLimit[11] - 0.5
+    gradient, H = np.zeros(48), np.zeros((48, 48))
+    gradient[7], gradient[10] = 4.0 * 0.25, -4.0 * 0.5
+    H[7, 7] = H[10, 10] = 4.0
+    assert term.value(x, u) == pytest.approx(0.5 * 4.0 * (0.25**2 + 0.5**2), rel=1e-12)
+    np.testing.assert_allclose(term.gradient(x, u), gradient, atol=1e-12)
+    np.testing.assert_array_equal(term.hessian(x, u), H)
+
+
+def test_given_joint_limits_replace_the_models(robots):
+    robot = robots["ur5"]
+    term = JointLimits(robot, 1.0, lower=np.full(6, -0.1), upper=np.full(6, np.inf))
+    x = np.zeros(12)
+    x[2] = -0.3
+    assert term.value(x, np.zeros(6)) == pytest.approx(0.5 * 0.04, rel=1e-12)
+
+
+def every_term(robot, rng):
+    """One of each kind on a robot, for the frame of its last body."""
+    system = RobotDynamics(robot, 0.01)
+    frame, x = robot.model.frames[-1].name, random_state(robot, rng)
+    return [
+        StateCost(system, x, rng.uniform(size=system.n)),
+        ControlCost(np.zeros(system.nu), rng.uniform(size=system.nu)),
+        JointLimits(robot, 1.0),
+        CenterOfMass(robot, np.zeros(3), 1.0),
+        FramePose(robot, frame, pin.SE3.Identity(), np.ones(6)),
+        FramePosition(robot, frame, np.zeros(3), 1.0),
+        FrameVelocity(robot, frame, np.zeros(6), np.ones(6), "world"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
+def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots, rng, name):
+    robot = robots[name]
+    X = np.array([random_state(robot, rng) for _ in range(5)])
+    for term in every_term(robot, rng):
+        assert isinstance(term, BatchTerm)
+        nu = RobotDynamics(robot, 0.01).nu
+        U, nz = rng.normal(size=(5, nu)), 2 * robot.nv + nu
+        for exact in (False, True):
+            whole = np.full(5, 2.0), np.full((5, nz), 3.0), np.full((5, nz, nz), 4.0)
+            term.expand(X, U, 0.3, exact, *whole)
+            parts = np.full(5, 2.0), np.full((5, nz), 3.0), np.full((5, nz, nz), 4.0)
+            for rows in (slice(0, 2), slice(2, 5)):
+                term.expand(X[rows], U[rows], 0.3, exact, *(part[rows] for part in parts))
+            for a, b in zip(whole, parts, strict=True):
+                np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(whole[0], 2.0 + 0.3 * term.values(X, U), rtol=1e-14)
+            if not isinstance(term, ControlCost):
+                for k in range(5):
+                    np.testing.assert_allclose(whole[1][k], 3.0 + 0.3 * term.gradient(X[k], U[k]), rtol=1e-13)
+                    H = 4.0 + 0.3 * term.hessian(X[k], U[k], exact=exact)
+                    np.testing.assert_allclose(whole[2][k], H, rtol=1e-13, atol=1e-12)
+
+
+def test_terms_survive_pickling(robots, rng):
+    X = np.array([random_state(robots["hyq"], rng)])
+    for term in every_term(robots["hyq"], rng):
+        copy = pickle.loads(pickle.dumps(term))
+        np.testing.assert_array_equal(copy.values(X, np.ones((1, 12))), term.values(X, np.ones((1, 12))))
+
+
+def test_terms_are_immutable(robots):
+    with pytest.raises(AttributeError):
+        FramePosition(robots["ur5"], "tool0", np.zeros(3), 1.0).weight = 2.0
+
+
+MISTAKES = [
+    ("weights", lambda r, s: StateCost(s, s_zero(s), np.ones(3))),
+    ("weights", lambda r, s: StateCost(s, s_zero(s), -np.ones(s.n))),
+    ("weights", lambda r, s: StateCost(s, s_zero(s), np.full(s.n, np.nan))),
+    ("target_x", lambda r, s: StateCost(s, np.zeros(3), np.ones(s.n))),
+    ("target_x", lambda r, s: StateCost(s, np.zeros(s.nx), np.ones(s.n))),  # a quaternion of length zero
+    ("target_u", lambda r, s: ControlCost(np.zeros((2, 2)), np.ones(2))),
+    ("weights", lambda r, s: ControlCost(np.zeros(2), np.ones(3))),
+    ("did you mean 'rf_foot'", lambda r, s: FramePose(r, "rf_fot", pin.SE3.Identity(), np.ones(6))),
+    ("target", lambda r, s: FramePose(r, "rf_foot", 2.0 * np.eye(4), np.ones(6))),
+    ("target", lambda r, s: FramePose(r, "rf_foot", np.eye(3), np.ones(6))),
+    ("target", lambda r, s: FramePose(r, "rf_foot", np.diag([1.0, 1.0, -1.0, 1.0]), np.ones(6))),
+    ("weights", lambda r, s: FramePose(r, "rf_foot", np.eye(4), np.ones(5))),
+    ("fixed to the world", lambda r, s: FramePose(r, "universe", np.eye(4), np.ones(6))),
+    ("target_xyz", lambda r, s: FramePosition(r, "rf_foot", np.array([0.0, np.inf, 0.0]), 1.0)),
+    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), -1.0)),
+    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), np.ones(3))),
+    ("reference", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), "body")),
+    ("target", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(3), np.ones(6))),
+    ("target_xyz", lambda r, s: CenterOfMass(r, np.zeros(2), 1.0)),
+    ("robot", lambda r, s: CenterOfMass("hyq", np.zeros(3), 1.0)),
+    ("robot", lambda r, s: FramePosition("hyq", "rf_foot", np.zeros(3), 1.0)),
+    ("lower", lambda r, s: JointLimits(r, 1.0, lower=np.full(19, 9.0))),
+    ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(3, 9.0))),
+    ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(19, np.nan))),
+]
+
+
+def s_zero(system):
+    return np.concatenate([system.robot.neutral(), np.zeros(system.robot.nv)])
+
+
+@pytest.mark.parametrize(("named", "make"), MISTAKES)
+def test_mistakes_are_named_when_the_term_is_made(robots, named, make):
+    with pytest.raises(ProblemError, match=named):
+        make(robots["hyq"], RobotDynamics(robots["hyq"], 0.01))
+
+
+def test_a_term_refuses_states_of_another_robot(robots):
+    term = FramePosition(robots["ur5"], "tool0", np.zeros(3), 1.0)
+    with pytest.raises(ProblemError, match="FramePosition: X: expected 12 numbers"):
+        term.values(np.zeros((4, 37)), np.zeros((4, 12)))
+    with pytest.raises(ProblemError, match="ControlCost: U: expected 2 numbers"):
+        ControlCost(np.zeros(2), np.ones(2)).values(np.zeros((4, 12)), np.zeros((4, 6)))
