@@ -1,0 +1,182 @@
+"""The command line: what it prints, writes and answers, and how it fails."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import ddp
+from problems import ALL, cli, demo
+
+SMALL = "pendulum/swing-up"
+
+
+@pytest.fixture
+def mayne():
+    """Run the command with some arguments."""
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(cli.main, [str(argument) for argument in arguments])
+
+
+def fails_with(result: Result, status: int, *words: str) -> None:
+    """The run ended with a status and a message on standard error, not with a traceback."""
+    assert result.exit_code == status, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize("command", ["", "list", "solve", "compare", "view", "check", "demo", "bench"])
+def test_every_command_explains_itself(mayne, command):
+    result = mayne(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+def test_the_list_holds_every_problem(mayne):
+    text = mayne("list").stdout
+    rows = json.loads(mayne("list", "--json").stdout)
+    assert [row["name"] for row in rows] == list(ALL)
+    assert all(name in text for name in ALL)
+    assert all(row["cost"] == ALL[row["name"]].cost for row in rows)
+
+
+def test_a_solve_prints_what_the_library_finds(mayne):
+    entry = ALL[SMALL]
+    problem = entry()
+    expected = ddp.solve(problem, ddp.DDP(), entry.guess(problem))
+    result = mayne("solve", SMALL, "--json")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert answer["converged"] is True
+    assert answer["cost"] == expected.cost
+    assert len(answer["history"]) == answer["iterations"] == expected.iterations
+    assert str(expected.iterations) in mayne("solve", SMALL).stdout
+
+
+def test_a_solve_that_does_not_converge_says_so_with_its_exit_status(mayne):
+    result = mayne("solve", SMALL, "--max-iterations", 2)
+    assert result.exit_code == 1
+    assert "not converged" in result.stdout
+    assert mayne("compare", SMALL, "--max-iterations", 2).exit_code == 1
+
+
+def test_a_saved_solution_can_be_viewed_again(mayne, tmp_path):
+    saved, first, again = tmp_path / "swing.npz", tmp_path / "first.html", tmp_path / "again.html"
+    plot = tmp_path / "swing.png"
+    result = mayne("solve", SMALL, "--save", saved, "--html", first, "--plot", plot, "--solver", "ilqr")
+    assert result.exit_code == 0, result.output
+    problem = ALL[SMALL]()
+    assert ddp.Solution.load(saved, problem).converged
+    result = mayne("view", saved, "--html", again)
+    assert result.exit_code == 0, result.output
+    assert abs(first.stat().st_size - again.stat().st_size) < 100
+    assert plot.stat().st_size > 10_000
+
+
+def test_a_solution_saved_by_a_program_needs_the_name_of_its_problem(mayne, tmp_path):
+    saved, page = tmp_path / "swing.npz", tmp_path / "swing.html"
+    problem = ALL[SMALL]()
+    ddp.solve(problem, ddp.DDP()).save(saved)
+    fails_with(mayne("view", saved, "--html", page), 2, "--problem")
+    assert mayne("view", saved, "--html", page, "--problem", SMALL).exit_code == 0
+    fails_with(mayne("view", saved, "--html", page, "--problem", "cartpole/swing-up"), 2, "another problem")
+
+
+def test_a_comparison_has_both_solvers(mayne, tmp_path):
+    result = mayne("compare", SMALL, "--json", "--plot", tmp_path / "c.svg")
+    solvers = json.loads(result.stdout)["solvers"]
+    assert result.exit_code == 0
+    assert solvers["ilqr"]["cost"] == pytest.approx(solvers["ddp"]["cost"], rel=1e-6)
+    assert {record["hessian"] for record in solvers["ilqr"]["history"]} == {"gauss-newton"}
+    assert (tmp_path / "c.svg").exists()
+    table = mayne("compare", SMALL).stdout
+    assert "iLQR" in table
+    assert "DDP" in table
+
+
+def test_derivatives_are_checked(mayne):
+    result = mayne("check", SMALL)
+    assert result.exit_code == 0
+    assert "right" in result.stdout
+    assert json.loads(mayne("check", SMALL, "--json").stdout)["ok"] is True
+
+
+def test_times_are_positive_numbers(mayne):
+    times = json.loads(mayne("bench", SMALL, "--repeat", 2, "--json").stdout)["milliseconds"]
+    assert times
+    assert all(time > 0.0 for time in times.values())
+    assert "derivatives" in mayne("bench", SMALL, "--repeat", 1).stdout
+
+
+def test_the_demonstration_compares_and_draws(mayne, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "PROBLEMS", (SMALL, "arm/reach"))
+    result = mayne("demo", "--folder", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    stems = ("pendulum-swing-up", "arm-reach")
+    assert written == {f"{stem}{ending}" for stem in stems for ending in (".html", "-convergence.png")}
+    assert all(name in result.stdout for name in written)
+    assert result.stdout.count("iLQR") == 2
+
+
+def test_another_robot_can_take_a_problem_over(mayne):
+    answer = json.loads(mayne("solve", "arm/reach", "--robot", "ur10", "--json").stdout)
+    assert answer["converged"] is True
+    assert answer["cost"] != pytest.approx(ALL["arm/reach"].cost)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "arm/reac"], ["arm/reac", "did you mean 'arm/reach'"]),
+        (["compare", "nothing"], ["nothing"]),
+        (["solve", SMALL, "--tolerance", "-1"], ["tolerance", "-1"]),
+        (["solve", SMALL, "--max-iterations", "0"], ["max_iterations"]),
+        (["solve", SMALL, "--workers", "0"], ["workers"]),
+        (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
+        (["solve", SMALL, "--robot", "ur5"], ["robot"]),
+        (["solve", "arm/reach", "--robot", "ur6"], ["ur6", "did you mean"]),
+        (["solve", "arm/reach", "--robot", "no_such_file.urdf"], ["no_such_file.urdf"]),
+        (["solve", SMALL, "--html", "no/such/folder/a.html"], ["folder"]),
+        (["solve", SMALL, "--plot", "a.bmp"], ["a.bmp"]),
+        (["view", "no_such_file.npz"], ["no_such_file.npz"]),
+        (["frobnicate"], ["frobnicate"]),
+    ],
+)
+def test_bad_input_is_named_and_answered_with_two(mayne, arguments, words):
+    fails_with(mayne(*arguments), 2, *words)
+
+
+def test_a_file_that_is_no_solution_is_refused(mayne, tmp_path):
+    other, damaged = tmp_path / "other.npz", tmp_path / "damaged.npz"
+    np.savez(other, X=np.zeros(3))
+    damaged.write_bytes(b"PK\x03\x04 not a zip")
+    fails_with(mayne("view", other, "--problem", SMALL), 2, "not a solution")
+    fails_with(mayne("view", damaged), 2, "not a solution")
+
+
+def test_standard_output_is_pure_json_in_a_process_of_its_own():
+    command = [sys.executable, "-m", "problems", "solve", SMALL, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert json.loads(done.stdout)["converged"] is True
+
+
+def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path))
+    code = (
+        "import numpy as np; from ddp import kernel; from problems.progress import progress\n"
+        "double = kernel.kernel(lambda x: 2.0 * x)\n"
+        "with progress('doubling'): print(double(np.float64(2.0)))\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.strip() == "4.0"
+    assert done.stderr.count("compiling kernels (first run only)") == 1

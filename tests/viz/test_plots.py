@@ -1,0 +1,63 @@
+"""Convergence plots show what happened, rejected steps and all."""
+
+from dataclasses import dataclass
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+import viz
+from ddp.errors import ProblemError
+
+
+@dataclass
+class Record:
+    cost: float
+    gradient: float
+    step: float
+    hessian: str
+
+
+@dataclass
+class Outcome:
+    cost: float
+    history: list[Record]
+
+
+def outcome(rate: float, kind: str) -> Outcome:
+    records = [Record(1.0 + rate**k, rate**k, 0.0 if k == 3 else 0.5 ** (k % 3), kind) for k in range(12)]
+    return Outcome(records[-1].cost, records)
+
+
+SOLUTIONS = {"iLQR": outcome(0.5, "gauss-newton"), "DDP": outcome(0.1, "exact")}
+
+
+def test_a_plot_is_written_and_not_blank(tmp_path):
+    path = viz.plot_convergence(SOLUTIONS, tmp_path / "convergence.png", title="a reach")
+    image = matplotlib.image.imread(path)
+    assert path == tmp_path / "convergence.png"
+    assert image.shape[0] > 400
+    assert image.shape[1] > 1200
+    assert len(np.unique(image.reshape(-1, image.shape[2]), axis=0)) > 20
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf"])
+def test_other_formats_are_by_suffix(tmp_path, suffix):
+    assert viz.plot_convergence(SOLUTIONS, tmp_path / f"c{suffix}").stat().st_size > 1000
+
+
+def test_a_solve_that_ended_at_once_is_drawn(tmp_path):
+    viz.plot_convergence({"DDP": Outcome(1.0, [])}, tmp_path / "none.png")
+
+
+@pytest.mark.parametrize(
+    ("solutions", "name", "message"),
+    [
+        ({}, "c.png", "solutions: expected at least one"),
+        (SOLUTIONS, "c.bmp", r"expected \.png"),
+        (SOLUTIONS, "no/c.png", "existing folder"),
+    ],
+)
+def test_bad_input_is_named(tmp_path, solutions, name, message):
+    with pytest.raises(ProblemError, match=message):
+        viz.plot_convergence(solutions, tmp_path / name)

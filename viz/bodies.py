@@ -1,0 +1,145 @@
+"""What a robot looks like: coloured triangle meshes, each fixed to one joint."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Protocol
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from viz import collada
+from viz.shapes import Array, Color, Mesh, box, capsule, cone, cylinder, ellipsoid, merge, rod, sharpen
+
+logger = logging.getLogger("mayne")
+
+JOINT: Color = (0.20, 0.29, 0.37, 1.0)
+LINK: Color = (0.78, 0.80, 0.82, 1.0)
+MASS: Color = (0.90, 0.49, 0.13, 1.0)
+
+
+class Drawable(Protocol):
+    """What is drawn of a robot: ``dynamics.Robot`` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> pin.Model: ...
+    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        """The shapes to draw, and the names of meshes that are missing."""
+
+
+Bodies = dict[int, list[Mesh]]
+"""Joint index (0: the world) to its meshes in the joint's frame, one for each colour."""
+
+
+def bodies(robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
+    """The meshes of a robot, and the names of those that are missing.
+
+    Joints that have nothing to show, because the model has no shapes or their files are missing, are drawn
+    as a skeleton.
+    """
+    geometry, absent = robot.visuals()
+    missing = tuple(dict.fromkeys(absent))
+    found: Bodies = {}
+    for shape in geometry.geometryObjects:
+        for mesh in _meshes(shape):
+            moved = mesh.moved(shape.placement.rotation, shape.placement.translation)
+            found.setdefault(shape.parentJoint, []).append(moved)
+    if missing:
+        listed = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
+        logger.warning("%s: meshes are missing, a skeleton is drawn instead: %s", robot.name, listed)
+    if missing or not found:
+        for joint, meshes in skeleton(robot.model).items():
+            found.setdefault(joint, meshes)
+    return {joint: _by_color(meshes) for joint, meshes in sorted(found.items())}, missing
+
+
+def _by_color(meshes: list[Mesh]) -> list[Mesh]:
+    colors = dict.fromkeys(mesh.color for mesh in meshes)
+    return [sharpen(merge([mesh for mesh in meshes if mesh.color == color])) for color in colors]
+
+
+def _meshes(shape: pin.GeometryObject) -> list[Mesh]:
+    """One of Pinocchio's shapes, in its own frame; nothing for those without a surface of finite size."""
+    r, g, b, a = (float(c) for c in shape.meshColor)
+    color = (r, g, b, a if a > 0.0 else 1.0)
+    solid = shape.geometry
+    if isinstance(solid, coal.BVHModelBase):
+        own = _triangles(solid, color)
+        return own if shape.overrideMaterial else _colored(shape, own)
+    if isinstance(solid, coal.Box):
+        return [box(2.0 * np.asarray(solid.halfSide), color)]
+    if isinstance(solid, coal.Sphere):
+        return [capsule(solid.radius, 0.0, color)]
+    if isinstance(solid, coal.Ellipsoid):
+        return [ellipsoid(np.asarray(solid.radii), color)]
+    if isinstance(solid, coal.Capsule):
+        return [capsule(solid.radius, 2.0 * solid.halfLength, color)]
+    if isinstance(solid, coal.Cylinder):
+        return [cylinder(solid.radius, 2.0 * solid.halfLength, color)]
+    if isinstance(solid, coal.Cone):
+        return [cone(solid.radius, 2.0 * solid.halfLength, color)]
+    if isinstance(solid, coal.ConvexBase):
+        return _triangles(solid, color)
+    logger.info("shape %s (%s) is not drawn", shape.name, type(solid).__name__)
+    return []
+
+
+def _triangles(solid: Any, color: Color) -> list[Mesh]:
+    if isinstance(solid, coal.BVHModelBase):
+        vertices, faces = solid.vertices(), [solid.tri_indices(i) for i in range(solid.num_tris)]
+    else:
+        vertices, faces = solid.points(), [solid.polygons(i) for i in range(solid.num_polygons)]
+    indices = np.array([(face[0], face[1], face[2]) for face in faces], dtype=np.int64).reshape(-1, 3)
+    return [Mesh(np.array(vertices, dtype=np.float64), indices, color)] if len(indices) else []
+
+
+def _colored(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
+    """The meshes of a COLLADA file with their colours, if they are the shape that Pinocchio has read."""
+    if Path(shape.meshPath).suffix.lower() != ".dae" or not own:
+        return own
+    scale = np.diag(np.asarray(shape.meshScale))
+    try:
+        scaled = [mesh.moved(scale, np.zeros(3)) for mesh in collada.read(shape.meshPath)]
+    except (ValueError, OSError) as reason:
+        logger.info("%s", reason)
+        return own
+    theirs, ours = _extent(own), _extent(scaled)
+    if np.abs(theirs - ours).max() > 1e-3 * np.ptp(theirs, axis=0).max():
+        logger.info("%s: drawn without its colours", shape.meshPath)
+        return own
+    return scaled
+
+
+def _extent(meshes: list[Mesh]) -> Array:
+    points = np.concatenate([mesh.vertices[mesh.triangles.ravel()] for mesh in meshes])
+    return np.stack([points.min(axis=0), points.max(axis=0)])
+
+
+def skeleton(model: pin.Model) -> Bodies:
+    """Rods from joint to joint, balls at joints, boxes at sliders, a ball at the mass where the tree ends."""
+    size = _size(model)
+    found: Bodies = {}
+    for j in range(1, model.njoints):
+        sliding = "P" in model.joints[j].shortname().removeprefix("JointModel")[:2]
+        here = box(np.full(3, 1.6 * size), JOINT) if sliding else capsule(0.6 * size, 0.0, JOINT)
+        found[j] = [here]
+        children = [child for child in range(1, model.njoints) if model.parents[child] == j]
+        tips = [np.asarray(model.jointPlacements[child].translation) for child in children]
+        if not tips:
+            mass = np.asarray(model.inertias[j].lever)
+            tips = [mass]
+            found[j].append(capsule(size, 0.0, MASS).moved(np.eye(3), mass))
+        long = [tip for tip in tips if np.linalg.norm(tip) > 0.1 * size]
+        found[j] += [rod(np.zeros(3), tip, 0.3 * size, LINK) for tip in long]
+    return found
+
+
+def _size(model: pin.Model) -> float:
+    """A radius [m] that suits the lengths of a model's links."""
+    lengths = [np.linalg.norm(model.jointPlacements[j].translation) for j in range(2, model.njoints)]
+    lengths += [np.linalg.norm(model.inertias[j].lever) for j in range(1, model.njoints)]
+    return 0.07 * max([float(length) for length in lengths if length > 1e-3], default=1.0)

@@ -1,0 +1,115 @@
+"""How solvers converged: cost, gradient and step against iteration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError
+
+Array = NDArray[np.float64]
+
+COLORS = ("#c8442f", "#1f6fb4", "#3a923a", "#8a5bb0", "#c98a1b", "#555555")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+class Record(Protocol):
+    """What is read of one iteration."""
+
+    @property
+    def cost(self) -> float: ...
+    @property
+    def gradient(self) -> float: ...
+    @property
+    def step(self) -> float: ...
+    @property
+    def hessian(self) -> str: ...
+
+
+class Converged(Protocol):
+    """What is read of a solution."""
+
+    @property
+    def cost(self) -> float: ...
+    @property
+    def history(self) -> Sequence[Any]: ...
+
+
+def plot_convergence(
+    solutions: Mapping[str, Converged], path: str | os.PathLike[str], title: str | None = None
+) -> Path:
+    """Draw name -> solution as three curves each, and write them to ``path`` (.png, .pdf, .svg).
+
+    Cost is drawn as its distance to the lowest cost of all, as far as rounding lets it be seen. Filled marks
+    are iterations with second-order terms.
+    """
+    target = Path(path)
+    if not solutions:
+        raise ProblemError("solutions: expected at least one, got none")
+    if target.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ProblemError(f"path: expected .png, .pdf or .svg, got {str(target)!r}")
+    if not target.parent.is_dir():
+        raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
+    figure = Figure(figsize=(11.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 3)
+    costs = np.array([solution.cost for solution in solutions.values()], dtype=np.float64)
+    best = float(np.min(costs, where=np.isfinite(costs), initial=np.inf))
+    longest = max(len(solution.history) for solution in solutions.values())
+    for k, (name, solution) in enumerate(solutions.items()):
+        records = list(solution.history)
+        above = np.array([record.cost for record in records], dtype=np.float64) - best
+        exact = np.array([record.hessian != "gauss-newton" for record in records], dtype=bool)
+        curves = (
+            np.where(above > 1e-15 * (1.0 + abs(best)), above, np.nan),
+            np.array([record.gradient for record in records], dtype=np.float64),
+            np.array([record.step for record in records], dtype=np.float64),
+        )
+        for axes, values in zip(panels, curves, strict=True):
+            width = 1.2 * (len(solutions) - k)  # the first ones show from under the others
+            _curve(
+                axes,
+                f"{name} ({len(records)} iterations)",
+                values,
+                exact,
+                k,
+                0.0 if axes is panels[2] else width,
+            )
+    names = ("cost above the lowest", "gradient norm", "step length")
+    for axes, label in zip(panels, names, strict=True):
+        axes.set_xlabel("iteration")
+        axes.set_title(label, fontsize=10)
+        axes.set_yscale("log", base=2 if label == "step length" else 10)
+        if longest > 100:
+            axes.set_xscale("log")
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(True, color="#e4e4e4", linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].legend(frameon=False, fontsize=9)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    figure.savefig(target, dpi=150)
+    return target
+
+
+def _curve(axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], k: int, width: float) -> None:
+    color = COLORS[k % len(COLORS)]
+    drawn = np.where(values > 0.0, values, np.nan)  # a rejected step has length zero
+    iteration = np.arange(1, len(drawn) + 1)
+    size = 4.0 if len(drawn) < 80 else 2.0
+    marker = MARKERS[k % len(MARKERS)]
+    axes.plot(
+        iteration, drawn, color=color, label=label, linewidth=width, marker=marker, markersize=size,
+        markerfacecolor="white", markeredgewidth=1.0,
+    )  # fmt: skip
+    axes.plot(iteration[exact], drawn[exact], color=color, linestyle="none", marker=marker, markersize=size)
