@@ -38,16 +38,15 @@ class SolveError(DDPError, RuntimeError):
 def as_array(
     field: str, value: ArrayLike, shape: Sequence[int | None], error: type[DDPError] = ProblemError
 ) -> Array:
-    """``value`` as a C-contiguous float64 array of ``shape`` (None: any length), finite throughout.
+    """``value`` as a C-contiguous writeable float64 array of ``shape`` (None: any length), finite throughout.
 
     Raises ``error`` naming ``field``, what was expected and what came.
     """
     wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
     try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
+        array = np.require(value, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
     except (TypeError, ValueError) as reason:
         raise error(f"{field}: expected real numbers of shape {wanted}, got {value!r} ({reason})") from None
-    array = array.reshape(np.shape(value))  # ascontiguousarray turns a scalar into (1,)
     if len(array.shape) != len(shape) or any(s is not None and s != a for s, a in zip(shape, array.shape, strict=True)):
         raise error(f"{field}: expected shape {wanted}, got {array.shape}")
     bad = ~np.isfinite(array)

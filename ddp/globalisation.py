@@ -25,7 +25,8 @@ from ddp.protocols import Array
 GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 
 SHIFT = 1e-9
-"""The smallest mu, there in every sweep: it settles flat directions and leaves convergence quadratic."""
+"""The smallest mu, there in every sweep to settle flat directions. With exact Hessians it is relative to the
+control costs where these are below one: quadratic convergence would end where the error is mu / l_uu."""
 
 SMALLEST_BLEND = 0.125
 SHORTEST_STEP = 2.0**-9
@@ -234,10 +235,11 @@ class Globalisation:
         return None
 
     def _exact(self, point: Point) -> Attempt | None:
+        mu = _shift(point)
         while True:
-            sweep = point.sweep(self.blend, SHIFT)
+            sweep = point.sweep(self.blend, mu)
             if sweep.failed < 0:
-                return self._searched(point, EXACT, self.blend, SHIFT, sweep)
+                return self._searched(point, EXACT, self.blend, mu, sweep)
             if self.blend <= SMALLEST_BLEND:
                 return None
             self.blend *= 0.5
@@ -263,7 +265,7 @@ class Globalisation:
         attempt = self._searched(point, LEVENBERG_MARQUARDT, 1.0, mu, sweep)
         factor = _damping_factor(attempt, point.cost)
         following = max(factor * mu, floor) if factor > 1.0 else factor * mu
-        self.mu[LEVENBERG_MARQUARDT] = max(following, np.sqrt(failing * mu), SHIFT)
+        self.mu[LEVENBERG_MARQUARDT] = max(following, np.sqrt(failing * mu), _shift(point))
         return attempt
 
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
@@ -273,6 +275,11 @@ class Globalisation:
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step)
+
+
+def _shift(point: Point) -> float:
+    """The smallest mu of a sweep with exact Hessians."""
+    return SHIFT * min(1.0, max(point.control_weight, 0.0))
 
 
 def _lower(one: Attempt, other: Attempt | None) -> Attempt:

@@ -103,7 +103,8 @@ def throw(
 ) -> Problem:
     """Release at a point with a velocity after ``horizon * dt`` seconds (0.6 s), starting at rest.
 
-    position (3,) of the frame in the world [m]; velocity (3,) of its origin in its own axes [m/s].
+    position (3,) of the frame in the world [m]; velocity (3,) of its origin in its own axes [m/s], its
+    rotation free.
     frame: default the gripper's ("panda_hand_tcp"). Gripper fingers are locked. state_weight on posture
     [1/rad²] and speed [s²/rad²]; velocity_weight [s²/m²] and position_weight [1/m²] at the end.
     """

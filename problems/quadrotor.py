@@ -1,4 +1,9 @@
-"""A quadrotor flies a loop: upside down through two waypoints and back to where it hovered."""
+"""A quadrotor flies a loop: upside down through two waypoints and back to where it hovered.
+
+Waypoints and end weigh ``log6(target⁻¹ M)`` of the body's pose, linear and angular part, so that a position
+error is measured in the target's axes and along the screw; the turning sense of the propellers does not
+matter to a loop.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ class Entry:
 
     name: "family/task".   build: the constructor; without arguments it makes the reference problem.
     guess: the controls (N, nu) to start from, or None for the solver's default.   description: one sentence.
-    tags: for choosing some.   cost: of the best known local minimum that the guess leads to.
+    tags: for choosing some.   cost: of the minimum that the guess leads to, to five digits; where it leads to
+    several (out of reach, between 154.55 and 156.7), the largest.
     robot_name: what moves.   frames: those worth tracing in a viewer.
     """
 

@@ -138,7 +138,8 @@ def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
     """The same surface, welded where it is smooth and split along edges sharper than ``angle`` [rad].
 
     A viewer averages normals over the triangles that share a vertex: edges stay crisp only if their sides
-    share none. Corners of triangles are joined across smooth edges; each connected set of them becomes one vertex.
+    share none. Corners of triangles are joined across smooth edges; each connected set of them becomes one
+    vertex.
     """
     resolution = 1e-6 * float(np.ptp(mesh.vertices, axis=0).max())
     rounded = np.rint(mesh.vertices / resolution).astype(np.int64)

@@ -119,7 +119,7 @@ def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
     explosive = FunctionDynamics(lambda x, u: 1e40 * x + u, 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
     with pytest.raises(
-        ddp.SolveError, match="the guess diverges: its state at knot 8 is not finite"
+        ddp.SolveError, match="the guess diverges: its state or cost at knot 8 is not finite"
     ) as caught:
         ddp.solve(ddp.Problem(explosive, [term], [term], np.ones(1), 20))
     solution = caught.value.solution

@@ -139,3 +139,36 @@ def test_a_users_cost_solves_like_the_built_in_one():
     assert mine.cost == pytest.approx(theirs.cost, rel=1e-12)
     assert mine.iterations == theirs.iterations
     np.testing.assert_allclose(mine.K, theirs.K, rtol=0, atol=1e-5)
+
+
+def test_a_function_may_write_on_its_arguments_and_reuse_its_result():
+    result = np.zeros(2)
+
+    def careless(x, u):
+        x[1] += 0.03 * (u[0] - 9.81 * np.sin(x[0]))
+        x[0] += 0.03 * x[1]
+        if np.iscomplexobj(x):
+            return x
+        result[:] = x
+        return result
+
+    U = np.random.default_rng(3).normal(size=(20, 1))
+    mine, theirs = FunctionDynamics(careless, 2, 1), FunctionDynamics(pendulum_step, 2, 1)
+    np.testing.assert_allclose(mine.rollout(np.ones(2), U), theirs.rollout(np.ones(2), U), rtol=1e-14)
+    assert np.array_equal(mine.linearize(np.ones(2), U[0])[0], theirs.linearize(np.ones(2), U[0])[0])
+
+
+def test_a_cost_that_is_changed_between_solves_is_not_remembered():
+    class Heavy(Swing):
+        weight = 1.0
+
+        def value(self, x, u):
+            return self.weight * super().value(x, u)
+
+    term = Heavy()
+    problem = ddp.Problem(FunctionDynamics(pendulum_step, 2, 1, dt=0.03), [term], [Arrive()], np.zeros(2), 20)
+    ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    term.weight = 100.0
+    changed = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    fresh = ddp.Problem(problem.dynamics, [term], [Arrive()], np.zeros(2), 20)
+    assert np.array_equal(changed.U, ddp.solve(fresh, ddp.DDP(max_iterations=1), throw=False).U)

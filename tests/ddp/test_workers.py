@@ -13,6 +13,7 @@ import pytest
 from systems import Quadratic, failing_pendulum, pendulum, user_pendulum
 
 import ddp
+from ddp import backward
 from dynamics.function_dynamics import FunctionDynamics
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,12 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
             assert np.array_equal(getattr(shared, name), getattr(alone, name)), name
         assert shared.cost == alone.cost
         assert [r.expected for r in shared.history] == [r.expected for r in alone.history]
+
+
+def test_the_sweep_is_compiled_once_whoever_owns_the_memory():
+    ddp.solve(pendulum())
+    ddp.solve(pendulum(), workers=2)
+    assert len(backward._sweep.signatures) == 1
 
 
 def test_more_workers_than_knots_are_not_needed():

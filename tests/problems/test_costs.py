@@ -21,7 +21,7 @@ from problems.costs import (
     JointLimits,
     StateCost,
 )
-from tests.problems import oracles
+from tests.problems import residual_oracle
 from tests.problems.conftest import random_state
 
 FRAMES = [("ur5", "tool0"), ("hyq", "rf_foot"), ("mixed", "left_tip"), ("mixed", "right_tip")]

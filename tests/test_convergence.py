@@ -1,0 +1,115 @@
+"""The benchmark problems from end to end: iterations, costs, order of convergence, gains, memory."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+
+DDP_BARS = {
+    "pendulum/swing-up": (17, 2.9008),
+    "cartpole/swing-up": (55, 0.92042),
+    "arm/reach": (11, 1.1798),
+    "arm/out-of-reach": (30, 156.7),
+    "arm/throw": (28, 0.2035),
+    "quadruped/reorientation": (60, 2.7003),
+    "quadrotor/loop": (14, 17.138),
+}
+"""Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""
+
+FDDP = {
+    "pendulum/swing-up": (59, 2.9008067),
+    "cartpole/swing-up": (85, 0.9204226),
+    "arm/reach": (13, 1.1798405),
+    "quadrotor/loop": (41, 17.138),
+}
+"""Crocoddyl 3.2.1's FDDP: iterations to 1e-9, and the optimum."""
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Solutions by (name, solver, tolerance), each solved once."""
+    known = {}
+
+    def get(name, solver):
+        if (name, solver) not in known:
+            entry = problems.find(name)
+            problem = entry()
+            known[name, solver] = ddp.solve(problem, solver, guess=entry.guess(problem))
+        return known[name, solver]
+
+    return get
+
+
+@pytest.mark.parametrize("name", problems.ALL)
+def test_ddp_converges_within_the_bar(solved, name):
+    iterations, cost = DDP_BARS[name]
+    solution = solved(name, ddp.DDP(tolerance=1e-9))
+    assert solution.converged
+    assert solution.iterations <= iterations
+    assert solution.cost <= cost * (1.0 + 1e-4 * (name not in ("arm/out-of-reach", "arm/throw")))
+    assert solution.stationarity() < 1e-6
+    X = solution.problem.dynamics.rollout(solution.problem.x0, solution.U)
+    assert np.array_equal(X, solution.X)
+    assert solution.problem.cost(X, solution.U) == pytest.approx(solution.cost, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", FDDP)
+def test_ilqr_reaches_fddps_optimum_in_about_its_iterations(solved, name):
+    iterations, cost = FDDP[name]
+    solution = solved(name, ddp.ILQR(tolerance=1e-9))
+    assert solution.iterations <= max(1.1 * iterations, iterations + 2)
+    assert solution.cost == pytest.approx(solved(name, ddp.DDP(tolerance=1e-9)).cost, rel=1e-6)
+    assert solution.cost == pytest.approx(cost, rel=3e-5)
+
+
+def order_of_convergence(solution):
+    """The slope of log expected decrease (quadratic in the error) over the last iterations above rounding."""
+    e = [record.expected for record in solution.history if record.expected > 1e-25][-3:]
+    return float(np.log(e[2] / e[1]) / np.log(e[1] / e[0]))
+
+
+@pytest.mark.parametrize("name", ["pendulum/swing-up", "quadrotor/loop", "quadruped/reorientation"])
+def test_ddp_converges_quadratically(solved, name):
+    assert order_of_convergence(solved(name, ddp.DDP(tolerance=1e-14))) >= 1.8
+
+
+def test_gauss_newton_converges_linearly(solved):
+    assert order_of_convergence(solved("quadrotor/loop", ddp.ILQR(tolerance=1e-14))) < 1.2
+
+
+@pytest.mark.parametrize("name", ["pendulum/swing-up", "arm/reach", "quadrotor/loop", "quadruped/reorientation"])
+def test_exact_gains_are_the_optimal_sensitivity_and_gauss_newtons_are_not(solved, name):
+    """K[0] d against the differences, of order four, of u0* along d, the problem solved again from x0 ⊕ t d."""
+    solution = solved(name, ddp.DDP(tolerance=1e-14))
+    problem = solution.problem
+    rng = np.random.default_rng(3)
+    d = rng.normal(size=problem.dynamics.n)
+    d /= np.linalg.norm(d)
+    h = 1e-3
+
+    def first_control(t):
+        moved = ddp.Problem(
+            dynamics=problem.dynamics, running=problem.running, terminal=problem.terminal, at=problem.at,
+            x0=problem.dynamics.integrate(problem.x0, t * d), horizon=problem.horizon,
+        )  # fmt: skip
+        return ddp.solve(moved, ddp.DDP(tolerance=1e-14), guess=solution).U[0]
+
+    truth = (8.0 * (first_control(h) - first_control(-h)) - (first_control(2 * h) - first_control(-2 * h))) / (12 * h)
+    assert np.abs(solution.K[0] @ d - truth).max() < 1e-5 * np.abs(truth).max()
+    gauss_newton = ddp.solve(problem, ddp.ILQR(), guess=solution)
+    assert np.abs(gauss_newton.K[0] @ d - truth).max() > 1e-4 * np.abs(truth).max()
+
+
+def test_a_quadruped_is_solved_in_less_than_a_gigabyte():
+    code = (
+        "import resource, ddp, problems\n"
+        "entry = problems.find('quadruped/reorientation'); problem = entry()\n"
+        "ddp.solve(problem, guess=entry.guess(problem))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1_000_000  # kilobytes
