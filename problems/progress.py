@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ddp import kernel
 from ddp.solution import Record
@@ -18,14 +18,13 @@ COMPILING = "compiling kernels (first run only)"
 def progress(label: str) -> Iterator[Callable[[Record], None]]:
     """Within the block, show that ``label`` is at work; yields a callback for ``ddp.solve``.
 
-    On a terminal: a bar of the kernels that compile and a line with the iteration. Elsewhere: one line if
+    On a terminal: a line with the kernels that compile and one with the iteration. Elsewhere: one line if
     anything has to be compiled.
     """
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(24),
         TextColumn("{task.fields[note]}"),
     )
     bars = Progress(
@@ -41,8 +40,7 @@ def progress(label: str) -> Iterator[Callable[[Record], None]]:
             console.print(f"{COMPILING}...", highlight=False)
         compiled.add(name)
         known = max(len(kernel.registered()), len(compiled))
-        note = f"{len(compiled)} of at most {known}: {name}"
-        bars.update(compiling, total=known, completed=len(compiled), note=note, visible=True)
+        bars.update(compiling, note=f"{len(compiled)} of at most {known}", visible=True)
 
     def iterated(record: Record) -> None:
         nonlocal iterations
