@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.kernel import kernel
-from dynamics.lie import difference_free_flyer, integrate_free_flyer
-from dynamics.model import CONTINUOUS, FREE_FLYER
-from dynamics.spatial import load6
+from dynamics.groups import angle_of, difference_of, integrate_planar, integrate_spherical, unit_circle
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, is_group, slot
+from dynamics.lie import integrate_free_flyer
 
 
 @kernel
 def integrate_configuration(tree, q, xi, scale, out):
-    """out := q ⊕ scale ξ, joint by joint, as pinocchio.integrate; quaternions stay unit."""
+    """out := q ⊕ scale ξ, joint by joint, as pinocchio.integrate; quaternions and (cos, sin) stay unit."""
     for b in range(tree.parent.size):
         i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
         if kind == FREE_FLYER:
@@ -25,12 +23,16 @@ def integrate_configuration(tree, q, xi, scale, out):
             for k in range(7):
                 out[i + k] = moved[k]
         elif kind == CONTINUOUS:
-            c, s = np.cos(scale * xi[iv]), np.sin(scale * xi[iv])
-            cosine, sine = q[i] * c - q[i + 1] * s, q[i + 1] * c + q[i] * s
-            k = 1.5 - 0.5 * (cosine * cosine + sine * sine)
-            out[i], out[i + 1] = k * cosine, k * sine
+            out[i], out[i + 1] = unit_circle(q[i], q[i + 1], scale * xi[iv])
+        elif kind == SPHERICAL or kind == PLANAR:
+            four = (q[i], q[i + 1], q[i + 2], q[i + 3])
+            three = (scale * xi[iv], scale * xi[iv + 1], scale * xi[iv + 2])
+            turned = integrate_spherical(four, three) if kind == SPHERICAL else integrate_planar(four, three)
+            for k in range(4):
+                out[i + k] = turned[k]
         else:
-            out[i] = q[i] + scale * xi[iv]
+            for k in range(tree.nj[b]):
+                out[i + k] = q[i + k] + scale * xi[iv + k]
 
 
 @kernel
@@ -38,18 +40,15 @@ def difference_configuration(tree, q0, q1, out):
     """out := q1 ⊖ q0, as pinocchio.difference."""
     for b in range(tree.parent.size):
         i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        if kind == FREE_FLYER:
-            xi = difference_free_flyer(
-                (q0[i], q0[i + 1], q0[i + 2], q0[i + 3], q0[i + 4], q0[i + 5], q0[i + 6]),
-                (q1[i], q1[i + 1], q1[i + 2], q1[i + 3], q1[i + 4], q1[i + 5], q1[i + 6]),
-            )
-            for k in range(6):
-                out[iv + k] = xi[k]
+        if is_group(kind):
+            xi = difference_of(kind, q0, q1, i)
+            for k in range(tree.nj[b]):
+                out[iv + k] = xi[slot(kind, k)]
         elif kind == CONTINUOUS:
-            cosine, sine = q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i]
-            out[iv] = np.arctan2(sine, cosine)
+            out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
         else:
-            out[iv] = q1[i] - q0[i]
+            for k in range(tree.nj[b]):
+                out[iv + k] = q1[i + k] - q0[i + k]
 
 
 @kernel
@@ -70,13 +69,6 @@ def integrate_state(tree, x, dx, out):
     integrate_configuration(tree, x[:nq], dx[:nv], 1.0, out)
     for i in range(nv):
         out[nq + i] = x[nq + i] + dx[nv + i]
-
-
-@kernel
-def scaled_twist(v, iv, h):
-    """ξ = h v of the free-flyer whose first velocity is v[iv]."""
-    x = load6(v[iv : iv + 6].reshape(1, 6), 0)
-    return (h * x[0], h * x[1], h * x[2], h * x[3], h * x[4], h * x[5])
 
 
 @kernel

@@ -19,7 +19,7 @@ class Packed:
 
     def __init__(self, tree: Model, nq: int, nu: int, h: float) -> None:
         self.integers = np.concatenate([tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous])
-        blocks = (tree.placement, tree.axis, tree.inertia, tree.armature, tree.gravity, [h])
+        blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
         self.reals = np.concatenate([np.ravel(block) for block in blocks])
         sizes = [len(tree.parent), len(tree.body), nq, nu, self.integers.ctypes.data, self.reals.ctypes.data]
         self.header = np.array(sizes, dtype=np.int64)
@@ -33,11 +33,13 @@ class Packed:
 @kernel
 def unpack(nb, nv, n, x):
     """The tree that ``Packed`` flattened into integers n and reals x."""
-    d = 5 * nb
+    d, s = 5 * nb, 22 * nb
+    a = s + 6 * nv
     return Model(
-        n[:nb], n[nb : 2 * nb], n[2 * nb : 3 * nb], n[3 * nb : 4 * nb], n[4 * nb : d],
-        x[: 12 * nb].reshape(nb, 12), x[12 * nb : 15 * nb].reshape(nb, 3), x[15 * nb : 25 * nb].reshape(nb, 10),
-        x[25 * nb : 25 * nb + nv], x[25 * nb + nv : 25 * nb + nv + 6], n[d : d + nv], n[d + nv : d + 2 * nv],
+        parent=n[:nb], kind=n[nb : 2 * nb], iq=n[2 * nb : 3 * nb], iv=n[3 * nb : 4 * nb], nj=n[4 * nb : d],
+        placement=x[: 12 * nb].reshape(nb, 12), subspace=x[s:a].reshape(nv, 6),
+        inertia=x[12 * nb : s].reshape(nb, 10), armature=x[a : a + nv], gravity=x[a + 2 * nv : a + 2 * nv + 6],
+        damping=x[a + nv : a + 2 * nv], body=n[d : d + nv], previous=n[d + nv : d + 2 * nv],
     )  # fmt: skip
 
 
@@ -54,11 +56,11 @@ def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-de
     nb, nv, nq, nu = header[0], header[1], header[2], header[3]
     n, nz = 2 * nv, 2 * nv + nu
     integers = carray(integer_pointer(header[4]), 5 * nb + 2 * nv)
-    reals = carray(pointer(header[5]), 25 * nb + nv + 7)
+    reals = carray(pointer(header[5]), 22 * nb + 8 * nv + 7)
     tree = unpack(nb, nv, integers, reals)
     stored = carray(pointer(record), nq + 2 * nv + nv * nv + nv * nz)
     H = carray(pointer(hessian), (nz, nz))
-    contract_one(tree, nq, nu, reals[25 * nb + nv + 6], stored, carray(pointer(weight), n), H)
+    contract_one(tree, nq, nu, reals[22 * nb + 8 * nv + 6], stored, carray(pointer(weight), n), H)
 
 
 @cache

@@ -5,8 +5,8 @@ With ξ = h v', η = h δv', A = Ad_{Exp(-ξ)} and Jr the right Jacobian of Exp,
     δq' = A δq + w + ½ [A δq, w],    w = Jr(ξ) η + ½ (D_η Jr(ξ)) η
 
 exactly to second order; δv' carries the second order of the acceleration. With weights (w_q, w_v) on (δq', δv'), the
-Hessian of the step is h times that of the acceleration weighted by w_v + h Jrᵀ w_q, plus the free-flyers' own
-curvature in (δq, η). For revolute and prismatic joints A = Jr = 1 and there is none.
+Hessian of the step is h times that of the acceleration weighted by w_v + h Jrᵀ w_q, plus the joints' own
+curvature in (δq, η), of free-flyers, spherical and planar joints alone: for the others A = Jr = 1.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
+from dynamics.groups import twist_of
 from dynamics.hessian import inverse_dynamics_hessian, sum_composites, virtual_velocities
 from dynamics.implicit import add_coupling, adjoint_weight
+from dynamics.joints import is_group, slot
 from dynamics.kinematics import accelerations, place_bodies, velocities
 from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
-from dynamics.linearization import multiply6, next_twist
-from dynamics.model import FREE_FLYER
+from dynamics.linearization import embed_rows, multiply6, next_twist
 from dynamics.spatial import cross_motion, dot6
 
 
 class Second(NamedTuple):
-    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, (ω R_yz) z_y, and 6 x 6 blocks."""
+    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, (ω R_yz) z_y, 6 x 6 and 6 x nz blocks."""
 
     effective: np.ndarray
     omega: np.ndarray
@@ -40,6 +41,7 @@ class Second(NamedTuple):
     C: np.ndarray
     eta: np.ndarray
     curved: np.ndarray
+    rows: np.ndarray
 
 
 @kernel
@@ -50,7 +52,7 @@ def second_scratch(tree, nu):
     return Second(
         np.empty(nv), np.empty(nv), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)),
         np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
-        np.empty((6, nz)), np.empty((6, nz)),
+        np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
 
@@ -65,18 +67,25 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     for i in range(nv):  # h (w_v + h Jrᵀ w_q)
         c.effective[i] = h * (weight[nv + i] + h * weight[i])
     for b in range(tree.parent.size):
-        if tree.kind[b] == FREE_FLYER:
+        kind = tree.kind[b]
+        if is_group(kind):
             iv = tree.iv[b]
-            right_jacobian6(next_twist(v, a, iv, h), c.J)
-            for i in range(6):
+            right_jacobian6(next_twist(kind, v, a, iv, h), c.J)
+            for i in range(tree.nj[b]):
                 total = 0.0
-                for k in range(6):
-                    total += c.J[k, i] * weight[iv + k]
+                for k in range(tree.nj[b]):
+                    total += c.J[slot(kind, k), slot(kind, i)] * weight[iv + k]
                 c.effective[iv + i] = h * (weight[nv + iv + i] + h * total)
     acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H)
     for b in range(tree.parent.size):
-        if tree.kind[b] == FREE_FLYER:
-            add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H)
+        if is_group(tree.kind[b]):
+            iv, nj = tree.iv[b], tree.nj[b]
+            for i in range(nj):  # h E of the joint's rows
+                for j in range(nz):
+                    c.rows[i, j] = h * h * zy[iv + i, j]
+                c.rows[i, nv + iv + i] += h
+            xi = next_twist(tree.kind[b], v, a, iv, h)
+            add_group_curvature(tree, b, xi, weight, c, H)
     for i in range(nz):
         for j in range(i):
             H[i, j] = H[j, i]
@@ -108,19 +117,18 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
 
 
 @kernel
-def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
-    """H += upper triangle of the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz) of one free-flyer."""
-    nv, nz = zy.shape
-    iv = tree.iv[b]
-    xi = next_twist(v, a, iv, h)
-    w = (weight[iv], weight[iv + 1], weight[iv + 2], weight[iv + 3], weight[iv + 4], weight[iv + 5])
+def add_group_curvature(tree, b, xi, weight, c, H):
+    """H += upper triangle of the Hessian of w·(½ (D_η Jr) η + ½ [A δq, Jr η]) of one joint's ``q ⊕ ξ``.
+
+    w: weight (nv,) at the joint's degrees of freedom;  η = c.rows δz, its first nj rows (nj, nz).
+    """
+    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+    nz = H.shape[0]
+    w = twist_of(kind, weight, iv, 1.0)
     adjoint_inverse(xi, c.T)
     right_jacobian6(xi, c.J)
-    eta, curved = c.eta, c.curved  # eta: h E of the six rows
-    for i in range(6):
-        for j in range(nz):
-            eta[i, j] = h * h * zy[iv + i, j]
-        eta[i, nv + iv + i] += h
+    eta, curved = c.eta, c.curved
+    embed_rows(kind, nj, c.rows, eta)
     right_jacobian6_contracted(xi, w, c.C)
     multiply6(c.C, eta, curved)
     for i in range(nz):
@@ -136,8 +144,9 @@ def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
             Jk = (c.J[0, k], c.J[1, k], c.J[2, k], c.J[3, k], c.J[4, k], c.J[5, k])
             c.C[i, k] = 0.5 * dot6(w, cross_motion(Ai, Jk))
     multiply6(c.C, eta, curved)
-    for i in range(6):
+    for i in range(nj):
+        si = slot(kind, i)
         for j in range(iv + i + 1):
-            H[j, iv + i] += curved[i, j]
+            H[j, iv + i] += curved[si, j]
         for j in range(iv + i, nz):
-            H[iv + i, j] += curved[i, j]
+            H[iv + i, j] += curved[si, j]

@@ -1,7 +1,7 @@
 """Forward pass over the tree: placements, velocities and accelerations of all bodies, in world axes.
 
-The common reference point is the world's origin, or the root body of a floating robot: nothing in the dynamics
-depends on where a free body stands, and numbers stay small far from the origin.
+The common reference point is the world's origin, or the root body's frame: nothing in the dynamics depends on where
+a root stands, and numbers stay small far from the origin.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.kernel import kernel
+from ddp.kernel import inline, kernel
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
 from dynamics.lie import quaternion_to_rotation
-from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC
 from dynamics.spatial import (
     add3,
     add6,
+    angular,
     axis_rotation,
     cross3,
     cross_force,
     cross_motion,
     inertia_times,
     join,
+    linear,
     load3,
     load6,
     load9,
@@ -77,6 +79,27 @@ def workspace(tree, like):
     )  # fmt: skip
 
 
+@inline
+def joint_displacement(kind, s, q, i):
+    """(R, p) of a joint from its numbers q[i], q[i + 1], ...; s: the motion of its first degree of freedom."""
+    zero = 0.0 * q[i]
+    one, still = 1.0 + zero, (zero, zero, zero)
+    if kind == FREE_FLYER:
+        return quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6])), (q[i], q[i + 1], q[i + 2])
+    if kind == SPHERICAL:
+        return quaternion_to_rotation((q[i], q[i + 1], q[i + 2], q[i + 3])), still
+    if kind == PLANAR:
+        c, sine = q[i + 2], q[i + 3]
+        return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
+    if kind == TRANSLATION:
+        return (one, zero, zero, zero, one, zero, zero, zero, one), (q[i], q[i + 1], q[i + 2])
+    if kind == PRISMATIC:
+        return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
+    if kind == CONTINUOUS:
+        return axis_rotation(angular(s), q[i], q[i + 1]), still
+    return axis_rotation(angular(s), np.cos(q[i]), np.sin(q[i])), scale3(q[i], linear(s))
+
+
 @kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
@@ -87,20 +110,7 @@ def place_bodies(tree, q, origin_at_root, ws):
             (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
             (local[9], local[10], local[11]),
         )
-        if kind == FREE_FLYER:
-            turn = quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6]))
-            shift = (q[i], q[i + 1], q[i + 2])
-        else:
-            axis = load3(tree.axis, b)
-            if kind == PRISMATIC:
-                turn = axis_rotation(axis, 1.0 + 0.0 * q[i], 0.0 * q[i])
-                shift = scale3(q[i], axis)
-            else:
-                if kind == CONTINUOUS:
-                    turn = axis_rotation(axis, q[i], q[i + 1])
-                else:
-                    turn = axis_rotation(axis, np.cos(q[i]), np.sin(q[i]))
-                shift = scale3(0.0 * q[i], axis)
+        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, i)
         p = add3(p, rotate(R, shift))
         R = rotation_product(R, turn)
         parent = tree.parent[b]
@@ -108,7 +118,7 @@ def place_bodies(tree, q, origin_at_root, ws):
             Rp = load9(ws.R, parent)
             p = add3(load3(ws.p, parent), rotate(Rp, p))
             R = rotation_product(Rp, R)
-        elif origin_at_root and kind == FREE_FLYER:
+        elif origin_at_root:
             p = scale3(0.0, p)
         store(ws.R, b, R)
         store(ws.p, b, p)
@@ -118,8 +128,10 @@ def place_bodies(tree, q, origin_at_root, ws):
                 store(ws.s, iv + k, join(e, scale3(0.0, e)))
                 store(ws.s, iv + 3 + k, join(cross3(p, e), e))
         else:
-            e = rotate(R, load3(tree.axis, b))
-            store(ws.s, iv, join(e, scale3(0.0, e)) if kind == PRISMATIC else join(cross3(p, e), e))
+            for k in range(iv, iv + tree.nj[b]):
+                S = load6(tree.subspace, k)
+                a = rotate(R, angular(S))
+                store(ws.s, k, join(add3(rotate(R, linear(S)), cross3(p, a)), a))
 
 
 @kernel

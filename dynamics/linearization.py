@@ -4,7 +4,7 @@ About a nominal step, with ξ = h v' and, joint by joint, T = Ad_{Exp(-ξ)} and 
 
     δv' = E δz,  E = [h a_q | 1 + h a_v | h a_u],        δq' = T δq + h J δv'
 
-For revolute and prismatic joints T = J = 1.
+T = J = 1 but for free-flyers, spherical and planar joints, whose rows are worked on as six, see groups.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.configuration import scaled_twist
 from dynamics.forward import forward_dynamics, invert
+from dynamics.groups import twist_of
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
+from dynamics.joints import is_group, slot
 from dynamics.kinematics import accelerations, sum_over_subtrees, workspace
 from dynamics.lie import adjoint_inverse, right_jacobian6
-from dynamics.model import FREE_FLYER
 from dynamics.steps import actuate, step_scratch
 
 
@@ -67,8 +67,8 @@ def linearize(tree, S, h, X, U, A, B, record):
                 B[t, i, j] = h * rows[i, 2 * nv + j]
             A[t, i, i] += 1.0
         for b in range(tree.parent.size):
-            if tree.kind[b] == FREE_FLYER:
-                turn_free_flyer_rows(tree, b, h, X[t, nq:], c, rows, A[t], B[t])
+            if is_group(tree.kind[b]):
+                turn_group_rows(tree, b, h, X[t, nq:], c, rows, A[t], B[t])
 
 
 @kernel
@@ -83,21 +83,31 @@ def write_record(x, c, record):
 
 
 @kernel
-def turn_free_flyer_rows(tree, b, h, v, c, rows, A, B):
-    """δq' = T δq + h J E δz for the six rows of a free-flyer, T = Ad_{Exp(-ξ)}, J = Jr(ξ), ξ = h v'."""
-    iv, nv, nu = tree.iv[b], v.size, B.shape[1]
-    xi = next_twist(v, c.a, iv, h)
+def turn_group_rows(tree, b, h, v, c, rows, A, B):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
+    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], v.size, B.shape[1]
+    xi = next_twist(kind, v, c.a, iv, h)
     adjoint_inverse(xi, c.T)
     right_jacobian6(xi, c.J)
-    turned = c.Ry[:6]
-    multiply6(c.J, rows[iv : iv + 6], turned)
-    for i in range(6):
+    embed_rows(kind, nj, rows[iv : iv + nj], c.six)
+    multiply6(c.J, c.six, c.turned)
+    for i in range(nj):
+        si = slot(kind, i)
         for j in range(2 * nv):
-            A[iv + i, j] = h * turned[i, j]
+            A[iv + i, j] = h * c.turned[si, j]
         for j in range(nu):
-            B[iv + i, j] = h * turned[i, 2 * nv + j]
-        for j in range(6):
-            A[iv + i, iv + j] += c.T[i, j]
+            B[iv + i, j] = h * c.turned[si, 2 * nv + j]
+        for j in range(nj):
+            A[iv + i, iv + j] += c.T[si, slot(kind, j)]
+
+
+@kernel
+def embed_rows(kind, nj, rows, six):
+    """six (6, m) := the rows (nj, m) of a joint where its twist has them, zeros elsewhere."""
+    if nj < 6:
+        six[:] = 0.0
+    for i in range(nj):
+        six[slot(kind, i)] = rows[i]
 
 
 @kernel
@@ -112,6 +122,7 @@ def multiply6(C, X, out):
 
 
 @kernel
-def next_twist(v, a, iv, h):
-    """ξ = h v' = h (v + h a) of the free-flyer whose first velocity is v[iv]."""
-    return scaled_twist(v[iv : iv + 6] + h * a[iv : iv + 6], 0, h)
+def next_twist(kind, v, a, iv, h):
+    """ξ = h v' = h (v + h a) of the joint whose first velocity is v[iv]."""
+    x, y = twist_of(kind, v, iv, h), twist_of(kind, a, iv, h * h)
+    return (x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4], x[5] + y[5])

@@ -12,22 +12,11 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
-from dynamics import loading
+from dynamics import joints, loading
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER = range(4)
-"""Kinds of joint: one angle; one angle kept as (cos, sin); one length; a free body (position, quaternion)."""
-
-_KINDS = {
-    **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},
-    **{f"JointModelRUB{axis}": CONTINUOUS for axis in "XYZ"},
-    "JointModelRevoluteUnboundedUnaligned": CONTINUOUS,
-    **{f"JointModelP{axis}": PRISMATIC for axis in ("X", "Y", "Z", "rismaticUnaligned")},
-    "JointModelFreeFlyer": FREE_FLYER,
-}
-
 
 class Model(NamedTuple):
     """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
@@ -35,10 +24,11 @@ class Model(NamedTuple):
     parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
     iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
     placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
-    axis (nb, 3): unit axis of one-degree joints, in the joint's frame.
+    subspace (nv, 6): each degree of freedom's motion, linear then angular, in the joint's frame.
     inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
     armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
     gravity (6,): spatial acceleration of gravity.
+    damping (nv,): viscous friction [N m s/rad] or [N s/m], read by discrete steps alone.
     body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
     """
 
@@ -48,10 +38,11 @@ class Model(NamedTuple):
     iv: Indices
     nj: Indices
     placement: Array
-    axis: Array
+    subspace: Array
     inertia: Array
     armature: Array
     gravity: Array
+    damping: Array
     body: Indices
     previous: Indices
 
@@ -64,10 +55,10 @@ class Robot:
     """
 
     def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
-        self.model = model
+        self.model = joints.expanded(model)
         self.source = source
-        self.tree = compile_model(model)
-        self.q0 = pin.neutral(model) if q0 is None else np.array(q0, dtype=np.float64)
+        self.tree = compile_model(self.model)
+        self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
     def name(self) -> str:
@@ -98,17 +89,22 @@ class Robot:
         """A configuration (nq,): angles and lengths uniform within finite limits (else in ±π, ±1), attitudes uniform."""
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
-        for kind, i in zip(self.tree.kind, self.tree.iq, strict=True):
-            if kind == CONTINUOUS:
+        for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):
+            if kind in (CONTINUOUS, PLANAR):
                 angle = rng.uniform(-np.pi, np.pi)
-                q[i : i + 2] = np.cos(angle), np.sin(angle)
-            elif kind == FREE_FLYER:
+                if kind == PLANAR:
+                    q[i : i + 2] = rng.uniform(-1.0, 1.0, size=2)
+                j = i + nj - 1
+                q[j : j + 2] = np.cos(angle), np.sin(angle)
+            elif kind in (FREE_FLYER, SPHERICAL):
                 quaternion = rng.normal(size=4)
                 q[i : i + 3] = rng.uniform(-1.0, 1.0, size=3)
-                q[i + 3 : i + 7] = quaternion / np.linalg.norm(quaternion)
+                j = i + nj - 3
+                q[j : j + 4] = quaternion / np.linalg.norm(quaternion)
             else:
-                reach = np.pi if kind == REVOLUTE else 1.0
-                q[i] = rng.uniform(max(lower[i], -reach), min(upper[i], reach))
+                reach = np.pi if kind == joints.REVOLUTE else 1.0
+                for j in range(i, i + nj):
+                    q[j] = rng.uniform(max(lower[j], -reach), min(upper[j], reach))
         return q
 
     def frame_id(self, name: str) -> int:
@@ -163,19 +159,18 @@ def compile_model(model: pin.Model) -> Model:
     nb, nv = model.njoints - 1, model.nv
     if nb == 0:
         raise ModelError(f"{model.name}: expected at least one moving joint, got none")
-    joints = [model.joints[j] for j in range(1, nb + 1)]
-    kind = np.array([_kind(model, j) for j in range(1, nb + 1)])
+    found = [model.joints[j] for j in range(1, nb + 1)]
+    kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
     parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
-    iv = np.array([joint.idx_v for joint in joints])
-    nj = np.array([joint.nv for joint in joints])
-    axis = np.zeros((nb, 3))
+    iv = np.array([joint.idx_v for joint in found])
+    nj = np.array([joint.nv for joint in found])
+    subspace = np.zeros((nv, 6))
     placement = np.zeros((nb, 12))
     inertia = np.zeros((nb, 10))
     body = np.repeat(np.arange(nb), nj)
     previous = np.arange(nv) - 1
-    for b, joint in enumerate(joints):
-        if kind[b] != FREE_FLYER:
-            axis[b] = _axis(joint, model, bool(kind[b] == PRISMATIC))
+    for b in range(nb):
+        subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
         frame = model.jointPlacements[b + 1]
         placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
         inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
@@ -185,28 +180,12 @@ def compile_model(model: pin.Model) -> Model:
         bad = int(np.argwhere(~np.isfinite(placement))[0][0])
         raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
     return Model(
-        parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in joints]), iv=iv, nj=nj,
-        placement=placement, axis=axis, inertia=inertia,
+        parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
+        placement=placement, subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
+        damping=np.array(model.damping, dtype=np.float64),
         body=body, previous=previous,
     )  # fmt: skip
-
-
-def _kind(model: pin.Model, j: int) -> int:
-    name = model.joints[j].shortname()
-    if name not in _KINDS:
-        raise ModelError(
-            f"{model.name}: joint {model.names[j]!r} is a {name}; supported are revolute, continuous and prismatic"
-            " joints (any axis) and free-flyers. Remodel it as a chain of these"
-        )
-    return _KINDS[name]
-
-
-def _axis(joint: pin.JointModel, model: pin.Model, prismatic: bool) -> Array:
-    data = joint.createData()
-    joint.calc(data, pin.neutral(model))
-    column = np.asarray(data.S).reshape(6)
-    return column[:3] if prismatic else column[3:]
 
 
 def _moments(inertia: pin.Inertia, joint: str) -> Array:

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array
 from dynamics import batch
-from dynamics.model import CONTINUOUS, FREE_FLYER, Robot
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.model import Robot
 
 Array = NDArray[np.float64]
 
@@ -169,16 +170,23 @@ def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     return forward_dynamics_derivatives(robot, q, zeros, zeros).dtau
 
 
+_UNIT = {
+    FREE_FLYER: (3, 7, "unit quaternion (x, y, z, w)"), SPHERICAL: (0, 4, "unit quaternion (x, y, z, w)"),
+    CONTINUOUS: (0, 2, "unit (cos, sin)"), PLANAR: (2, 4, "unit (cos, sin)"),
+}  # fmt: skip
+"""Which numbers of a joint's configuration have length one."""
+
+
 def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
     """Raise ``error`` if a row of Q (N, nq) has a quaternion, or a (cos, sin), that is not unit."""
     for kind, i, name in zip(robot.tree.kind, robot.tree.iq, robot.joint_names, strict=True):
-        if kind not in (FREE_FLYER, CONTINUOUS):
+        if kind not in _UNIT:
             continue
-        part = slice(i + 3, i + 7) if kind == FREE_FLYER else slice(i, i + 2)
+        first, last, what = _UNIT[kind]
+        part = slice(i + first, i + last)
         norms = np.linalg.norm(Q[:, part], axis=1)
         bad = np.flatnonzero(np.abs(norms - 1.0) > 1e-6)
         if len(bad):
-            what = "unit quaternion (x, y, z, w)" if kind == FREE_FLYER else "unit (cos, sin)"
             where = f" of sample {bad[0]}" if len(Q) > 1 else ""
             raise error(
                 f"{field}[{part.start}:{part.stop}]{where}, joint {name!r}: expected a {what}, got norm"

@@ -13,7 +13,7 @@ from dynamics.kinematics import workspace
 
 
 class Step(NamedTuple):
-    """Scratch of one knot: Minv, LD, dq, dv (nv, nv); z_y = [a_q a_v a_u] (nv, nz); Ry (nv, nz); 6 x 6 blocks."""
+    """Scratch of one knot: Minv, LD, dq, dv (nv, nv); z_y = [a_q a_v a_u] (nv, nz); Ry (nv, nz); 6 x 6 and 6 x nz blocks."""
 
     LD: np.ndarray
     Minv: np.ndarray
@@ -25,6 +25,8 @@ class Step(NamedTuple):
     a: np.ndarray
     T: np.ndarray
     J: np.ndarray
+    six: np.ndarray
+    turned: np.ndarray
 
 
 @kernel
@@ -35,6 +37,7 @@ def step_scratch(tree, nu):
     return Step(
         np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nz)),
         np.empty((nv, nz)), np.empty(nv), np.empty(nv), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
 

@@ -10,24 +10,25 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.protocols import Dynamics
-from dynamics.model import CONTINUOUS, FREE_FLYER, Robot
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.model import Robot
 from dynamics.robot_dynamics import RobotDynamics
 
 
 class Layout(NamedTuple):
-    """Rows (index in x, index in the tangent), each array (any, 2).
+    """Rows (index in x, index in the tangent), each array (any, 2), those of ``group`` (any, 4).
 
     flat: plain numbers, subtracted.   circle: angles kept as (cos, sin).
-    body: free-flyers (position, quaternion).
+    group: free-flyers, spherical and planar joints; two more columns, the kind and the degrees of freedom.
     """
 
     flat: NDArray[np.int64]
     circle: NDArray[np.int64]
-    body: NDArray[np.int64]
+    group: NDArray[np.int64]
 
 
-def _rows(pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
-    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64]:
+    return np.array(list(rows), dtype=np.int64).reshape(-1, columns)
 
 
 def state_layout(dynamics: Dynamics) -> Layout:
@@ -42,19 +43,21 @@ def state_layout(dynamics: Dynamics) -> Layout:
             f"dynamics: expected a robot's, or one with as many tangent numbers as state numbers; got"
             f" n = {dynamics.n}, nx = {dynamics.nx}. Write a cost term of your own on this manifold"
         )
-    return Layout(_rows((i, i) for i in range(dynamics.n)), _rows(()), _rows(()))
+    return Layout(_rows((i, i) for i in range(dynamics.n)), _rows(()), _rows((), 4))
 
 
 def scalar_joints(robot: Robot) -> Layout:
-    """Only the revolute and prismatic joints of a robot's configuration."""
-    return Layout(_joints(robot).flat, _rows(()), _rows(()))
+    """Only the angles and lengths of a robot's configuration that are plain numbers."""
+    return Layout(_joints(robot).flat, _rows(()), _rows((), 4))
 
 
 def _joints(robot: Robot) -> Layout:
     tree = robot.tree
-    rows = list(zip(tree.kind, tree.iq, tree.iv, strict=True))
+    rows = list(zip(tree.kind, tree.iq, tree.iv, tree.nj, strict=True))
+    groups = (FREE_FLYER, SPHERICAL, PLANAR)
+    plain = [row for row in rows if row[0] not in (CONTINUOUS, *groups)]
     return Layout(
-        flat=_rows((q, v) for kind, q, v in rows if kind not in (CONTINUOUS, FREE_FLYER)),
-        circle=_rows((q, v) for kind, q, v in rows if kind == CONTINUOUS),
-        body=_rows((q, v) for kind, q, v in rows if kind == FREE_FLYER),
+        flat=_rows((q + k, v + k) for _, q, v, nj in plain for k in range(nj)),
+        circle=_rows((q, v) for kind, q, v, _ in rows if kind == CONTINUOUS),
+        group=_rows(((q, v, kind, nj) for kind, q, v, nj in rows if kind in groups), 4),
     )

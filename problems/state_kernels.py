@@ -10,18 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import inline, kernel
-from dynamics.lie import difference_free_flyer, jlog6, log6_hessian
+from dynamics.groups import angle_of, difference_of, twist_of
+from dynamics.joints import slot
+from dynamics.lie import jlog6, log6_hessian
 
 
 @inline
 def load_six(x, i):
     """Six numbers of an array, from the i-th on."""
     return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
-
-
-@inline
-def _load7(x, i):
-    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6])
 
 
 @kernel
@@ -33,12 +30,12 @@ def difference(layout, target, x, r):
     for b in range(layout.circle.shape[0]):
         i, t = layout.circle[b]
         c, s = target[i], target[i + 1]
-        r[t] = np.arctan2(c * x[i + 1] - s * x[i], c * x[i] + s * x[i + 1])
-    for b in range(layout.body.shape[0]):
-        i, t = layout.body[b]
-        xi = difference_free_flyer(_load7(target, i), _load7(x, i))
-        for k in range(6):
-            r[t + k] = xi[k]
+        r[t] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
+    for b in range(layout.group.shape[0]):
+        i, t, kind, nj = layout.group[b]
+        xi = difference_of(kind, target, x, i)
+        for k in range(nj):
+            r[t + k] = xi[slot(kind, k)]
 
 
 @inline
@@ -61,37 +58,35 @@ def state_values(layout, target, weights, X, out):
 
 @kernel
 def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
-    """Unit Jacobian but for free-flyers: there Jlog6, and its derivative log6_hessian."""
+    """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
     n = weights.size
-    r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6)
-    of_body = np.zeros(n, np.bool_)
-    for b in range(layout.body.shape[0]):
-        of_body[layout.body[b, 1] : layout.body[b, 1] + 6] = True
+    r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
+    of_group = np.zeros(n, np.bool_)
+    for b in range(layout.group.shape[0]):
+        of_group[layout.group[b, 1] : layout.group[b, 1] + layout.group[b, 3]] = True
     for k in range(X.shape[0]):
         difference(layout, target, X[k], r)
         l[k] += scale * half_square(weights, r)
         for i in range(n):
-            if not of_body[i]:
-                lz[k, i] += scale * weights[i] * r[i]
+            force[i] = weights[i] * r[i]
+            if not of_group[i]:
+                lz[k, i] += scale * force[i]
                 lzz[k, i, i] += scale * weights[i]
-        for b in range(layout.body.shape[0]):
-            t = layout.body[b, 1]
-            for i in range(6):
-                force[i] = weights[t + i] * r[t + i]
-            xi, wr = load_six(r, t), load_six(force, 0)
+        for b in range(layout.group.shape[0]):
+            _, t, kind, nj = layout.group[b]
+            xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
             jlog6(xi, J)
             curvature[:] = 0.0
             if exact:
                 log6_hessian(xi, wr, curvature)
-            for i in range(6):
-                for a in range(6):
-                    lz[k, t + a] += scale * J[i, a] * force[i]
-                for a in range(6):
-                    for c in range(6):
-                        curvature[a, c] += weights[t + i] * J[i, a] * J[i, c]
-            for a in range(6):
-                for c in range(6):
-                    lzz[k, t + a, t + c] += scale * curvature[a, c]
+            for i in range(nj):
+                Ji, w, f = J[slot(kind, i)], weights[t + i], force[t + i]
+                for a in range(nj):
+                    Jia = Ji[slot(kind, a)]
+                    lz[k, t + a] += scale * Jia * f
+                    lzz[k, t + i, t + a] += scale * curvature[slot(kind, i), slot(kind, a)]
+                    for c in range(nj):
+                        lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
 
 
 @kernel

@@ -23,16 +23,44 @@ def random_inertia(rng):
     return pin.Inertia(total, com, rotational)
 
 
-def random_joint(rng):
-    """Revolute or prismatic about a coordinate axis or any other, or continuous."""
+def random_axis(rng):
+    """A unit vector."""
     axis = rng.normal(size=3)
-    axis /= np.linalg.norm(axis)
-    makers = [
-        pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ, pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ,
-        pin.JointModelRUBX, pin.JointModelRUBY, pin.JointModelRUBZ,
-        lambda: pin.JointModelRevoluteUnaligned(axis), lambda: pin.JointModelPrismaticUnaligned(axis),
-    ]  # fmt: skip
-    return makers[rng.integers(len(makers))]()
+    return axis / np.linalg.norm(axis)
+
+
+def continuous_joint(axis):
+    """A continuous joint about any axis: only the URDF reader can make one in Python."""
+    link = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    joint = f"""<joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="{" ".join(map(repr, axis.tolist()))}"/></joint>"""
+    return pin.buildModelFromXML(f'<robot name="r">{link.format("a")}{link.format("b")}{joint}</robot>').joints[1]
+
+
+JOINTS = {
+    "revolute": lambda rng: pin.JointModelRY(),
+    "revolute unaligned": lambda rng: pin.JointModelRevoluteUnaligned(random_axis(rng)),
+    "continuous": lambda rng: pin.JointModelRUBX(),
+    "continuous unaligned": lambda rng: continuous_joint(random_axis(rng)),
+    "prismatic": lambda rng: pin.JointModelPZ(),
+    "prismatic unaligned": lambda rng: pin.JointModelPrismaticUnaligned(random_axis(rng)),
+    "helical": lambda rng: pin.JointModelHX(rng.normal()),
+    "helical unaligned": lambda rng: pin.JointModelHelicalUnaligned(random_axis(rng), rng.normal()),
+    "translation": lambda rng: pin.JointModelTranslation(),
+    "spherical": lambda rng: pin.JointModelSpherical(),
+    "planar": lambda rng: pin.JointModelPlanar(),
+    "free-flyer": lambda rng: pin.JointModelFreeFlyer(),
+}
+"""One joint of every kind that moves by a subgroup of SE(3)."""
+
+GROUPS = ("spherical", "planar", "free-flyer")
+"""The kinds whose motions do not commute."""
+
+
+def random_joint(rng):
+    """Any kind; every third has several degrees of freedom."""
+    kinds = list(JOINTS)
+    several = rng.random() < 1 / 3
+    return JOINTS[kinds[rng.integers(8, 12) if several else rng.integers(8)]](rng)
 
 
 def random_placement(rng):
@@ -40,23 +68,38 @@ def random_placement(rng):
     return pin.SE3(pin.exp3(rng.normal(size=3)), rng.normal(scale=0.3, size=3))
 
 
-def random_tree(seed):
-    """A robot of up to 20 bodies, mixed joints and branches; every second one floats."""
+def random_tree(seed, joint=random_joint, bodies=None, straight=0.6, body=random_inertia):
+    """A robot of up to 12 bodies after the root, mixed joints and branches; every second one floats.
+
+    joint(rng), body(rng): its joints and links; bodies: how many; straight: how often a body continues the last one.
+    """
     rng = np.random.default_rng(seed)
     model = pin.Model()
     model.name = f"tree{seed}"
     path = [0]
     if seed % 2:
         path.append(model.addJoint(0, pin.JointModelFreeFlyer(), random_placement(rng), "root"))
-        model.appendBodyToJoint(path[-1], random_inertia(rng), pin.SE3.Identity())
-    for i in range(int(rng.integers(2, 20))):
-        if len(path) > 2 and rng.random() < 0.4:
+        model.appendBodyToJoint(path[-1], body(rng), pin.SE3.Identity())
+    for i in range(int(rng.integers(2, 12)) if bodies is None else bodies):
+        if len(path) > 2 and rng.random() > straight:
             path = path[: rng.integers(2, len(path) + 1)]
-        path.append(model.addJoint(path[-1], random_joint(rng), random_placement(rng), f"joint{i}"))
-        model.appendBodyToJoint(path[-1], random_inertia(rng), pin.SE3.Identity())
+        path.append(model.addJoint(path[-1], joint(rng), random_placement(rng), f"joint{i}"))
+        model.appendBodyToJoint(path[-1], body(rng), pin.SE3.Identity())
     model.armature = np.where(rng.random(model.nv) < 0.3, rng.uniform(0.0, 0.1, model.nv), 0.0)
     if seed % 2:
         model.armature[:6] = 0.0
+    return dynamics.load(model)
+
+
+def chain_of(*kinds, seed=0):
+    """A robot whose joints are these, one after the other."""
+    rng = np.random.default_rng(seed)
+    model = pin.Model()
+    model.name = "-".join(kinds)
+    parent = 0
+    for i, kind in enumerate(kinds):
+        parent = model.addJoint(parent, JOINTS[kind](rng), random_placement(rng), f"{kind} {i}")
+        model.appendBodyToJoint(parent, random_inertia(rng), pin.SE3.Identity())
     return dynamics.load(model)
 
 

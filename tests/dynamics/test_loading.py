@@ -65,10 +65,21 @@ def test_a_mass_that_is_not_positive_is_named(tmp_path, mass):
 def test_a_joint_that_is_not_supported_is_named_with_its_type():
     model = pin.Model()
     model.appendBodyToJoint(
-        model.addJoint(0, pin.JointModelSpherical(), pin.SE3.Identity(), "ball"), pin.Inertia.Random(), pin.SE3.Identity()
+        model.addJoint(0, pin.JointModelEllipsoid(1.0, 2.0, 3.0), pin.SE3.Identity(), "egg"), pin.Inertia.Random(), pin.SE3.Identity()
     )
-    with pytest.raises(ModelError, match="joint 'ball' is a JointModelSpherical; supported are revolute"):
+    with pytest.raises(ModelError, match="joint 'egg' is a JointModelEllipsoid; supported are revolute.*Remodel it as"):
         dynamics.load(model)
+
+
+def test_a_mimic_joint_is_refused_with_a_way_out():
+    model = pin.Model()
+    first = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "finger")
+    model.appendBodyToJoint(first, pin.Inertia.Random(), pin.SE3.Identity())
+    second = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "thumb")
+    model.appendBodyToJoint(second, pin.Inertia.Random(), pin.SE3.Identity())
+    mimic = pin.transformJointIntoMimic(model, first, second, 1.0, 0.0)
+    with pytest.raises(ModelError, match="joint 'thumb' is a JointModelMimic.*Make it a joint of its own, or fix it"):
+        dynamics.load(mimic)
 
 
 @pytest.mark.parametrize(

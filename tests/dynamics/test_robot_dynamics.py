@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import fourth_order, random_tree, relative_error
+from oracles import chain_of, fourth_order, random_tree, relative_error
 
 import dynamics
 from ddp.errors import ProblemError
@@ -22,6 +22,10 @@ def systems():
         "iris": RobotDynamics(dynamics.load("iris"), 0.05, actuation=rng.normal(size=(6, 4))),
         "tree 5": RobotDynamics(random_tree(5), 0.03),
         "tree 6": RobotDynamics(random_tree(6), 0.03),
+        "spherical": RobotDynamics(chain_of("spherical"), 0.03),
+        "groups": RobotDynamics(
+            chain_of("planar", "spherical", "translation", "helical unaligned", "free-flyer", "spherical"), 0.03
+        ),
     }
 
 
@@ -77,7 +81,8 @@ def test_integrate_and_difference_are_pinocchios_and_invert_each_other(system, r
     moved = system.integrate(x, dx)
     assert np.allclose(moved, pin_perturb(system, x, dx), rtol=0, atol=1e-12)
     assert np.allclose(system.difference(x, moved), pin_difference(system, x, moved), rtol=0, atol=1e-12)
-    assert np.allclose(system.integrate(x, system.difference(x, moved)), moved, rtol=0, atol=1e-12)
+    again = system.integrate(x, system.difference(x, moved))  # the same attitude, perhaps the other quaternion
+    assert np.abs(system.difference(moved, again)).max() < 1e-12
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
@@ -118,9 +123,9 @@ def test_hessian_is_exactly_symmetric_and_the_second_derivative_along_every_dire
             _, J = pin.dDifference(robot.model, nominal[:nq], pin_step(system, xt, ut)[:nq])
             return weight[:nv] @ J @ moved[:nv] + weight[nv:] @ moved[nv:]
 
-        second = fourth_order(rate)
+        second = fourth_order(rate, 2e-4)  # longer steps meet the Taylor branches of Pinocchio's logarithms
         scale = np.abs(delta) @ np.abs(H) @ np.abs(delta)
-        assert abs(delta @ H @ delta - second) < 1e-7 * scale
+        assert abs(delta @ H @ delta - second) < 1e-8 * scale
 
 
 @kernel

@@ -10,9 +10,7 @@ from dynamics.model import Robot, load
 
 
 def mixed_tree() -> pin.Model:
-    """A free-flyer with two branches of continuous, prismatic and unaligned joints, and a second free-flyer
-    on one.
-    """
+    """A free-flyer with two branches of joints of every kind, a second free-flyer among them."""
     model = pin.Model()
     model.name = "mixed"
     rng = np.random.default_rng(7)
@@ -31,7 +29,11 @@ def mixed_tree() -> pin.Model:
     left = add(root, pin.JointModelRevoluteUnaligned(axis()), "left1")
     left = add(left, pin.JointModelRUBY(), "left2")
     left = add(left, pin.JointModelPrismaticUnaligned(axis()), "left3")
+    left = add(left, pin.JointModelSpherical(), "left4")
+    left = add(left, pin.JointModelHelicalUnaligned(axis(), 0.3), "left5")
+    left = add(left, pin.JointModelPlanar(), "left6")
     right = add(root, pin.JointModelPZ(), "right1")
+    right = add(right, pin.JointModelTranslation(), "right3")
     right = add(right, pin.JointModelRX(), "right2")
     right = add(right, pin.JointModelFreeFlyer(), "ball")
     for index, name in ((left, "left_tip"), (right, "right_tip")):
