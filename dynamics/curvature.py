@@ -77,7 +77,7 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     for b in range(tree.parent.size):
         if tree.kind[b] == FREE_FLYER:
             add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H)
-    for i in range(nz):
+    for i in range(nz):  # only the upper triangle is complete
         for j in range(i):
             H[i, j] = H[j, i]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
+from dynamics.lanes import WIDTH, lane_array
 from dynamics.lie import quaternion_to_rotation
 from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC
 from dynamics.spatial import (
@@ -75,6 +76,32 @@ def workspace(tree, like):
         np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 3), dtype), np.empty((nv, 6), dtype),
         np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype),
     )  # fmt: skip
+
+
+@kernel
+def lane_workspace(tree):
+    """A workspace for eight knots."""
+    nb, nv = tree.parent.size, tree.body.size
+    return Workspace(
+        lane_matrix(nb, 9), lane_matrix(nb, 3), lane_matrix(nb, 6), lane_matrix(nb, 6), lane_matrix(nb, 6),
+        lane_matrix(nb, 10), lane_matrix(nb, 10), lane_matrix(nb, 6), lane_matrix(nb, 12), lane_matrix(nb, 12),
+        lane_matrix(nb, 3), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6),
+        lane_matrix(nv, 6),
+    )  # fmt: skip
+
+
+@kernel
+def lane_matrix(n, m):
+    """An (n, m) array of lanes, not initialised."""
+    return lane_array(np.empty((n, m, WIDTH)))
+
+
+@kernel
+def clear(M):
+    """M := 0."""
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = 0.0
 
 
 @kernel
@@ -186,5 +213,6 @@ def sum_over_subtrees(tree, quantity):
 @kernel
 def composite_inertias(tree, ws):
     """Ic: the inertia of each body with all it carries."""
-    ws.Ic[:] = ws.I
+    for b in range(tree.parent.size):
+        store(ws.Ic, b, load10(ws.I, b))
     sum_over_subtrees(tree, ws.Ic)
