@@ -109,7 +109,7 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
 
 @kernel
 def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
-    """H += upper triangle of the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz) of one free-flyer."""
+    """H += upper triangle of the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz), one free-flyer."""
     nv, nz = zy.shape
     iv = tree.iv[b]
     xi = next_twist(v, a, iv, h)

@@ -174,7 +174,7 @@ def velocities(tree, qd, ws):
 
 @kernel
 def accelerations(tree, qd, qdd, fext, ws):
-    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', and each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
+    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
 
     fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot,
     with ``hK`` not yet summed over subtrees.

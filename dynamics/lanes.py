@@ -310,7 +310,8 @@ def _transposed_store(typingctx, source, field, rows, first, count):  # type: ig
                 if not i & span:
                     low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
                     high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-                    w[i], w[i + span] = shuffle(builder, v[i], v[i + span], low), shuffle(builder, v[i], v[i + span], high)
+                    w[i] = shuffle(builder, v[i], v[i + span], low)
+                    w[i + span] = shuffle(builder, v[i], v[i + span], high)
             v = w
         columns = builder.extract_value(dst.shape, 1)
         for lane in range(WIDTH):

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
+import residual_oracle as oracles
 
 from ddp.errors import ProblemError
 from ddp.protocols import BatchTerm
@@ -21,7 +22,6 @@ from problems.costs import (
     JointLimits,
     StateCost,
 )
-from tests.problems import residual_oracle
 from tests.problems.conftest import random_state
 
 FRAMES = [("ur5", "tool0"), ("hyq", "rf_foot"), ("mixed", "left_tip"), ("mixed", "right_tip")]
