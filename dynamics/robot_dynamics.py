@@ -177,10 +177,11 @@ def _paired(
     A, B = np.asarray(a), np.asarray(b)
     N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
     try:
-        pair = np.array(np.broadcast_to(A, (N, a_size)), dtype), np.array(np.broadcast_to(B, (N, b_size)), dtype)
+        first: Array = np.array(np.broadcast_to(A, (N, a_size)), dtype)
+        second: Array = np.array(np.broadcast_to(B, (N, b_size)), dtype)
     except ValueError:
         raise ProblemError(
             f"{a_field}, {b_field}: expected shapes ({a_size},), ({b_size},) or batches of them,"
             f" got {A.shape}, {B.shape}"
         ) from None
-    return *pair, A.ndim == 1 and B.ndim == 1
+    return first, second, A.ndim == 1 and B.ndim == 1
