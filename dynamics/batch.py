@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ddp.kernel import kernel
 from dynamics import forward, hessian, inverse, tensors
-from dynamics.implicit import adjoint_weight, first_order, second_order
+from dynamics.implicit import add_coupling, adjoint_weight, first_order
 from dynamics.kinematics import (
     accelerations,
     composite_inertias,
@@ -77,69 +79,100 @@ def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
 @kernel
 def forward_dynamics(tree, Q, V, tau, fext, A):
     """a of every sample; the first whose mass matrix is not positive definite, or -1."""
+    nv = tree.body.size
     ws = workspace(tree, Q)
-    LD = np.empty((tree.body.size, tree.body.size), Q.dtype)
+    LD, D = np.empty((nv, nv), Q.dtype), np.empty(nv, Q.dtype)
     for t in range(Q.shape[0]):
-        if not forward.forward_dynamics(tree, Q[t], V[t], tau[t], fext[t], ws, LD, A[t]):
+        forward.forward_dynamics(tree, Q[t], V[t], tau[t], fext[t], ws, LD, D, A[t])
+        if not forward.is_positive(D, A[t]):
             return t
     return -1
 
 
+class Relation(NamedTuple):
+    """The ID-FD relation at one sample: a (nv,), M⁻¹ (nv, nv), z_y = [∂a/∂q ∂a/∂v ∂a/∂τ] (nv, 3 nv), and scratch."""
+
+    a: np.ndarray
+    D: np.ndarray
+    Minv: np.ndarray
+    zy: np.ndarray
+    Ry: np.ndarray
+    LD: np.ndarray
+    dq: np.ndarray
+    dv: np.ndarray
+
+
 @kernel
-def jacobian(tree, q, v, tau, fext, ws, LD, Ry, a, Minv, zy):
-    """a, M⁻¹ and z_y = [∂a/∂q ∂a/∂v ∂a/∂τ] of one sample; whether its mass matrix is positive definite."""
-    nv = v.size
-    if not forward.forward_dynamics(tree, q, v, tau, fext, ws, LD, a):
-        return False
-    dq, dv = np.empty((nv, nv), q.dtype), np.empty((nv, nv), q.dtype)
-    forward.invert(tree, LD, dq, Minv)
-    accelerations(tree, v, a, fext, ws)
+def relation(tree, like):
+    """Arrays for one sample, of the number type of ``like``."""
+    nv, dtype = tree.body.size, like.dtype
+    return Relation(
+        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, 3 * nv), dtype),
+        np.empty((nv, 3 * nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+    )  # fmt: skip
+
+
+@kernel
+def relate(tree, q, v, tau, fext, ws, r):
+    """Fill a ``Relation``; meaningless unless ``is_positive(r.D, r.a)``."""
+    nv = tree.body.size
+    forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
+    forward.invert(tree, r.LD, r.dq, r.Minv)
+    accelerations(tree, v, r.a, fext, ws)
     sum_over_subtrees(tree, ws.f)
     sum_over_subtrees(tree, ws.hK)
-    inverse.inverse_dynamics_derivatives(tree, ws, dq, dv)
-    Ry[:, :nv] = dq
-    Ry[:, nv : 2 * nv] = dv
-    Ry[:, 2 * nv :] = 0.0
+    inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     for i in range(nv):
-        Ry[i, 2 * nv + i] = -1.0
-    first_order(Minv, Ry, zy)
-    return True
+        for j in range(nv):
+            r.Ry[i, j] = r.dq[i, j]
+            r.Ry[i, nv + j] = r.dv[i, j]
+            r.Ry[i, 2 * nv + j] = -1.0 if i == j else 0.0
+    first_order(r.Minv, r.Ry, r.zy)
 
 
 @kernel
 def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
     nv = tree.body.size
-    ws = workspace(tree, Q)
-    LD, a, Minv = np.empty((nv, nv), Q.dtype), np.empty(nv, Q.dtype), np.empty((nv, nv), Q.dtype)
-    Ry, zy = np.empty((nv, 3 * nv), Q.dtype), np.empty((nv, 3 * nv), Q.dtype)
+    ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        if not jacobian(tree, Q[t], V[t], tau[t], fext[t], ws, LD, Ry, a, Minv, zy):
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
+        if not forward.is_positive(r.D, r.a):
             return t
-        dq[t] = zy[:, :nv]
-        dv[t] = zy[:, nv : 2 * nv]
-        dtau[t] = Minv
+        dq[t] = r.zy[:, :nv]
+        dv[t] = r.zy[:, nv : 2 * nv]
+        dtau[t] = r.Minv
     return -1
+
+
+@kernel
+def relate_twice(tree, q, v, fext, weight, ws, r, omega, qa, cross, H):
+    """H (3 nv, 3 nv): the Hessian of weight·a in (q, v, τ), its (q, q) block iterated; after ``relate``."""
+    nv = tree.body.size
+    adjoint_weight(r.Minv, weight, omega)
+    contracted(tree, q, v, r.a, omega, fext, ws, r.dq, r.dv, r.LD, qa)
+    for i in range(3 * nv):
+        for j in range(3 * nv):
+            H[i, j] = 0.0
+    for i in range(nv):
+        for j in range(nv):
+            H[i, j] = r.dq[i, j]
+            H[i, nv + j] = H[nv + j, i] = r.dv[i, j]
+            H[nv + i, nv + j] = r.LD[i, j]
+    add_coupling(qa, r.zy, cross, H)
 
 
 @kernel
 def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
     nv = tree.body.size
-    ws = workspace(tree, Q)
-    LD, a, Minv = np.empty((nv, nv), Q.dtype), np.empty(nv, Q.dtype), np.empty((nv, nv), Q.dtype)
-    Ry, zy, cross = np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv))
-    Ryy, H, qa, omega = np.zeros((3 * nv, 3 * nv)), np.empty((3 * nv, 3 * nv)), np.empty((nv, nv)), np.empty(nv)
+    ws, r = workspace(tree, Q), relation(tree, Q)
+    H, qa, cross, omega = np.empty((3 * nv, 3 * nv)), np.empty((nv, nv)), np.empty((nv, 3 * nv)), np.empty(nv)
     for t in range(Q.shape[0]):
-        if not jacobian(tree, Q[t], V[t], tau[t], fext[t], ws, LD, Ry, a, Minv, zy):
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
+        if not forward.is_positive(r.D, r.a):
             return t
-        adjoint_weight(Minv, weight[t], omega)
-        contracted(tree, Q[t], V[t], a, omega, fext[t], ws, qq[t], qv[t], vv[t], qa)
-        Ryy[:nv, :nv] = qq[t]
-        Ryy[:nv, nv : 2 * nv] = qv[t]
-        Ryy[nv : 2 * nv, :nv] = qv[t].T
-        Ryy[nv : 2 * nv, nv : 2 * nv] = vv[t]
-        second_order(Ryy, qa, zy, cross, H)
+        relate_twice(tree, Q[t], V[t], fext[t], weight[t], ws, r, omega, qa, cross, H)
         qq[t] = H[:nv, :nv]
         qv[t] = H[:nv, nv : 2 * nv]
         vv[t] = H[nv : 2 * nv, nv : 2 * nv]
@@ -154,25 +187,25 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
     The relation of implicit.py column by column: S_l = R_yy[l] + ... for each torque l, then -M⁻¹ over l.
     """
     nv = tree.body.size
-    ws = workspace(tree, Q)
-    LD, a, Minv = np.empty((nv, nv), Q.dtype), np.empty(nv, Q.dtype), np.empty((nv, nv), Q.dtype)
-    Ry, zy, cross = np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv))
+    ws, r = workspace(tree, Q), relation(tree, Q)
+    cross, S = np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv, 3 * nv))
     Tqq, Tvv, Tvq, Taq = (
         np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)),
     )  # fmt: skip
-    Ryy, S = np.zeros((3 * nv, 3 * nv)), np.empty((nv, 3 * nv, 3 * nv))
     for t in range(Q.shape[0]):
-        if not jacobian(tree, Q[t], V[t], tau[t], fext[t], ws, LD, Ry, a, Minv, zy):
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
+        if not forward.is_positive(r.D, r.a):
             return t
-        composites(tree, Q[t], V[t], a, fext[t], ws)
+        composites(tree, Q[t], V[t], r.a, fext[t], ws)
         tensors.inverse_dynamics_tensors(tree, ws, Tqq, Tvv, Tvq, Taq)
+        S[:] = 0.0
         for l in range(nv):
-            Ryy[:nv, :nv] = Tqq[l]
-            Ryy[:nv, nv : 2 * nv] = Tvq[l].T
-            Ryy[nv : 2 * nv, :nv] = Tvq[l]
-            Ryy[nv : 2 * nv, nv : 2 * nv] = Tvv[l]
-            second_order(Ryy, np.ascontiguousarray(Taq[l].T), zy, cross, S[l])
-        T = np.dot(Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
+            S[l, :nv, :nv] = Tqq[l]
+            S[l, :nv, nv : 2 * nv] = Tvq[l].T
+            S[l, nv : 2 * nv, :nv] = Tvq[l]
+            S[l, nv : 2 * nv, nv : 2 * nv] = Tvv[l]
+            add_coupling(np.ascontiguousarray(Taq[l].T), r.zy, cross, S[l])
+        T = np.dot(r.Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
         dqdq[t] = -T[:, :nv, :nv]
         dvdv[t] = -T[:, nv : 2 * nv, nv : 2 * nv]
         dvdq[t] = -T[:, nv : 2 * nv, :nv]

@@ -86,7 +86,7 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
                 c.rows[i, nv + iv + i] += h
             xi = next_twist(tree.kind[b], v, a, iv, h)
             add_group_curvature(tree, b, xi, weight, c, H)
-    for i in range(nz):
+    for i in range(nz):  # only the upper triangle is complete
         for j in range(i):
             H[i, j] = H[j, i]
 

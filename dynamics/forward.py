@@ -6,15 +6,14 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.inverse import generalized_forces, mass_matrix
-from dynamics.kinematics import accelerations, composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.kinematics import accelerations, clear, composite_inertias, place_bodies, sum_over_subtrees, velocities
 
 
 @kernel
-def factorize(tree, M):
-    """Overwrite M by L (unit lower triangle) and D (diagonal), without fill-in along the tree; False if D is not positive."""
+def factorize(tree, M, D):
+    """Overwrite M by L (unit lower triangle) and D (diagonal), without fill-in along the tree; D (nv,) also apart."""
     for k in range(tree.body.size - 1, -1, -1):
-        if not M[k, k].real > 0.0:
-            return False
+        D[k] = M[k, k]
         i = tree.previous[k]
         while i >= 0:
             factor = M[k, i] / M[k, k]
@@ -24,6 +23,14 @@ def factorize(tree, M):
                 j = tree.previous[j]
             M[k, i] = factor
             i = tree.previous[i]
+
+
+@kernel
+def is_positive(D, a):
+    """Whether the mass matrix behind the diagonal D (nv,) is positive definite and the accelerations a are numbers."""
+    for i in range(a.size):
+        if not (D[i].real > 0.0 and np.isfinite(a[i].real)):
+            return False
     return True
 
 
@@ -46,7 +53,7 @@ def solve(tree, LD, x):
 @kernel
 def invert(tree, LD, N, Minv):
     """M⁻¹ = N D⁻¹ Nᵀ with N = L⁻¹, which has the sparsity of L; N (nv, nv) is scratch."""
-    N[:] = 0.0
+    clear(N)
     for i in range(tree.body.size):
         N[i, i] = 1.0
         j = tree.previous[i]
@@ -67,18 +74,18 @@ def invert(tree, LD, N, Minv):
 
 
 @kernel
-def forward_dynamics(tree, q, qd, tau, fext, ws, LD, qdd):
-    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD. False if the mass matrix is not positive definite."""
+def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
+    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD and D. Meaningless unless ``is_positive``."""
     place_bodies(tree, q, True, ws)
     velocities(tree, qd, ws)
-    qdd[:] = 0.0
+    for i in range(tree.body.size):
+        qdd[i] = 0.0
     accelerations(tree, qd, qdd, fext, ws)
     sum_over_subtrees(tree, ws.f)
     composite_inertias(tree, ws)
     mass_matrix(tree, ws, LD)
-    positive = factorize(tree, LD)
+    factorize(tree, LD, D)
     generalized_forces(tree, qdd, ws, qdd)
     for i in range(tree.body.size):
         qdd[i] = tau[i] - qdd[i]
     solve(tree, LD, qdd)
-    return positive and bool(np.isfinite(qdd.real).all())

@@ -7,7 +7,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.kinematics import composite_inertias, sum_over_subtrees
+from dynamics.kinematics import clear, composite_inertias, sum_over_subtrees
 from dynamics.spatial import (
     add3,
     add6,
@@ -68,10 +68,10 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
       qa_ji = χ_j·Y_i                            qa_ij = s_j·P_i
     and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
     """
-    qq[:] = 0.0
-    qv[:] = 0.0
-    vv[:] = 0.0
-    qa[:] = 0.0
+    clear(qq)
+    clear(qv)
+    clear(vv)
+    clear(qa)
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)

@@ -18,50 +18,40 @@ In all of them R couples z with the configuration alone, so ω R_yz has rows for
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.kernel import kernel
+from dynamics.products import product
 
 
 @kernel
 def first_order(Kinv, Ry, zy):
     """zy = -K⁻¹ R_y: Kinv (nz, nz), Ry (nz, m) -> zy (nz, m)."""
-    np.dot(Kinv, Ry, zy)
-    zy *= -1.0
+    product(Kinv, Ry, zy)
+    for i in range(zy.shape[0]):
+        for j in range(zy.shape[1]):
+            zy[i, j] = -zy[i, j]
 
 
 @kernel
 def adjoint_weight(Kinv, weight, omega):
     """ω = -K⁻ᵀ w."""
     for j in range(omega.size):
-        total = weight[0] * 0.0
-        for i in range(weight.size):
-            total -= Kinv[i, j] * weight[i]
-        omega[j] = total
+        total = Kinv[0, j] * weight[0]
+        for i in range(1, weight.size):
+            total = total + Kinv[i, j] * weight[i]
+        omega[j] = -total
 
 
 @kernel
 def add_coupling(Ryz, zy, cross, zyy):
-    """zyy += (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ on the upper triangle; zyy holds ω R_yy before and w z_yy after.
+    """zyy += (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ; zyy holds ω R_yy before and w z_yy after, in full.
 
     ω R_yz (k, nz) has rows for the first k of y only; z_y (nz, m); zyy (m, m); cross (k, m) is scratch.
     """
-    np.dot(Ryz, zy, cross)
+    product(Ryz, zy, cross)
     k, m = cross.shape
     for i in range(k):
-        for j in range(i, k):
-            zyy[i, j] += cross[i, j] + cross[j, i]
+        for j in range(k):
+            zyy[i, j] = zyy[i, j] + (cross[i, j] + cross[j, i])
         for j in range(k, m):
-            zyy[i, j] += cross[i, j]
-
-
-@kernel
-def second_order(Ryy, Ryz, zy, cross, zyy):
-    """w z_yy in full from ω R_yy (m, m), which need not be symmetric, ω R_yz (k, nz) and z_y (nz, m)."""
-    np.dot(Ryz, zy, cross)
-    k, m = cross.shape
-    zyy[:] = Ryy
-    for i in range(k):
-        for j in range(m):
-            zyy[i, j] += cross[i, j]
-            zyy[j, i] += cross[i, j]
+            zyy[i, j] = zyy[i, j] + cross[i, j]
+            zyy[j, i] = zyy[j, i] + cross[i, j]

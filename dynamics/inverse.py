@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.kinematics import accelerations, place_bodies, sum_over_subtrees, velocities
+from dynamics.kinematics import accelerations, clear, place_bodies, sum_over_subtrees, velocities
 from dynamics.spatial import (
     add6,
     angular,
@@ -22,7 +22,7 @@ from dynamics.spatial import (
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Iᶜ s_i over pairs on one path to the root (CRBA); needs composite inertias."""
-    M[:] = 0.0
+    clear(M)
     for i in range(tree.body.size):
         Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
         j = i
@@ -57,8 +57,8 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + (I s_i)·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + (I s_i)·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    dq[:] = 0.0
-    dv[:] = 0.0
+    clear(dq)
+    clear(dv)
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ddp.kernel import inline, kernel
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
+from dynamics.lanes import WIDTH, lane_array
 from dynamics.lie import quaternion_to_rotation
 from dynamics.spatial import (
     add3,
@@ -101,6 +102,32 @@ def joint_displacement(kind, s, q, i):
 
 
 @kernel
+def lane_workspace(tree):
+    """A workspace for eight knots."""
+    nb, nv = tree.parent.size, tree.body.size
+    return Workspace(
+        lane_matrix(nb, 9), lane_matrix(nb, 3), lane_matrix(nb, 6), lane_matrix(nb, 6), lane_matrix(nb, 6),
+        lane_matrix(nb, 10), lane_matrix(nb, 10), lane_matrix(nb, 6), lane_matrix(nb, 12), lane_matrix(nb, 12),
+        lane_matrix(nb, 3), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6),
+        lane_matrix(nv, 6),
+    )  # fmt: skip
+
+
+@kernel
+def lane_matrix(n, m):
+    """An (n, m) array of lanes, not initialised."""
+    return lane_array(np.empty((n, m, WIDTH)))
+
+
+@kernel
+def clear(M):
+    """M := 0."""
+    for i in range(M.shape[0]):
+        for j in range(M.shape[1]):
+            M[i, j] = 0.0
+
+
+@kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
     for b in range(tree.parent.size):
@@ -159,7 +186,7 @@ def velocities(tree, qd, ws):
 
 @kernel
 def accelerations(tree, qd, qdd, fext, ws):
-    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', and each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
+    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
 
     fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot,
     with ``hK`` not yet summed over subtrees.
@@ -198,5 +225,6 @@ def sum_over_subtrees(tree, quantity):
 @kernel
 def composite_inertias(tree, ws):
     """Ic: the inertia of each body with all it carries."""
-    ws.Ic[:] = ws.I
+    for b in range(tree.parent.size):
+        store(ws.Ic, b, load10(ws.I, b))
     sum_over_subtrees(tree, ws.Ic)

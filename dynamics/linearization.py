@@ -1,4 +1,4 @@
-"""First order of a semi-implicit Euler step on the manifold.
+"""First order of a semi-implicit Euler step on the manifold, eight knots at a time.
 
 About a nominal step, with ξ = h v' and, joint by joint, T = Ad_{Exp(-ξ)} and J = Jr(ξ) the right Jacobian of Exp,
 
@@ -9,6 +9,8 @@ T = J = 1 but for free-flyers, spherical and planar joints, whose rows are worke
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ddp.kernel import kernel
@@ -17,88 +19,107 @@ from dynamics.groups import twist_of
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import accelerations, sum_over_subtrees, workspace
+from dynamics.kinematics import accelerations, lane_matrix, lane_workspace, sum_over_subtrees
+from dynamics.lanes import WIDTH, lane_array, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
-from dynamics.steps import actuate, step_scratch
 
 
-@kernel
-def acceleration_jacobian(tree, S, x, u, no_fext, ws, c):
-    """a and c.zy = [a_q a_v a_u] = -M⁻¹ [∂τ/∂q ∂τ/∂v -S], by the ID-FD relation."""
-    nv, nu = S.shape
-    q, v = x[: x.size - nv], x[x.size - nv :]
-    actuate(S, u, c.tau)
-    forward_dynamics(tree, q, v, c.tau, no_fext, ws, c.LD, c.a)
-    invert(tree, c.LD, c.dq, c.Minv)
-    accelerations(tree, v, c.a, no_fext, ws)
-    sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
-    inverse_dynamics_derivatives(tree, ws, c.dq, c.dv)
-    for i in range(nv):
-        for j in range(nv):
-            c.Ry[i, j] = c.dq[i, j]
-            c.Ry[i, nv + j] = c.dv[i, j]
-        for j in range(nu):
-            c.Ry[i, 2 * nv + j] = -S[i, j]
-    first_order(c.Minv, c.Ry, c.zy)
+class Block(NamedTuple):
+    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, z_y = [a_q a_v a_u])."""
+
+    u: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+    record: np.ndarray
 
 
 @kernel
 def linearize(tree, S, h, X, U, A, B, record):
-    """A, B of many knots, and each one's record (q, v, a, M⁻¹, [a_q a_v a_u])."""
-    no_fext = np.zeros((0, 6))
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot."""
+    N, nu = U.shape
+    nv = tree.body.size
+    n = 2 * nv
+    block = Block(
+        np.empty((nu, WIDTH)), np.empty((n * n, WIDTH)), np.empty((n * nu, WIDTH)), np.empty((record.shape[1], WIDTH))
+    )
+    ws = lane_workspace(tree)
+    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, n + nu))
+    for t in range(0, N, WIDTH):
+        pack(X, t, block.record)
+        pack(U, t, block.u)
+        linearize_block(tree, S, h, X.shape[1] - nv, block, ws, scratch)
+        unpack(block.A, A.reshape(N, n * n), t)
+        unpack(block.B, B.reshape(N, n * nu), t)
+        unpack(block.record, record, t)
+    for b in range(tree.parent.size):
+        if is_group(tree.kind[b]):
+            turn_group_rows(tree, b, h, X.shape[1] - nv, record, A, B)
+
+
+@kernel
+def linearize_block(tree, S, h, nq, block, ws, scratch):
+    """A, B and record of eight knots, as if every joint had T = J = 1."""
     nv, nu = S.shape
-    nq = X.shape[1] - nv
-    nz = 2 * nv + nu
-    ws, c = workspace(tree, X), step_scratch(tree, nu)
-    rows = np.zeros((nv, nz))
-    for t in range(U.shape[0]):
-        acceleration_jacobian(tree, S, X[t], U[t], no_fext, ws, c)
-        write_record(X[t], c, record[t])
-        for i in range(nv):  # δv' = E δz, δq' = δq + h δv'
-            for j in range(nz):
-                rows[i, j] = h * c.zy[i, j]
-            rows[i, nv + i] += 1.0
-            for j in range(2 * nv):
-                A[t, nv + i, j] = rows[i, j]
-                A[t, i, j] = h * rows[i, j]
-            for j in range(nu):
-                B[t, nv + i, j] = rows[i, 2 * nv + j]
-                B[t, i, j] = h * rows[i, 2 * nv + j]
-            A[t, i, i] += 1.0
-        for b in range(tree.parent.size):
-            if is_group(tree.kind[b]):
-                turn_group_rows(tree, b, h, X[t, nq:], c, rows, A[t], B[t])
-
-
-@kernel
-def write_record(x, c, record):
-    """Everything the contraction of a knot needs beside the weight."""
-    nv, nz = c.zy.shape
-    nx = x.size
-    record[:nx] = x
-    record[nx : nx + nv] = c.a
-    record[nx + nv : nx + nv + nv * nv] = c.Minv.reshape(nv * nv)
-    record[nx + nv + nv * nv :] = c.zy.reshape(nv * nz)
-
-
-@kernel
-def turn_group_rows(tree, b, h, v, c, rows, A, B):
-    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
-    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], v.size, B.shape[1]
-    xi = next_twist(kind, v, c.a, iv, h)
-    adjoint_inverse(xi, c.T)
-    right_jacobian6(xi, c.J)
-    embed_rows(kind, nj, rows[iv : iv + nj], c.six)
-    multiply6(c.J, c.six, c.turned)
-    for i in range(nj):
-        si = slot(kind, i)
-        for j in range(2 * nv):
-            A[iv + i, j] = h * c.turned[si, j]
+    n, nz = 2 * nv, 2 * nv + nu
+    x = block.record
+    q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
+    Minv = lane_array(x[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
+    zy = lane_array(x[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
+    LD, dq, dv, Ry = scratch
+    tau, D, no_fext = lane_array(np.empty((nv, WIDTH))), lane_array(np.empty((nv, WIDTH))), lane_matrix(0, 6)
+    u = lane_array(block.u)
+    for i in range(nv):  # τ = S u
+        tau[i] = 0.0
         for j in range(nu):
-            B[iv + i, j] = h * c.turned[si, 2 * nv + j]
-        for j in range(nj):
-            A[iv + i, iv + j] += c.T[si, slot(kind, j)]
+            tau[i] += S[i, j] * u[j]
+    forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
+    invert(tree, LD, dq, Minv)
+    accelerations(tree, v, a, no_fext, ws)
+    sum_over_subtrees(tree, ws.f)
+    sum_over_subtrees(tree, ws.hK)
+    inverse_dynamics_derivatives(tree, ws, dq, dv)
+    for i in range(nv):
+        for j in range(nv):
+            Ry[i, j] = dq[i, j]
+            Ry[i, nv + j] = dv[i, j]
+        for j in range(nu):
+            Ry[i, n + j] = -S[i, j]
+    first_order(Minv, Ry, zy)
+    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
+    for i in range(nv):
+        for j in range(n):
+            e = h * zy[i, j] + (1.0 if j == nv + i else 0.0)
+            A[nv + i, j] = e
+            A[i, j] = h * e + (1.0 if j == i else 0.0)
+        for j in range(nu):
+            e = h * zy[i, n + j]
+            B[nv + i, j] = e
+            B[i, j] = h * e
+
+
+@kernel
+def turn_group_rows(tree, b, h, nq, record, A, B):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
+    iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, A.shape[2], B.shape[2]
+    T, J = np.empty((6, 6)), np.empty((6, 6))
+    rows, turned = np.zeros((6, n + nu)), np.empty((6, n + nu))
+    for t in range(A.shape[0]):
+        v, a = record[t, nq : nq + nv], record[t, nq + nv : nq + 2 * nv]
+        xi = next_twist(kind, v, a, iv, h)
+        adjoint_inverse(xi, T)
+        right_jacobian6(xi, J)
+        for i in range(nj):
+            rows[slot(kind, i), :n] = A[t, nv + iv + i]
+            rows[slot(kind, i), n:] = B[t, nv + iv + i]
+        multiply6(J, rows, turned)
+        for i in range(nj):
+            si = slot(kind, i)
+            for j in range(n):
+                A[t, iv + i, j] = h * turned[si, j]
+            for j in range(nu):
+                B[t, iv + i, j] = h * turned[si, n + j]
+            for j in range(nj):
+                A[t, iv + i, iv + j] += T[si, slot(kind, j)]
 
 
 @kernel

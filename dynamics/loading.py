@@ -29,7 +29,8 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
 
     if name not in robots_loader.ROBOTS:
         raise ModelError(
-            f"robot: no file and no robot of example-robot-data is called {name!r}; {nearest(name, robots_loader.ROBOTS)}"
+            f"robot: no file and no robot of example-robot-data is called {name!r};"
+            f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]
     if not entry.urdf_filename:
@@ -66,7 +67,7 @@ def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pi
             model = pin.buildModelFromUrdf(*arguments)
         elif suffix == ".sdf":
             if not pin.WITH_SDFORMAT:
-                raise ModelError(f"robot file {str(path)!r}: this build of Pinocchio cannot read SDF; convert it to URDF")
+                raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
             model = pin.buildModelsFromSdf(*arguments)[0]
         else:
             model = pin.buildModelFromMJCF(*arguments)

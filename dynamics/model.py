@@ -86,7 +86,7 @@ class Robot:
         return np.asarray(pin.neutral(self.model))
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
-        """A configuration (nq,): angles and lengths uniform within finite limits (else in ±π, ±1), attitudes uniform."""
+        """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
         for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):

@@ -160,13 +160,13 @@ def forward_dynamics_hessian(
 
 def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """The mass matrix M (nv, nv), symmetric positive definite (CRBA)."""
-    zeros = np.zeros(np.shape(q)[:-1] + (robot.nv,))
+    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
     return inverse_dynamics_derivatives(robot, q, zeros, zeros).da
 
 
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """M⁻¹ (nv, nv), by the sparse factorisation. ModelError if M is singular."""
-    zeros = np.zeros(np.shape(q)[:-1] + (robot.nv,))
+    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
     return forward_dynamics_derivatives(robot, q, zeros, zeros).dtau
 
 
@@ -239,7 +239,9 @@ class _Samples:
     def check(self, failed: int) -> None:
         if failed >= 0:
             where = "" if self.single else f" of sample {failed}"
-            raise ModelError(f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}")
+            raise ModelError(
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}"
+            )
 
     def result(self, array: Array) -> Array:
         return array[0] if self.single else array

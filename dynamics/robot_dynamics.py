@@ -92,29 +92,18 @@ class RobotDynamics:
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
         """``x1 ⊖ x0``: (n,) or (N, n)."""
-        X0, X1 = self._batch("x0", x0, self.nx), self._batch("x1", x1, self.nx)
-        X0, X1 = np.ascontiguousarray(np.broadcast_to(X0, (max(len(X0), len(X1)), self.nx))), X1
-        X1 = np.ascontiguousarray(np.broadcast_to(X1, X0.shape))
+        X0, X1, single = _paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
         out = np.empty((len(X0), self.n))
         difference_batch(self.robot.tree, X0, X1, out)
-        return out[0] if np.ndim(x0) == 1 and np.ndim(x1) == 1 else out
+        return out[0] if single else out
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
-        x, dx = np.asarray(x), np.asarray(dx)
         dtype = np.complex128 if np.iscomplexobj(x) or np.iscomplexobj(dx) else np.float64
-        single = x.ndim == 1 and dx.ndim == 1
-        N = max(1 if x.ndim == 1 else len(x), 1 if dx.ndim == 1 else len(dx))
-        try:
-            X = np.array(np.broadcast_to(x, (N, self.nx)), dtype)
-            dX = np.array(np.broadcast_to(dx, (N, self.n)), dtype)
-        except ValueError:
-            raise ProblemError(
-                f"x, dx: expected ({self.nx},) and ({self.n},) or batches of them, got {x.shape} and {dx.shape}"
-            ) from None
-        out = np.empty((N, self.nx), dtype)
+        X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
+        out = np.empty((len(X), self.nx), dtype)
         integrate_batch(self.robot.tree, X, dX, out)
-        return out[0] if single else out
+        return np.asarray(out[0] if single else out)
 
     def check_state(self, field: str, x: ArrayLike) -> None:
         """Raise ProblemError if an x (..., nx) is not a state of this robot."""
@@ -173,8 +162,26 @@ class RobotDynamics:
         out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
         self.expand(X, U, out)
         if not np.isfinite(out.A).all():
-            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {x}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
         return out
 
     def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
-        return as_array(field, [value] if np.ndim(value) == 1 else value, (None, size))
+        rows = np.asarray(value)
+        return as_array(field, rows[None] if rows.ndim == 1 else rows, (None, size))
+
+
+def _paired(
+    a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
+) -> tuple[Array, Array, bool]:
+    """Two arguments as batches of one length, and whether both were single samples."""
+    A, B = np.asarray(a), np.asarray(b)
+    N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
+    try:
+        first: Array = np.array(np.broadcast_to(A, (N, a_size)), dtype)
+        second: Array = np.array(np.broadcast_to(B, (N, b_size)), dtype)
+    except ValueError:
+        raise ProblemError(
+            f"{a_field}, {b_field}: expected shapes ({a_size},), ({b_size},) or batches of them,"
+            f" got {A.shape}, {B.shape}"
+        ) from None
+    return first, second, A.ndim == 1 and B.ndim == 1

@@ -8,37 +8,24 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.configuration import difference_state, integrate_configuration
-from dynamics.forward import forward_dynamics
+from dynamics.forward import forward_dynamics, is_positive
 from dynamics.kinematics import workspace
 
 
 class Step(NamedTuple):
-    """Scratch of one knot: Minv, LD, dq, dv (nv, nv); z_y = [a_q a_v a_u] (nv, nz); Ry (nv, nz); 6 x 6 and 6 x nz blocks."""
+    """Scratch of one step: the mass matrix's factors LD (nv, nv) and D (nv,), torques and accelerations (nv,)."""
 
     LD: np.ndarray
-    Minv: np.ndarray
-    dq: np.ndarray
-    dv: np.ndarray
-    Ry: np.ndarray
-    zy: np.ndarray
+    D: np.ndarray
     tau: np.ndarray
     a: np.ndarray
-    T: np.ndarray
-    J: np.ndarray
-    six: np.ndarray
-    turned: np.ndarray
 
 
 @kernel
-def step_scratch(tree, nu):
-    """Scratch for steps of a tree with nu controls."""
+def step_scratch(tree):
+    """Scratch for steps of a tree."""
     nv = tree.body.size
-    nz = 2 * nv + nu
-    return Step(
-        np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nz)),
-        np.empty((nv, nz)), np.empty(nv), np.empty(nv), np.empty((6, 6)), np.empty((6, 6)),
-        np.empty((6, nz)), np.empty((6, nz)),
-    )  # fmt: skip
+    return Step(np.empty((nv, nv)), np.empty(nv), np.empty(nv), np.empty(nv))
 
 
 @kernel
@@ -58,18 +45,18 @@ def euler_step(tree, S, h, x, u, no_fext, ws, scratch, xn):
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(S, u, scratch.tau)
-    good = forward_dynamics(tree, q, v, scratch.tau, no_fext, ws, scratch.LD, scratch.a)
+    forward_dynamics(tree, q, v, scratch.tau, no_fext, ws, scratch.LD, scratch.D, scratch.a)
     for i in range(nv):
         xn[nq + i] = v[i] + h * scratch.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
-    return good
+    return is_positive(scratch.D, scratch.a)
 
 
 @kernel
 def track(tree, S, h, X, U, k, K, alpha, Xn, Un):
     """Closed-loop rollout from X[0]: u = U + α k + K (x ⊖ X); NaN from the first knot where it diverges."""
     no_fext = np.zeros((0, 6))
-    ws, scratch = workspace(tree, X), step_scratch(tree, U.shape[1])
+    ws, scratch = workspace(tree, X), step_scratch(tree)
     dx = np.zeros(2 * tree.body.size)
     Xn[0] = X[0]
     for t in range(U.shape[0]):
@@ -89,7 +76,7 @@ def track(tree, S, h, X, U, k, K, alpha, Xn, Un):
 def rollout(tree, S, h, U, X):
     """Open-loop rollout from X[0]; NaN from the first knot where it diverges."""
     no_fext = np.zeros((0, 6))
-    ws, scratch = workspace(tree, X), step_scratch(tree, U.shape[1])
+    ws, scratch = workspace(tree, X), step_scratch(tree)
     for t in range(U.shape[0]):
         if not euler_step(tree, S, h, X[t], U[t], no_fext, ws, scratch, X[t + 1]):
             X[t + 1 :] = np.nan

@@ -58,11 +58,15 @@ def inverse_dynamics_tensors(tree, ws, dqdq, dvdv, dvdq, dadq):
 
     T[i, j, k] = D_k (D_j τ_i): the last index is the last derivative taken; dvdq has v as its second index.
     """
-    dqdq[:] = 0.0
-    dvdv[:] = 0.0
-    dvdq[:] = 0.0
-    dadq[:] = 0.0
-    for p in range(tree.body.size):
+    nv = tree.body.size
+    for i in range(nv):
+        for j in range(nv):
+            for k in range(nv):
+                dqdq[i, j, k] = 0.0
+                dvdv[i, j, k] = 0.0
+                dvdq[i, j, k] = 0.0
+                dadq[i, j, k] = 0.0
+    for p in range(nv):
         i = tree.body[p]
         s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
         I, hK = load10(ws.Ic, i), load12(ws.hK, i)

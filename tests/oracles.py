@@ -1,4 +1,4 @@
-"""Independent oracles: Pinocchio, differences of its analytic derivatives, complex numbers; and random trees to try them on."""
+"""Independent oracles: Pinocchio and differences of its analytic derivatives; and random trees to try them on."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_mass_matrix_times_its_inverse_is_one(key, rng):
     [
         (lambda q, v, tau: (q[:-1], v, tau), "q: expected shape (19,), got (18,)"),
         (lambda q, v, tau: (q, v[None], tau), "v: expected shape (18,), got (1, 18)"),
-        (lambda q, v, tau: (q, v, np.where(np.arange(18) == 4, np.nan, tau)), "tau: expected finite numbers, got nan at [4]"),
+        (lambda q, v, tau: (q, v, np.where(np.arange(18) == 4, np.nan, tau)), "tau: expected finite numbers, got nan"),
         (lambda q, v, tau: (np.where(np.arange(19) == 3, 2.0, q), v, tau), "expected a unit quaternion"),
         (lambda q, v, tau: (q, ["a"] * 18, tau), "v: expected real numbers"),
     ],

@@ -10,7 +10,8 @@ from ddp.errors import ModelError
 
 URDF = """<robot name="arm">
   <link name="base"/>
-  <link name="{link}"><inertial><mass value="{mass}"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  <link name="{link}"><inertial><mass value="{mass}"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
   {visual}</link>
   <joint name="hinge" type="{kind}"><parent link="base"/><child link="{link}"/><axis xyz="0 1 0"/>
     <limit effort="1" velocity="1" lower="-1" upper="1"/></joint>
@@ -64,10 +65,9 @@ def test_a_mass_that_is_not_positive_is_named(tmp_path, mass):
 
 def test_a_joint_that_is_not_supported_is_named_with_its_type():
     model = pin.Model()
-    model.appendBodyToJoint(
-        model.addJoint(0, pin.JointModelEllipsoid(1.0, 2.0, 3.0), pin.SE3.Identity(), "egg"), pin.Inertia.Random(), pin.SE3.Identity()
-    )
-    with pytest.raises(ModelError, match="joint 'egg' is a JointModelEllipsoid; supported are revolute.*Remodel it as"):
+    joint = model.addJoint(0, pin.JointModelEllipsoid(1.0, 2.0, 3.0), pin.SE3.Identity(), "egg")
+    model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    with pytest.raises(ModelError, match=r"joint 'egg' is a JointModelEllipsoid; supported are revolute.*Remodel it as"):
         dynamics.load(model)
 
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_loaded_is_named(source, root, words):
     [
         ("a.urdf", "<robot name='a'><link", "not well-formed XML"),
         ("a.urdf", "<mujoco/>", "expected a <robot> element at the top, got <mujoco>"),
-        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "Pinocchio cannot read it"),
+        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "cannot read it"),
         ("a.txt", "hello", "expected .urdf, .xml (MJCF) or .sdf"),
         ("a.sdf", "<sdf version='1.6'><model name='a'/></sdf>", "SDF"),
     ],

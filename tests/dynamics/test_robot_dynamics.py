@@ -92,7 +92,8 @@ def test_linearize_is_the_derivative_of_pinocchios_step(system, speed, rng):
     nominal = pin_step(system, x, u)
 
     def moved(dz):
-        return pin_difference(system, nominal, pin_step(system, pin_perturb(system, x, dz[: system.n]), u + dz[system.n :]))
+        following = pin_step(system, pin_perturb(system, x, dz[: system.n]), u + dz[system.n :])
+        return pin_difference(system, nominal, following)
 
     columns = [fourth_order(lambda t, e=e: moved(t * e)) for e in np.eye(system.n + system.nu)]
     assert relative_error(np.hstack([A, B]), np.stack(columns, axis=1)) < 1e-8

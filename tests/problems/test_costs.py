@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
+import residual_oracle as oracles
 
 from ddp.errors import ProblemError
 from ddp.protocols import BatchTerm
@@ -21,7 +22,6 @@ from problems.costs import (
     JointLimits,
     StateCost,
 )
-from tests.problems import residual_oracle
 from tests.problems.conftest import random_state
 
 FRAMES = [("ur5", "tool0"), ("hyq", "rf_foot"), ("mixed", "left_tip"), ("mixed", "right_tip")]
@@ -68,7 +68,7 @@ def test_frame_pose_is_exact_to_second_order(robots, rng, name, frame):
         data = robot.model.createData()
         pin.framesForwardKinematics(robot.model, data, x[: robot.nq])
         target = data.oMf[robot.frame_id(frame)] * pin.exp6(0.6 * rng.normal(size=6))
-        oracle = residual_oracle.Oracle(robot.model, residual_oracle.frame_pose(robot.model, frame, target), weights)
+        oracle = oracles.Oracle(robot.model, oracles.frame_pose(robot.model, frame, target), weights)
         agrees(FramePose(robot, frame, target, weights), oracle, x)
         agrees(FramePose(robot, frame, target.homogeneous, weights), oracle, x)
 
@@ -77,7 +77,7 @@ def test_frame_pose_is_exact_to_second_order(robots, rng, name, frame):
 def test_frame_position_is_exact_to_second_order(robots, rng, name, frame):
     robot = robots[name]
     x, target = random_state(robot, rng), rng.normal(size=3)
-    oracle = residual_oracle.Oracle(robot.model, residual_oracle.frame_position(robot.model, frame, target), np.full(3, 1.7))
+    oracle = oracles.Oracle(robot.model, oracles.frame_position(robot.model, frame, target), np.full(3, 1.7))
     agrees(FramePosition(robot, frame, target, 1.7), oracle, x)
 
 
@@ -86,10 +86,10 @@ def test_frame_position_is_exact_to_second_order(robots, rng, name, frame):
 def test_frame_velocity_is_exact_to_second_order(robots, rng, name, frame, reference):
     robot = robots[name]
     x, target, weights = random_state(robot, rng), rng.normal(size=6), rng.uniform(0.0, 2.0, size=6)
-    residual = residual_oracle.frame_velocity(robot.model, frame, target, REFERENCES[reference])
+    residual = oracles.frame_velocity(robot.model, frame, target, REFERENCES[reference])
     agrees(
         FrameVelocity(robot, frame, target, weights, reference),
-        residual_oracle.Oracle(robot.model, residual, weights),
+        oracles.Oracle(robot.model, residual, weights),
         x,
     )
 
@@ -98,7 +98,7 @@ def test_frame_velocity_is_exact_to_second_order(robots, rng, name, frame, refer
 def test_center_of_mass_is_exact_to_second_order(robots, rng, name):
     robot = robots[name]
     x, target = random_state(robot, rng), rng.normal(size=3)
-    oracle = residual_oracle.Oracle(robot.model, residual_oracle.center_of_mass(robot.model, target), np.full(3, 2.3))
+    oracle = oracles.Oracle(robot.model, oracles.center_of_mass(robot.model, target), np.full(3, 2.3))
     agrees(CenterOfMass(robot, target, 2.3), oracle, x)
 
 
@@ -108,7 +108,7 @@ def test_state_cost_is_exact_to_second_order_on_the_manifold(robots, rng, name):
     system = RobotDynamics(robot, 0.01)
     x, weights = random_state(robot, rng), rng.uniform(0.0, 2.0, size=system.n)
     target = near(robot.model, x, rng)
-    oracle = residual_oracle.Oracle(robot.model, residual_oracle.state(robot.model, target), weights)
+    oracle = oracles.Oracle(robot.model, oracles.state(robot.model, target), weights)
     agrees(StateCost(system, target, weights), oracle, x)
 
 
@@ -127,8 +127,9 @@ def test_exact_hessian_of_a_state_differs_from_gauss_newton_only_in_joints_that_
     x = random_state(robot, rng)
     term = StateCost(system, near(robot.model, x, rng), np.ones(system.n))
     curvature = term.hessian(x, np.zeros(2)) - term.hessian(x, np.zeros(2), exact=False)
+    tree = robot.tree
     bodies = np.concatenate(
-        [np.arange(v, v + n) for k, v, n in zip(robot.tree.kind, robot.tree.iv, robot.tree.nj, strict=True) if k in (3, 4, 5)]
+        [np.arange(v, v + n) for k, v, n in zip(tree.kind, tree.iv, tree.nj, strict=True) if k in (3, 4, 5)]
     )
     assert np.abs(curvature[np.ix_(bodies, bodies)]).max() > 1e-2
     curvature[np.ix_(bodies, bodies)] = 0.0

@@ -1,0 +1,341 @@
+"""Eight knots at once: a number type for kernels that is one SIMD register of eight doubles.
+
+A kernel does not care what a number is. Given arrays of floats it works on one knot; given ``lane_array(x)`` of an
+array with a last axis of length ``WIDTH``, its elements are registers and it works on eight knots, one to a lane:
+
+    x (n, 8) behaves as an array (n,) of lanes, x (n, m, 8) as an array (n, m) of lanes, and so on
+
+Lanes add, subtract, multiply, divide and negate among themselves and with floats, and have np.sin and np.cos.
+``pack`` and ``unpack`` move knots between rows of ordinary arrays and lanes. Nothing here compares lanes: what
+happens in one never depends on another, so a knot's result does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, typing
+from numba.core.typeconv.rules import default_casting_rules
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global
+from numba.extending import (
+    intrinsic,
+    lower_builtin,
+    lower_cast,
+    lower_getattr_generic,
+    models,
+    overload,
+    register_model,
+)
+
+from ddp.kernel import kernel
+
+WIDTH = 8
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_I32 = ir.IntType(32)
+
+
+class LanesType(types.Type):
+    """Eight doubles."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"lanes{WIDTH}")
+
+
+class LaneArrayType(types.Type):
+    """An array (1 to 3 axes) whose elements are lanes; holds the float64 array with one axis more."""
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+        self.array = types.Array(types.float64, ndim + 1, "C")
+        super().__init__(name=f"lane_array{ndim}d")
+
+
+lanes = LanesType()
+
+
+@register_model(LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, _VECTOR)
+
+
+@register_model(LaneArrayType)
+class _LaneArrayModel(models.StructModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, [("array", fe_type.array)])
+
+
+# -- arithmetic --------------------------------------------------------------------------------------
+
+
+def _splat(builder: Any, x: Any) -> Any:
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    one = builder.insert_element(undefined, x, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, WIDTH), [0] * WIDTH))
+
+
+default_casting_rules.safe(types.float64, lanes)
+
+
+@lower_cast(types.float64, lanes)
+def _float_to_lanes(context, builder, fromty, toty, value):  # type: ignore[no-untyped-def]
+    return _splat(builder, value)
+
+
+def _binary(op: Any, instruction: str) -> None:
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) == 2 and lanes in args and all(a in (lanes, types.float64) for a in args):
+                return typing.signature(lanes, lanes, lanes)
+            return None
+
+    infer_global(op)(Template)
+
+    @lower_builtin(op, lanes, lanes)
+    def lower(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return getattr(builder, instruction)(args[0], args[1], flags=("contract",))
+
+
+for _op, _instruction in (
+    (operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv"),
+    (operator.iadd, "fadd"), (operator.isub, "fsub"), (operator.imul, "fmul"), (operator.itruediv, "fdiv"),
+):  # fmt: skip
+    _binary(_op, _instruction)
+
+
+@infer_global(operator.neg)
+class _Negation(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        return typing.signature(lanes, lanes) if args == (lanes,) else None
+
+
+@lower_builtin(operator.neg, lanes)
+def _negate(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    return builder.fneg(args[0])
+
+
+@intrinsic
+def _nearest_integer(typingctx, x):  # type: ignore[no-untyped-def]
+    """Each lane rounded to the nearest integer."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(_VECTOR, [_VECTOR])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.v{WIDTH}f64"), args)
+
+    return lanes(lanes), codegen
+
+
+@intrinsic
+def _where_odd(typingctx, n, a, b):  # type: ignore[no-untyped-def]
+    """Lane by lane a where the integer n is odd, b where it is even."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        words = ir.VectorType(ir.IntType(64), WIDTH)
+        bit = builder.and_(builder.fptosi(args[0], words), ir.Constant(words, [1] * WIDTH))
+        return builder.select(builder.icmp_signed("!=", bit, ir.Constant(words, [0] * WIDTH)), args[1], args[2])
+
+    return lanes(lanes, lanes, lanes), codegen
+
+
+@kernel
+def _sine_cosine(x):
+    """sin x, cos x by reduction to |r| <= π/4 and the polynomials of Cephes; accurate to rounding for |x| < 1e5."""
+    n = _nearest_integer(x * (2.0 / np.pi))
+    r = ((x - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
+    z = r * r
+    p = ((((1.58962301576546568060e-10 * z - 2.50507477628578072866e-8) * z + 2.75573136213857245213e-6) * z
+          - 1.98412698295895385996e-4) * z + 8.33333333332211858878e-3) * z - 1.66666666666666307295e-1  # fmt: skip
+    s = r + r * (z * p)
+    p = ((((-1.13585365213876817300e-11 * z + 2.08757008419747316778e-9) * z - 2.75573141792967388112e-7) * z
+          + 2.48015872888517045348e-5) * z - 1.38888888888730564116e-3) * z + 4.16666666666665929218e-2  # fmt: skip
+    c = 1.0 - 0.5 * z + z * z * p
+    half = _nearest_integer(0.5 * n - 0.25)  # floor(n / 2): quadrants 2 and 3 turn both signs
+    sine, cosine = _where_odd(n, c, s), _where_odd(n, -s, c)
+    return _where_odd(half, -sine, sine), _where_odd(half, -cosine, cosine)
+
+
+@overload(np.sin)
+def _sine(x):  # type: ignore[no-untyped-def]
+    return (lambda x: _sine_cosine(x)[0]) if x == lanes else None
+
+
+@overload(np.cos)
+def _cosine(x):  # type: ignore[no-untyped-def]
+    return (lambda x: _sine_cosine(x)[1]) if x == lanes else None
+
+
+# -- arrays of lanes ---------------------------------------------------------------------------------
+
+
+@intrinsic
+def lane_array(typingctx, array):  # type: ignore[no-untyped-def]
+    """An array (..., 8) of floats seen as an array of lanes; it shares the memory."""
+    kind = LaneArrayType(array.ndim - 1)
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        struct = cgutils.create_struct_proxy(kind)(context, builder)
+        struct.array = args[0]
+        context.nrt.incref(builder, sig.args[0], args[0])
+        return struct._getvalue()
+
+    return kind(kind.array), codegen
+
+
+def _element(context: Any, builder: Any, kind: LaneArrayType, value: Any, indices: Any) -> Any:
+    """The address of the register at some indices."""
+    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    array = context.make_array(kind.array)(context, builder, struct.array)
+    row = indices[0]
+    for axis in range(1, kind.ndim):
+        row = builder.add(builder.mul(row, builder.extract_value(array.shape, axis)), indices[axis])
+    offset = builder.mul(row, ir.Constant(row.type, WIDTH))
+    return builder.bitcast(builder.gep(array.data, [offset], inbounds=True), _VECTOR.as_pointer())
+
+
+def _is_index(kind: Any, index: Any) -> bool:
+    if kind.ndim == 1:
+        return isinstance(index, types.Integer)
+    integers = isinstance(index, types.BaseTuple) and all(isinstance(i, types.Integer) for i in index)
+    return integers and len(index) == kind.ndim
+
+
+def _indices(context: Any, builder: Any, kind: Any, index: Any, value: Any) -> list[Any]:
+    if kind.ndim == 1:
+        return [context.cast(builder, value, index, types.intp)]
+    parts = cgutils.unpack_tuple(builder, value, kind.ndim)
+    return [context.cast(builder, part, i, types.intp) for part, i in zip(parts, index, strict=True)]
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        array, index = args
+        if isinstance(array, LaneArrayType) and _is_index(array, index):
+            return typing.signature(lanes, array, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        array, index, value = args
+        if isinstance(array, LaneArrayType) and _is_index(array, index) and value in (lanes, types.float64):
+            return typing.signature(types.none, array, index, lanes)
+        return None
+
+
+def _lower_items(index: Any) -> None:
+    @lower_builtin(operator.getitem, LaneArrayType, index)
+    def get(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        kind = sig.args[0]
+        where = _indices(context, builder, kind, sig.args[1], args[1])
+        load = builder.load(_element(context, builder, kind, args[0], where))
+        load.align = 8
+        return load
+
+    @lower_builtin(operator.setitem, LaneArrayType, index, lanes)
+    def put(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        kind = sig.args[0]
+        where = _indices(context, builder, kind, sig.args[1], args[1])
+        store = builder.store(args[2], _element(context, builder, kind, args[0], where))
+        store.align = 8
+        return context.get_dummy_value()
+
+
+_lower_items(types.Integer)
+_lower_items(types.BaseTuple)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):
+    key = LaneArrayType
+
+    def resolve_shape(self, array: Any) -> Any:
+        return types.UniTuple(types.intp, array.ndim)
+
+    def resolve_size(self, array: Any) -> Any:
+        return types.intp
+
+
+@lower_getattr_generic(LaneArrayType)
+def _attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-def]
+    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    array = context.make_array(kind.array)(context, builder, struct.array)
+    shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim + 1)[: kind.ndim]
+    if name == "shape":
+        return cgutils.pack_array(builder, shape)
+    size = shape[0]
+    for extent in shape[1:]:
+        size = builder.mul(size, extent)
+    return size
+
+
+# -- moving knots in and out -------------------------------------------------------------------------
+
+
+@kernel
+def pack(rows, first, out):
+    """Knots first..first+7 (rows of an array (N, m), the last repeated past the end) into lanes: out (m, 8)."""
+    last = rows.shape[0] - 1
+    for lane in range(WIDTH):
+        t = min(first + lane, last)
+        for i in range(rows.shape[1]):
+            out[i, lane] = rows[t, i]
+
+
+@intrinsic
+def _transposed_store(typingctx, source, field, rows, first, count):  # type: ignore[no-untyped-def]
+    """Fields field..field+7 of source (m, 8), transposed, to columns field..field+7 of rows first..first+count-1."""
+
+    def shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, WIDTH), mask))
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        src = context.make_array(sig.args[0])(context, builder, args[0])
+        dst = context.make_array(sig.args[2])(context, builder, args[2])
+        width = ir.Constant(args[1].type, WIDTH)
+        v = []
+        for i in range(WIDTH):
+            offset = builder.mul(builder.add(args[1], ir.Constant(args[1].type, i)), width)
+            load = builder.load(builder.bitcast(builder.gep(src.data, [offset]), _VECTOR.as_pointer()))
+            load.align = 8
+            v.append(load)
+        for span in (1, 2, 4):  # exchange blocks of span between registers span apart
+            w = list(v)
+            for i in range(WIDTH):
+                if not i & span:
+                    low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
+                    high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
+                    w[i] = shuffle(builder, v[i], v[i + span], low)
+                    w[i + span] = shuffle(builder, v[i], v[i + span], high)
+            v = w
+        columns = builder.extract_value(dst.shape, 1)
+        for lane in range(WIDTH):
+            here = ir.Constant(args[4].type, lane)
+            with builder.if_then(builder.icmp_signed("<", here, args[4])):
+                row = builder.add(args[3], ir.Constant(args[3].type, lane))
+                offset = builder.add(builder.mul(row, columns), args[1])
+                store = builder.store(v[lane], builder.bitcast(builder.gep(dst.data, [offset]), _VECTOR.as_pointer()))
+                store.align = 8
+        return context.get_dummy_value()
+
+    two = types.Array(types.float64, 2, "C")
+    return types.void(two, types.intp, two, types.intp, types.intp), codegen
+
+
+@kernel
+def unpack(source, rows, first):
+    """Lanes source (m, 8) into knots first..first+7 (rows of an array (N, m)), as many as there are."""
+    m = source.shape[0]
+    count = min(WIDTH, rows.shape[0] - first)
+    field = 0
+    while field + WIDTH <= m:
+        _transposed_store(source, field, rows, first, count)
+        field += WIDTH
+    for i in range(field, m):
+        for lane in range(count):
+            rows[first + lane, i] = source[i, lane]
