@@ -12,16 +12,18 @@ from ddp.kernel import callback, integer_pointer, kernel, pointer
 from dynamics.curvature import contract, second_scratch
 from dynamics.kinematics import workspace
 from dynamics.model import Model
+from dynamics.runge_kutta_curvature import adjoint_scratch, contract_explicit
+from dynamics.runge_kutta_linearization import stage_sizes
 
 
 class Packed:
-    """A tree, its step h and its number of controls behind one address; alive as long as this object is."""
+    """A tree, its step h, number of controls and stages behind one address; alive as long as this object is."""
 
-    def __init__(self, tree: Model, nq: int, nu: int, h: float) -> None:
+    def __init__(self, tree: Model, nq: int, nu: int, h: float, stages: int = 0) -> None:
         self.integers = np.concatenate([tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
         self.reals = np.concatenate([np.ravel(block) for block in blocks])
-        sizes = [len(tree.parent), len(tree.body), nq, nu, self.integers.ctypes.data, self.reals.ctypes.data]
+        sizes = [len(tree.parent), len(tree.body), nq, nu, self.integers.ctypes.data, self.reals.ctypes.data, stages]
         self.header = np.array(sizes, dtype=np.int64)
 
     @property
@@ -50,20 +52,44 @@ def contract_one(tree, nq, nu, h, record, weight, H):
     contract(tree, nq, nu, h, record, weight, no_fext, workspace(tree, record), second_scratch(tree, nu), H)
 
 
-def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``Packed`` header, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    header = carray(integer_pointer(context), 6)
-    nb, nv, nq, nu = header[0], header[1], header[2], header[3]
-    n, nz = 2 * nv, 2 * nv + nu
+@kernel
+def contract_explicit_one(tree, nq, nu, h, stages, record, weight, H):
+    """``contract_explicit`` with scratch of its own."""
+    ws, c, d = workspace(tree, record), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
+    contract_explicit(tree, nq, nu, h, stages, record, weight, np.zeros((0, 6)), ws, c, d, H)
+
+
+@kernel
+def read_header(context):
+    """nq, nu, h, stages and the tree of a ``Packed``."""
+    header = carray(integer_pointer(context), 7)
+    nb, nv = header[0], header[1]
     integers = carray(integer_pointer(header[4]), 5 * nb + 2 * nv)
     reals = carray(pointer(header[5]), 22 * nb + 8 * nv + 7)
-    tree = unpack(nb, nv, integers, reals)
+    return header[2], header[3], reals[22 * nb + 8 * nv + 6], header[6], unpack(nb, nv, integers, reals)
+
+
+def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The C function: addresses of a ``Packed`` header, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    nq, nu, h, _, tree = read_header(context)
+    nv = tree.body.size
+    n, nz = 2 * nv, 2 * nv + nu
     stored = carray(pointer(record), nq + 2 * nv + nv * nv + nv * nz)
     H = carray(pointer(hessian), (nz, nz))
-    contract_one(tree, nq, nu, reals[22 * nb + 8 * nv + 6], stored, carray(pointer(weight), n), H)
+    contract_one(tree, nq, nu, h, stored, carray(pointer(weight), n), H)
+
+
+def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The same for the explicit steps of runge_kutta.py."""
+    nq, nu, h, stages, tree = read_header(context)
+    nv = tree.body.size
+    n, nz = 2 * nv, 2 * nv + nu
+    stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
+    H = carray(pointer(hessian), (nz, nz))
+    contract_explicit_one(tree, nq, nu, h, stages, stored, carray(pointer(weight), n), H)
 
 
 @cache
-def contraction_callback() -> Any:
-    """``contract_at``, compiled on first use."""
-    return callback(contract_at)
+def contraction_callback(explicit: bool = False) -> Any:
+    """``contract_at`` or ``contract_explicit_at``, compiled on first use."""
+    return callback(contract_explicit_at if explicit else contract_at)

@@ -1,4 +1,4 @@
-"""The joints that move by smaller groups than SE(3): attitudes, and poses in a plane; and all of them seen inside SE(3).
+"""Joints that move by smaller groups than SE(3), attitudes and poses in a plane; and all of them seen inside SE(3).
 
 A subgroup's adjoint, Exp, Log and their derivatives are those of SE(3) on its own twists: a joint of several degrees
 of freedom is a twist of six numbers with zeros, see ``joints.slot``. Conventions are those of lie.py and Pinocchio.
@@ -35,7 +35,7 @@ def difference_spherical(q0, q1):
 
 @inline
 def angle_of(c, s):
-    """The angle in [-π, π] of a unit (cos, sin): four times the arctangent of tan(θ/4), half a turn apart if cos < 0."""
+    """The angle in [-π, π] of a unit (cos, sin): 4 arctan of tan(θ/4), from half a turn away if cos < 0."""
     side = 1.0 if c.real >= 0.0 else -1.0
     half = side * s / (1.0 + side * c)
     e = half / (1.0 + np.sqrt(1.0 + half * half))

@@ -59,8 +59,9 @@ def kind_of(model: pin.Model, j: int) -> int:
     if name not in _KINDS:
         advice = _ADVICE.get(name, "Remodel it as a chain of these")
         raise ModelError(
-            f"{model.name}: joint {model.names[j]!r} is a {name}; supported are revolute, continuous, prismatic, helical,"
-            f" planar, translation and spherical joints and free-flyers (any axis, anywhere in the tree). {advice}"
+            f"{model.name}: joint {model.names[j]!r} is a {name}; supported are revolute, continuous, prismatic,"
+            " helical, planar, translation and spherical joints and free-flyers (any axis, anywhere in the tree)."
+            f" {advice}"
         )
     return _KINDS[name]
 
@@ -117,7 +118,7 @@ def _parts(joint: pin.JointModel, placement: pin.SE3) -> list[tuple[pin.SE3, pin
     kind = joint.shortname()
     if kind == "JointModelComposite":
         inner = joint.extract()
-        found = []
+        found: list[tuple[pin.SE3, pin.JointModel]] = []
         for part, place in zip(inner.joints, inner.jointPlacements, strict=True):
             found += _parts(part, placement * place if not found else place)
         return found

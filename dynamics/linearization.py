@@ -65,11 +65,28 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
     q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
     Minv = lane_array(x[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
     zy = lane_array(x[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
+    relate_controls(tree, S, q, v, lane_array(block.u), a, Minv, zy, ws, scratch)
+    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
+    for i in range(nv):
+        for j in range(n):
+            e = h * zy[i, j] + (1.0 if j == nv + i else 0.0)
+            A[nv + i, j] = e
+            A[i, j] = h * e + (1.0 if j == i else 0.0)
+        for j in range(nu):
+            e = h * zy[i, n + j]
+            B[nv + i, j] = e
+            B[i, j] = h * e
+
+
+@kernel
+def relate_controls(tree, S, q, v, u, a, Minv, zy, ws, scratch):
+    """a, M⁻¹ and z_y = [a_q a_v a_u] of eight knots, a = M⁻¹ (S u - damping v - bias), by the ID-FD relation."""
+    nv, nu = S.shape
+    n = 2 * nv
     LD, dq, dv, Ry = scratch
     tau, D, no_fext = lane_array(np.empty((nv, WIDTH))), lane_array(np.empty((nv, WIDTH))), lane_matrix(0, 6)
-    u = lane_array(block.u)
-    for i in range(nv):  # τ = S u
-        tau[i] = 0.0
+    for i in range(nv):
+        tau[i] = -tree.damping[i] * v[i]
         for j in range(nu):
             tau[i] += S[i, j] * u[j]
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
@@ -82,19 +99,10 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
         for j in range(nv):
             Ry[i, j] = dq[i, j]
             Ry[i, nv + j] = dv[i, j]
+        Ry[i, nv + i] += tree.damping[i]
         for j in range(nu):
             Ry[i, n + j] = -S[i, j]
     first_order(Minv, Ry, zy)
-    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
-    for i in range(nv):
-        for j in range(n):
-            e = h * zy[i, j] + (1.0 if j == nv + i else 0.0)
-            A[nv + i, j] = e
-            A[i, j] = h * e + (1.0 if j == i else 0.0)
-        for j in range(nu):
-            e = h * zy[i, n + j]
-            B[nv + i, j] = e
-            B[i, j] = h * e
 
 
 @kernel

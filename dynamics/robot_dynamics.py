@@ -1,4 +1,4 @@
-"""A robot as a discrete-time system: semi-implicit Euler on the configuration manifold, exact to second order."""
+"""A robot as a discrete-time system: steps on the configuration manifold, exact to second order."""
 
 from __future__ import annotations
 
@@ -10,35 +10,45 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics.configuration import difference_batch, integrate_batch
-from dynamics.contraction import Packed, contract_one, contraction_callback
+from dynamics.contraction import Packed, contract_explicit_one, contract_one, contraction_callback
 from dynamics.linearization import linearize
 from dynamics.model import Robot
 from dynamics.rigid_body import check_configurations, inverse_dynamics
-from dynamics.steps import rollout, track
+from dynamics.rollouts import rollout, track
+from dynamics.runge_kutta import EULER, RK4
+from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
 
 Array = NDArray[np.float64]
 
-INTEGRATORS = ("semi-implicit-euler",)
+INTEGRATORS = {"semi-implicit-euler": 0, "euler": EULER, "rk4": RK4}
+"""Their stages; 0 is the default's own code."""
 
 
 class RobotDynamics:
-    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u: ``v' = v + dt a(q, v, S u)``, ``q' = q ⊕ dt v'``.
+    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u held over a step dt.
 
     robot: from ``dynamics.load``.  dt [s]: the time step.
     actuation S (nv, nu): how controls act on the degrees of freedom; default all of them, and all but the root's
     six for a free-flyer [N, N m per unit of control].
-    integrator: "semi-implicit-euler".
+    integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
+    ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
+    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], is part of the system:
+    τ = S u - damping v. Dry friction never is.
     """
 
     def __init__(
-        self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler"
-    ) -> None:
+        self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
+        damping: bool = False,
+    ) -> None:  # fmt: skip
         if not isinstance(robot, Robot):
             raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
         if integrator not in INTEGRATORS:
             raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
         self.robot = robot
         self.integrator = integrator
+        self.damping = damping
+        self._stages = INTEGRATORS[integrator]
+        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
         self._dt = positive("dt", dt)
         if actuation is None:
             actuation = np.eye(robot.nv)[:, 6 if robot.is_floating and robot.nv > 6 else 0 :]
@@ -68,9 +78,9 @@ class RobotDynamics:
 
     @property
     def record_size(self) -> int:
-        """Floats a knot keeps for its second order: q, v, a, M⁻¹ and [a_q a_v a_u]."""
-        nv = self.robot.nv
-        return self.robot.nq + 2 * nv + nv * nv + nv * (2 * nv + self.nu)
+        """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage."""
+        of_acceleration, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
+        return int(self._stages * of_stage if self._stages else of_acceleration)
 
     def step(self, x: ArrayLike, u: ArrayLike) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
@@ -87,7 +97,7 @@ class RobotDynamics:
     def _roll(self, x0: Array, U: Array) -> Array:
         X = np.empty((len(U) + 1, self.nx))
         X[0] = x0
-        rollout(self.robot.tree, self.actuation, self._dt, U, X)
+        rollout(self._tree, self.actuation, self._dt, self._stages, U, X)
         return X
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
@@ -120,7 +130,11 @@ class RobotDynamics:
         record = self._expand_one(x, u).record[0]
         H = np.empty((self.n + self.nu, self.n + self.nu))
         robot = self.robot
-        contract_one(robot.tree, robot.nq, self.nu, self._dt, record, as_array("weight", weight, (self.n,)), H)
+        w = as_array("weight", weight, (self.n,))
+        if self._stages:
+            contract_explicit_one(self._tree, robot.nq, self.nu, self._dt, self._stages, record, w, H)
+        else:
+            contract_one(self._tree, robot.nq, self.nu, self._dt, record, w, H)
         return H
 
     def nominal_control(self, x: ArrayLike) -> Array:
@@ -132,28 +146,31 @@ class RobotDynamics:
     def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
         """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x ⊖ X)``; NaN from where it diverges."""
         Xn, Un = np.empty_like(X), np.empty_like(U)
-        track(self.robot.tree, self.actuation, self._dt, X, U, k, K, alpha, Xn, Un)
+        track(self._tree, self.actuation, self._dt, self._stages, X, U, k, K, alpha, Xn, Un)
         return Xn, Un
 
     def expand(self, X: Array, U: Array, out: Expansion) -> None:
         """A, B and record of M knots."""
-        linearize(self.robot.tree, self.actuation, self._dt, X, U, out.A, out.B, out.record)
+        if self._stages:
+            linearize_explicit(self._tree, self.actuation, self._dt, self._stages, X, U, out.A, out.B, out.record)
+        else:
+            linearize(self._tree, self.actuation, self._dt, X, U, out.A, out.B, out.record)
 
     def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""
 
     def contraction(self) -> Contraction:
         """The compiled second order, for the backward sweep."""
-        return Contraction(contraction_callback().address, self._packed.address, self._packed)
+        return Contraction(contraction_callback(self._stages > 0).address, self._packed.address, self._packed)
 
     @cached_property
     def _packed(self) -> Packed:
-        return Packed(self.robot.tree, self.robot.nq, self.nu, self._dt)
+        return Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
 
-    def __getstate__(self) -> tuple[Robot, float, Array, str]:
-        return self.robot, self._dt, self.actuation, self.integrator
+    def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
+        return self.robot, self._dt, self.actuation, self.integrator, self.damping
 
-    def __setstate__(self, state: tuple[Robot, float, Array, str]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, Array, str, bool]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:

@@ -1,4 +1,4 @@
-"""One step of semi-implicit Euler, v' = v + h a(q, v, u), q' = q ⊕ h v', and rollouts of many."""
+"""One step of semi-implicit Euler, v' = v + h a(q, v, u), q' = q ⊕ h v'."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.configuration import difference_state, integrate_configuration
+from dynamics.configuration import integrate_configuration
 from dynamics.forward import forward_dynamics, is_positive
-from dynamics.kinematics import workspace
 
 
 class Step(NamedTuple):
@@ -29,10 +28,10 @@ def step_scratch(tree):
 
 
 @kernel
-def actuate(S, u, tau):
-    """τ = S u."""
+def actuate(tree, S, u, v, tau):
+    """τ = S u - damping v."""
     for i in range(tau.size):
-        total = 0.0
+        total = -tree.damping[i] * v[i]
         for j in range(u.size):
             total += S[i, j] * u[j]
         tau[i] = total
@@ -44,40 +43,9 @@ def euler_step(tree, S, h, x, u, no_fext, ws, scratch, xn):
     nv = tree.body.size
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
-    actuate(S, u, scratch.tau)
+    actuate(tree, S, u, v, scratch.tau)
     forward_dynamics(tree, q, v, scratch.tau, no_fext, ws, scratch.LD, scratch.D, scratch.a)
     for i in range(nv):
         xn[nq + i] = v[i] + h * scratch.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
     return is_positive(scratch.D, scratch.a)
-
-
-@kernel
-def track(tree, S, h, X, U, k, K, alpha, Xn, Un):
-    """Closed-loop rollout from X[0]: u = U + α k + K (x ⊖ X); NaN from the first knot where it diverges."""
-    no_fext = np.zeros((0, 6))
-    ws, scratch = workspace(tree, X), step_scratch(tree)
-    dx = np.zeros(2 * tree.body.size)
-    Xn[0] = X[0]
-    for t in range(U.shape[0]):
-        difference_state(tree, X[t], Xn[t], dx)
-        for i in range(U.shape[1]):
-            total = U[t, i] + alpha * k[t, i]
-            for j in range(dx.size):
-                total += K[t, i, j] * dx[j]
-            Un[t, i] = total
-        if not euler_step(tree, S, h, Xn[t], Un[t], no_fext, ws, scratch, Xn[t + 1]):
-            Xn[t + 1 :] = np.nan
-            Un[t + 1 :] = np.nan
-            return
-
-
-@kernel
-def rollout(tree, S, h, U, X):
-    """Open-loop rollout from X[0]; NaN from the first knot where it diverges."""
-    no_fext = np.zeros((0, 6))
-    ws, scratch = workspace(tree, X), step_scratch(tree)
-    for t in range(U.shape[0]):
-        if not euler_step(tree, S, h, X[t], U[t], no_fext, ws, scratch, X[t + 1]):
-            X[t + 1 :] = np.nan
-            return

@@ -29,11 +29,14 @@ def random_axis(rng):
     return axis / np.linalg.norm(axis)
 
 
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+CONTINUOUS = """<robot name="r"><link name="a"/><link name="b">{}</link><joint name="j" type="continuous">
+  <parent link="a"/><child link="b"/><axis xyz="{!r} {!r} {!r}"/></joint></robot>"""
+
+
 def continuous_joint(axis):
     """A continuous joint about any axis: only the URDF reader can make one in Python."""
-    link = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
-    joint = f"""<joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="{" ".join(map(repr, axis.tolist()))}"/></joint>"""
-    return pin.buildModelFromXML(f'<robot name="r">{link.format("a")}{link.format("b")}{joint}</robot>').joints[1]
+    return pin.buildModelFromXML(CONTINUOUS.format(INERTIAL, *axis.tolist())).joints[1]
 
 
 JOINTS = {

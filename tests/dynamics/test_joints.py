@@ -162,7 +162,8 @@ def test_children_listed_before_grandchildren_are_no_matter(rng):
     """Pinocchio's rnea takes any order of bodies; its crba and what builds on it want depth first."""
     model = pin.Model()
     model.name = "breadth first"
-    for parent, kind in ((0, "free-flyer"), (1, "revolute"), (1, "spherical"), (2, "planar"), (3, "prismatic"), (4, "helical")):
+    kinds = ((0, "free-flyer"), (1, "revolute"), (1, "spherical"), (2, "planar"), (3, "prismatic"), (4, "helical"))
+    for parent, kind in kinds:
         j = model.addJoint(parent, JOINTS[kind](rng), random_placement(rng), f"joint{model.njoints}")
         model.appendBodyToJoint(j, random_inertia(rng), pin.SE3.Identity())
     robot = dynamics.load(model)

@@ -1,0 +1,52 @@
+"""Rollouts of a robot's discrete steps, open loop and closed loop; ``stages`` is 0 for semi-implicit Euler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.configuration import difference_state
+from dynamics.kinematics import workspace
+from dynamics.runge_kutta import explicit_step, stages_scratch
+from dynamics.steps import euler_step, step_scratch
+
+
+@kernel
+def step(tree, S, h, x, u, no_fext, ws, scratch, s, xn):
+    """x' of one step, of the method that s has room for."""
+    if s.v.shape[0] == 0:
+        return euler_step(tree, S, h, x, u, no_fext, ws, scratch, xn)
+    return explicit_step(tree, S, h, x, u, no_fext, ws, scratch, s, xn)
+
+
+@kernel
+def track(tree, S, h, stages, X, U, k, K, alpha, Xn, Un):
+    """Closed-loop rollout from X[0]: u = U + α k + K (x ⊖ X); NaN from the first knot where it diverges."""
+    no_fext = np.zeros((0, 6))
+    ws, scratch = workspace(tree, X), step_scratch(tree)
+    s = stages_scratch(tree, X.shape[1] - tree.body.size, stages)
+    dx = np.zeros(2 * tree.body.size)
+    Xn[0] = X[0]
+    for t in range(U.shape[0]):
+        difference_state(tree, X[t], Xn[t], dx)
+        for i in range(U.shape[1]):
+            total = U[t, i] + alpha * k[t, i]
+            for j in range(dx.size):
+                total += K[t, i, j] * dx[j]
+            Un[t, i] = total
+        if not step(tree, S, h, Xn[t], Un[t], no_fext, ws, scratch, s, Xn[t + 1]):
+            Xn[t + 1 :] = np.nan
+            Un[t + 1 :] = np.nan
+            return
+
+
+@kernel
+def rollout(tree, S, h, stages, U, X):
+    """Open-loop rollout from X[0]; NaN from the first knot where it diverges."""
+    no_fext = np.zeros((0, 6))
+    ws, scratch = workspace(tree, X), step_scratch(tree)
+    s = stages_scratch(tree, X.shape[1] - tree.body.size, stages)
+    for t in range(U.shape[0]):
+        if not step(tree, S, h, X[t], U[t], no_fext, ws, scratch, s, X[t + 1]):
+            X[t + 1 :] = np.nan
+            return
