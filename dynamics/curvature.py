@@ -104,7 +104,7 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
     for i in range(2 * nv, nz):
         for j in range(i, nz):
             H[i, j] = 0.0
-    add_coupling(c.qa, zy, c.cross, H)
+    add_coupling(c.qa, zy, c.cross, H[:nv, :nv], H[:nv, nv : 2 * nv], H[:nv, 2 * nv :])
 
 
 @kernel

@@ -42,16 +42,16 @@ def adjoint_weight(Kinv, weight, omega):
 
 
 @kernel
-def add_coupling(Ryz, zy, cross, zyy):
-    """zyy += (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ; zyy holds ω R_yy before and w z_yy after, in full.
+def add_coupling(Ryz, zy, cross, qq, qv, qu):
+    """Add (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ to ω R_yy, by blocks of y = (q, v, u); the other blocks have no part of it.
 
-    ω R_yz (k, nz) has rows for the first k of y only; z_y (nz, m); zyy (m, m); cross (k, m) is scratch.
+    Ryz (k, nz) has rows for q only; zy = [z_q z_v z_u] (nz, m); cross (k, m) is scratch.
     """
     product(Ryz, zy, cross)
-    k, m = cross.shape
+    k = cross.shape[0]
     for i in range(k):
         for j in range(k):
-            zyy[i, j] = zyy[i, j] + (cross[i, j] + cross[j, i])
-        for j in range(k, m):
-            zyy[i, j] = zyy[i, j] + cross[i, j]
-            zyy[j, i] = zyy[j, i] + cross[i, j]
+            qq[i, j] += cross[i, j] + cross[j, i]
+            qv[i, j] += cross[i, k + j]
+        for j in range(qu.shape[1]):
+            qu[i, j] += cross[i, 2 * k + j]

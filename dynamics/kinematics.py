@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.lanes import WIDTH, lane_array
+from dynamics.lanes import lane_matrix, sine_cosine
 from dynamics.lie import quaternion_to_rotation
 from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC
 from dynamics.spatial import (
@@ -91,12 +91,6 @@ def lane_workspace(tree):
 
 
 @kernel
-def lane_matrix(n, m):
-    """An (n, m) array of lanes, not initialised."""
-    return lane_array(np.empty((n, m, WIDTH)))
-
-
-@kernel
 def clear(M):
     """M := 0."""
     for i in range(M.shape[0]):
@@ -126,7 +120,8 @@ def place_bodies(tree, q, origin_at_root, ws):
                 if kind == CONTINUOUS:
                     turn = axis_rotation(axis, q[i], q[i + 1])
                 else:
-                    turn = axis_rotation(axis, np.cos(q[i]), np.sin(q[i]))
+                    sine, cosine = sine_cosine(q[i])
+                    turn = axis_rotation(axis, cosine, sine)
                 shift = scale3(0.0 * q[i], axis)
         p = add3(p, rotate(R, shift))
         R = rotation_product(R, turn)

@@ -9,20 +9,8 @@ from dynamics import inverse, tensors
 from dynamics.batch import Relation, composites, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
-from dynamics.kinematics import lane_matrix, lane_workspace
-from dynamics.lanes import WIDTH, lane_array, pack, unpack
-
-
-@kernel
-def floats(n):
-    """Memory of n lanes, not initialised."""
-    return np.empty((n, WIDTH))
-
-
-@kernel
-def lane_vector(n):
-    """An array (n,) of lanes, not initialised."""
-    return lane_array(np.empty((n, WIDTH)))
+from dynamics.kinematics import lane_workspace
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 
 
 @kernel
@@ -42,7 +30,7 @@ def inverse_dynamics(tree, Q, V, A, fext, tau):
     """τ of every sample."""
     nv = tree.body.size
     ws = lane_workspace(tree)
-    q, v, a, f, out = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1]), floats(nv)
+    q, v, a, f, out = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1]), lane_memory(nv)
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
     for t in range(0, Q.shape[0], WIDTH):
         pack(Q, t, q)
@@ -60,17 +48,16 @@ def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
     """∂τ/∂q, ∂τ/∂v, M of every sample."""
     nv = tree.body.size
     ws = lane_workspace(tree)
-    q, v, a, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
+    q, v, a, f = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1])
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    x, y, z = floats(nv * nv), floats(nv * nv), floats(nv * nv)
+    x, y, z = lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack(Q, t, q)
         pack(V, t, v)
         pack(A, t, a)
         pack(fext.reshape(Q.shape[0], f.shape[0]), t, f)
         composites(tree, lane_array(q), lane_array(v), lane_array(a), wrenches, ws)
-        inverse.inverse_dynamics_derivatives(tree, ws, matrix(x, nv), matrix(y, nv))
-        inverse.mass_matrix(tree, ws, matrix(z, nv))
+        inverse.inverse_dynamics_derivatives(tree, ws, matrix(x, nv), matrix(y, nv), matrix(z, nv))
         unpack_matrices(x, dq, t)
         unpack_matrices(y, dv, t)
         unpack_matrices(z, da, t)
@@ -81,10 +68,10 @@ def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
     """The four tensors of every sample."""
     N, nv = V.shape
     ws = lane_workspace(tree)
-    q, v, a, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
+    q, v, a, f = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1])
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
     m = nv * nv * nv
-    x, y, z, w = floats(m), floats(m), floats(m), floats(m)
+    x, y, z, w = lane_memory(m), lane_memory(m), lane_memory(m), lane_memory(m)
     shape = (nv, nv, nv, WIDTH)
     for t in range(0, N, WIDTH):
         pack(Q, t, q)
@@ -107,9 +94,9 @@ def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
     """The Hessian of μᵀ ID of every sample."""
     nv = tree.body.size
     ws = lane_workspace(tree)
-    q, v, a, m, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(nv), floats(6 * fext.shape[1])
+    q, v, a, m, f = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1])
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    x, y, z, w = floats(nv * nv), floats(nv * nv), floats(nv * nv), floats(nv * nv)
+    x, y, z, w = lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack(Q, t, q)
         pack(V, t, v)
@@ -140,8 +127,8 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
     nv = tree.body.size
     ws, LD, pivots = lane_workspace(tree), lane_matrix(nv, nv), np.empty_like(V)
-    q, v, x, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    D, a = floats(nv), floats(nv)
+    q, v, x, f = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1])
+    D, a = lane_memory(nv), lane_memory(nv)
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
     for t in range(0, Q.shape[0], WIDTH):
         pack(Q, t, q)
@@ -157,52 +144,35 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
 
 
 @kernel
-def lane_relation(tree):
-    """A ``Relation`` of eight samples."""
+def lane_relation(tree, D, a, Minv):
+    """A ``Relation`` of eight samples whose D, a and M⁻¹ are in the memory given."""
     nv = tree.body.size
     return Relation(
-        lane_vector(nv), lane_vector(nv), lane_matrix(nv, nv), lane_matrix(nv, 3 * nv),
-        lane_matrix(nv, 3 * nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv),
+        lane_array(a), lane_array(D), matrix(Minv, nv), lane_matrix(nv, 3 * nv), lane_matrix(nv, nv),
+        lane_matrix(nv, 2 * nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, 3 * nv), lane_vector(nv),
     )  # fmt: skip
-
-
-@kernel
-def copy_block(source, i, j, memory, n):
-    """Memory of n² lanes := the block of source that begins at (i, j)."""
-    block = matrix(memory, n)
-    for r in range(n):
-        for c in range(n):
-            block[r, c] = source[i + r, j + c]
-
-
-@kernel
-def copy_vector(source, memory):
-    """Memory of lanes := a lane array (n,)."""
-    out = lane_array(memory)
-    for i in range(source.shape[0]):
-        out[i] = source[i]
 
 
 @kernel
 def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
     N, nv = V.shape
-    ws, r = lane_workspace(tree), lane_relation(tree)
-    q, v, x, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
+    q, v, x, f = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(6 * fext.shape[1])
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    D, a, pivots, A = floats(nv), floats(nv), np.empty_like(V), np.empty_like(V)
-    block = floats(nv * nv)
+    D, a, Minv, aq, av = lane_memory(nv), lane_memory(nv), lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv)
+    ws, r = lane_workspace(tree), lane_relation(tree, D, a, Minv)
+    pivots, A = np.empty_like(V), np.empty_like(V)
     for t in range(0, N, WIDTH):
         pack(Q, t, q)
         pack(V, t, v)
         pack(tau, t, x)
         pack(fext.reshape(N, f.shape[0]), t, f)
-        relate(tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r)
-        for i, out in ((0, dq), (nv, dv), (2 * nv, dtau)):
-            copy_block(r.zy, 0, i, block, nv)
-            unpack_matrices(block, out, t)
-        copy_vector(r.D, D)
-        copy_vector(r.a, a)
+        relate(
+            tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r, matrix(aq, nv), matrix(av, nv)
+        )
+        unpack_matrices(aq, dq, t)
+        unpack_matrices(av, dv, t)
+        unpack_matrices(Minv, dtau, t)
         unpack(D, pivots, t)
         unpack(a, A, t)
     return first_failure(pivots, A)
@@ -212,25 +182,30 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
 def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
     N, nv = V.shape
-    ws, r = lane_workspace(tree), lane_relation(tree)
-    H, qa, cross, omega = lane_matrix(3 * nv, 3 * nv), lane_matrix(nv, nv), lane_matrix(nv, 3 * nv), lane_vector(nv)
-    q, v, x, y, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(nv), floats(6 * fext.shape[1])
+    q, v, x, y = lane_memory(Q.shape[1]), lane_memory(nv), lane_memory(nv), lane_memory(nv)
+    f = lane_memory(6 * fext.shape[1])
     wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    D, a, pivots, A = floats(nv), floats(nv), np.empty_like(V), np.empty_like(V)
-    block = floats(nv * nv)
+    D, a, Minv = lane_memory(nv), lane_memory(nv), lane_memory(nv * nv)
+    b0, b1, b2, b3 = lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv), lane_memory(nv * nv)
+    ws, r = lane_workspace(tree), lane_relation(tree, D, a, Minv)
+    pivots, A = np.empty_like(V), np.empty_like(V)
     for t in range(0, N, WIDTH):
         pack(Q, t, q)
         pack(V, t, v)
         pack(tau, t, x)
         pack(weight, t, y)
         pack(fext.reshape(N, f.shape[0]), t, f)
-        relate(tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r)
-        copy_vector(r.D, D)
-        copy_vector(r.a, a)
-        relate_twice(tree, lane_array(q), lane_array(v), wrenches, lane_array(y), ws, r, omega, qa, cross, H)
-        for i, j, out in ((0, 0, qq), (0, nv, qv), (nv, nv, vv), (0, 2 * nv, qtau)):
-            copy_block(H, i, j, block, nv)
-            unpack_matrices(block, out, t)
+        relate(
+            tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r, matrix(b0, nv), matrix(b1, nv)
+        )
+        relate_twice(
+            tree, lane_array(q), lane_array(v), wrenches, lane_array(y), ws, r,
+            matrix(b0, nv), matrix(b1, nv), matrix(b2, nv), matrix(b3, nv),
+        )  # fmt: skip
+        unpack_matrices(b0, qq, t)
+        unpack_matrices(b1, qv, t)
+        unpack_matrices(b2, vv, t)
+        unpack_matrices(b3, qtau, t)
         unpack(D, pivots, t)
         unpack(a, A, t)
     return first_failure(pivots, A)

@@ -18,8 +18,8 @@ from dynamics.configuration import scaled_twist
 from dynamics.forward import forward_dynamics, invert
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
-from dynamics.kinematics import accelerations, lane_matrix, lane_workspace, sum_over_subtrees
-from dynamics.lanes import WIDTH, lane_array, pack, unpack
+from dynamics.kinematics import accelerations, lane_workspace, sum_over_subtrees
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import FREE_FLYER
 
@@ -39,11 +39,9 @@ def linearize(tree, S, h, X, U, A, B, record):
     N, nu = U.shape
     nv = tree.body.size
     n = 2 * nv
-    block = Block(
-        np.empty((nu, WIDTH)), np.empty((n * n, WIDTH)), np.empty((n * nu, WIDTH)), np.empty((record.shape[1], WIDTH))
-    )
+    block = Block(lane_memory(nu), lane_memory(n * n), lane_memory(n * nu), lane_memory(record.shape[1]))
     ws = lane_workspace(tree)
-    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, n + nu))
+    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_vector(nv), lane_vector(nv))
     for t in range(0, N, WIDTH):
         pack(X, t, block.record)
         pack(U, t, block.u)
@@ -65,9 +63,8 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
     q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
     Minv = lane_array(x[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
     zy = lane_array(x[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
-    LD, dq, dv, Ry = scratch
-    tau, D, no_fext = lane_array(np.empty((nv, WIDTH))), lane_array(np.empty((nv, WIDTH))), lane_matrix(0, 6)
-    u = lane_array(block.u)
+    LD, dq, dv, D, tau = scratch
+    u, no_fext = lane_array(block.u), lane_matrix(0, 6)
     for i in range(nv):  # τ = S u
         tau[i] = 0.0
         for j in range(nu):
@@ -77,24 +74,36 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
     accelerations(tree, v, a, no_fext, ws)
     sum_over_subtrees(tree, ws.f)
     sum_over_subtrees(tree, ws.hK)
-    inverse_dynamics_derivatives(tree, ws, dq, dv)
+    inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
+    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
+    first_order(Minv, dq, LD)
+    write_columns(LD, 0, h, zy, A)
+    first_order(Minv, dv, LD)
+    write_columns(LD, nv, h, zy, A)
+    for i in range(nv):
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+        for j in range(nu):
+            a_u = 0.0 * D[i]
+            for k in range(nv):
+                if S[k, j] != 0.0:
+                    a_u = a_u + S[k, j] * Minv[i, k]
+            zy[i, n + j] = a_u
+            B[nv + i, j] = h * a_u
+            B[i, j] = (h * h) * a_u
+
+
+@kernel
+def write_columns(part, first, h, zy, A):
+    """A part (nv, nv) of [a_q a_v] to columns first.. of z_y, and h times it, h² times it, to those of A."""
+    nv = part.shape[0]
     for i in range(nv):
         for j in range(nv):
-            Ry[i, j] = dq[i, j]
-            Ry[i, nv + j] = dv[i, j]
-        for j in range(nu):
-            Ry[i, n + j] = -S[i, j]
-    first_order(Minv, Ry, zy)
-    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
-    for i in range(nv):
-        for j in range(n):
-            e = h * zy[i, j] + (1.0 if j == nv + i else 0.0)
-            A[nv + i, j] = e
-            A[i, j] = h * e + (1.0 if j == i else 0.0)
-        for j in range(nu):
-            e = h * zy[i, n + j]
-            B[nv + i, j] = e
-            B[i, j] = h * e
+            x = part[i, j]
+            zy[i, first + j] = x
+            A[nv + i, first + j] = h * x
+            A[i, first + j] = (h * h) * x
 
 
 @kernel
