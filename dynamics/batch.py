@@ -50,7 +50,7 @@ def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
 
 @kernel
 def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample."""
+    """The four tensors of every sample, which come in as zeros."""
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
@@ -90,17 +90,16 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
 
 
 class Relation(NamedTuple):
-    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), z_y = [∂a/∂q ∂a/∂v ∂a/∂τ] (nv, 3 nv), and scratch."""
+    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), a_q, a_v (nv, nv), and scratch."""
 
     a: np.ndarray
     D: np.ndarray
     Minv: np.ndarray
-    zy: np.ndarray
+    aq: np.ndarray
+    av: np.ndarray
     LD: np.ndarray
-    Ry: np.ndarray
     dq: np.ndarray
     dv: np.ndarray
-    cross: np.ndarray
     omega: np.ndarray
 
 
@@ -109,29 +108,23 @@ def relation(tree, like):
     """Arrays for one sample, of the number type of ``like``."""
     nv, dtype = tree.body.size, like.dtype
     return Relation(
-        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, 3 * nv), dtype),
-        np.empty((nv, nv), dtype), np.empty((nv, 2 * nv), dtype), np.empty((nv, nv), dtype),
-        np.empty((nv, nv), dtype), np.empty((nv, 3 * nv), dtype), np.empty(nv, dtype),
+        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+        np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+        np.empty(nv, dtype),
     )  # fmt: skip
 
 
 @kernel
-def relate(tree, q, v, tau, fext, ws, r, dq, dv):
-    """Fill a ``Relation``, and dq = ∂a/∂q, dv = ∂a/∂v; meaningless unless ``is_positive(r.D, r.a)``."""
-    nv = tree.body.size
+def relate(tree, q, v, tau, fext, ws, r):
+    """Fill a ``Relation``; meaningless unless ``is_positive(r.D, r.a)``."""
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
-    forward.invert(tree, r.LD, dq, r.Minv)
+    forward.invert(tree, r.LD, r.dq, r.Minv)
     accelerations(tree, v, r.a, fext, ws)
     sum_over_subtrees(tree, ws.f)
     sum_over_subtrees(tree, ws.hK)
     inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.LD)
-    first_order(r.Minv, r.dq, dq)
-    first_order(r.Minv, r.dv, dv)
-    for i in range(nv):
-        for j in range(nv):
-            r.zy[i, j] = dq[i, j]
-            r.zy[i, nv + j] = dv[i, j]
-            r.zy[i, 2 * nv + j] = r.Minv[i, j]
+    first_order(tree, r.Minv, r.dq, r.aq)
+    first_order(tree, r.Minv, r.dv, r.av)
 
 
 @kernel
@@ -139,8 +132,8 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r, dq[t], dv[t])
-        dtau[t] = r.Minv
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
+        dq[t], dv[t], dtau[t] = r.aq, r.av, r.Minv
         if not forward.is_positive(r.D, r.a):
             return t
     return -1
@@ -152,7 +145,7 @@ def relate_twice(tree, q, v, fext, weight, ws, r, qq, qv, vv, qtau):
     adjoint_weight(r.Minv, weight, r.omega)
     contracted(tree, q, v, r.a, r.omega, fext, ws, qq, qv, vv, r.LD)
     clear(qtau)
-    add_coupling(r.LD, r.zy, r.cross, qq, qv, qtau)
+    add_coupling(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
 
 
 @kernel
@@ -160,7 +153,7 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r, qq[t], qv[t])
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
         relate_twice(tree, Q[t], V[t], fext[t], weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
@@ -175,12 +168,12 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
     """
     nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
-    dq, dv, S = np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, 3 * nv, 3 * nv))
+    S = np.empty((nv, 3 * nv, 3 * nv))
     Tqq, Tvv, Tvq, Taq = (
-        np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)),
+        np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)),
     )  # fmt: skip
     for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r, dq, dv)
+        relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
         composites(tree, Q[t], V[t], r.a, fext[t], ws)
@@ -191,7 +184,8 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
             S[l, :nv, nv : 2 * nv] = Tvq[l].T
             S[l, nv : 2 * nv, nv : 2 * nv] = Tvv[l]
             qq, qv, qtau = S[l, :nv, :nv], S[l, :nv, nv : 2 * nv], S[l, :nv, 2 * nv :]
-            add_coupling(np.ascontiguousarray(Taq[l].T), r.zy, r.cross, qq, qv, qtau)
+            Ryz = np.ascontiguousarray(Taq[l].T)
+            add_coupling(tree, Ryz, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
         T = np.dot(r.Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
         dqdq[t] = -T[:, :nv, :nv]
         dvdv[t] = -T[:, nv : 2 * nv, nv : 2 * nv]

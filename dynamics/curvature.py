@@ -35,6 +35,7 @@ class Second(NamedTuple):
     vv: np.ndarray
     qa: np.ndarray
     cross: np.ndarray
+    crossed: np.ndarray
     T: np.ndarray
     J: np.ndarray
     C: np.ndarray
@@ -49,7 +50,7 @@ def second_scratch(tree, nu):
     nz = 2 * nv + nu
     return Second(
         np.empty(nv), np.empty(nv), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)),
-        np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((nv, nv)), np.empty((nv, nu)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
         np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
@@ -61,7 +62,7 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     nz = 2 * nv + nu
     q, v, a = record[:nq], record[nq : nq + nv], record[nq + nv : nq + 2 * nv]
     Minv = record[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
-    zy = record[nq + 2 * nv + nv * nv :].reshape(nv, nz)
+    aq, av, au = accelerations_of(record, nq + 2 * nv + nv * nv, nv, nu)
     for i in range(nv):  # h (w_v + h Jrᵀ w_q)
         c.effective[i] = h * (weight[nv + i] + h * weight[i])
     for b in range(tree.parent.size):
@@ -73,19 +74,29 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
                 for k in range(6):
                     total += c.J[k, i] * weight[iv + k]
                 c.effective[iv + i] = h * (weight[nv + iv + i] + h * total)
-    acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H)
+    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H)
     for b in range(tree.parent.size):
         if tree.kind[b] == FREE_FLYER:
-            add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H)
+            add_free_flyer_curvature(tree, b, h, v, a, aq, av, au, weight, c, H)
     for i in range(nz):  # only the upper triangle is complete
         for j in range(i):
             H[i, j] = H[j, i]
 
 
 @kernel
-def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
+def accelerations_of(record, start, nv, nu):
+    """a_q, a_v, a_u of a record."""
+    m = nv * nv
+    aq = record[start : start + m].reshape(nv, nv)
+    av = record[start + m : start + 2 * m].reshape(nv, nv)
+    return aq, av, record[start + 2 * m :].reshape(nv, nu)
+
+
+@kernel
+def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
     """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), upper triangle, by the ID-FD relation."""
-    nv, nz = zy.shape
+    nv, nu = au.shape
+    nz = 2 * nv + nu
     adjoint_weight(Minv, c.effective, c.omega)
     place_bodies(tree, q, True, ws)
     velocities(tree, v, ws)
@@ -104,13 +115,15 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
     for i in range(2 * nv, nz):
         for j in range(i, nz):
             H[i, j] = 0.0
-    add_coupling(c.qa, zy, c.cross, H[:nv, :nv], H[:nv, nv : 2 * nv], H[:nv, 2 * nv :])
+    qq, qv, qu = H[:nv, :nv], H[:nv, nv : 2 * nv], H[:nv, 2 * nv :]
+    add_coupling(tree, c.qa, aq, av, au, c.cross, c.crossed, qq, qv, qu)
 
 
 @kernel
-def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
+def add_free_flyer_curvature(tree, b, h, v, a, aq, av, au, weight, c, H):
     """H += upper triangle of the Hessian of w_q·(½ (D_η Jr) η + ½ [A δq, Jr η]) in (δq, η = h E δz), one free-flyer."""
-    nv, nz = zy.shape
+    nv, nu = au.shape
+    nz = 2 * nv + nu
     iv = tree.iv[b]
     xi = next_twist(v, a, iv, h)
     w = (weight[iv], weight[iv + 1], weight[iv + 2], weight[iv + 3], weight[iv + 4], weight[iv + 5])
@@ -118,8 +131,11 @@ def add_free_flyer_curvature(tree, b, h, v, a, zy, weight, c, H):
     right_jacobian6(xi, c.J)
     eta, curved = c.eta, c.curved  # eta: h E of the six rows
     for i in range(6):
-        for j in range(nz):
-            eta[i, j] = h * h * zy[iv + i, j]
+        for j in range(nv):
+            eta[i, j] = h * h * aq[iv + i, j]
+            eta[i, nv + j] = h * h * av[iv + i, j]
+        for j in range(nu):
+            eta[i, 2 * nv + j] = h * h * au[iv + i, j]
         eta[i, nv + iv + i] += h
     right_jacobian6_contracted(xi, w, c.C)
     multiply6(c.C, eta, curved)

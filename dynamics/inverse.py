@@ -69,7 +69,8 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
         V = add6(inertia_times(I, eta), coriolis_times(hK, s))
         bt = coriolis_transposed_times(hK, s)
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            M[i, j] = dot6(Y, load6(ws.s, j))
+            if j <= i:
+                M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
         M[i, i] += tree.armature[i]

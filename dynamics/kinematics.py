@@ -13,7 +13,7 @@ import numpy as np
 from ddp.kernel import kernel
 from dynamics.lanes import lane_matrix, sine_cosine
 from dynamics.lie import quaternion_to_rotation
-from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC
+from dynamics.model import CONTINUOUS, FREE_FLYER, PRISMATIC, Model
 from dynamics.spatial import (
     add3,
     add6,
@@ -79,15 +79,21 @@ def workspace(tree, like):
 
 
 @kernel
-def lane_workspace(tree):
+def lane_workspace(tree, arena):
     """A workspace for eight knots."""
     nb, nv = tree.parent.size, tree.body.size
-    return Workspace(
-        lane_matrix(nb, 9), lane_matrix(nb, 3), lane_matrix(nb, 6), lane_matrix(nb, 6), lane_matrix(nb, 6),
-        lane_matrix(nb, 10), lane_matrix(nb, 10), lane_matrix(nb, 6), lane_matrix(nb, 12), lane_matrix(nb, 12),
-        lane_matrix(nb, 3), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6),
-        lane_matrix(nv, 6),
-    )  # fmt: skip
+    R, p = lane_matrix(arena, nb, 9), lane_matrix(arena, nb, 3)
+    v, a, w = lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6)
+    I, Ic, f = lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 6)
+    hK, hKw, z = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 3)
+    s, psi, psidd = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
+    eta, chi = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
+    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKw, z, s, psi, psidd, eta, chi)
+
+
+def lane_workspace_size(tree: Model) -> int:
+    """How many lanes ``lane_workspace`` takes."""
+    return 83 * len(tree.parent) + 30 * len(tree.body)
 
 
 @kernel

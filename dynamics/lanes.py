@@ -13,6 +13,7 @@ happens in one never depends on another, so a knot's result does not depend on i
 from __future__ import annotations
 
 import operator
+import threading
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from numba.extending import (
 )
 
 from ddp.kernel import kernel
+from ddp.protocols import Array
 
 WIDTH = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -276,24 +278,42 @@ def _attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-
     return size
 
 
-@kernel
-def lane_memory(n):
-    """Memory of n lanes (n, 8), not initialised, aligned to registers: a load that straddles two cache lines is slow."""
-    raw = np.empty((n + 1) * WIDTH)
-    start = (-(raw.ctypes.data // 8)) % WIDTH
-    return raw[start : start + n * WIDTH].reshape(n, WIDTH)
+_local = threading.local()
+
+
+def arena(size: int) -> Array:
+    """Memory for ``size`` lanes (size + 1, 8), one a thread, kept between calls: fresh pages cost more than arithmetic.
+
+    Kernels take from it with ``lane_memory``, front to back; every call that is given it starts anew. It is aligned to
+    registers, because a load that straddles two cache lines is slow.
+    """
+    kept = getattr(_local, "arena", None)
+    if kept is None or len(kept) <= size:
+        raw = np.zeros((size + 2) * WIDTH)
+        start = -(raw.ctypes.data // 8) % WIDTH
+        kept = _local.arena = raw[start : start + (size + 1) * WIDTH].reshape(size + 1, WIDTH)
+    kept[0, 0] = 1.0  # the first free row
+    return kept
 
 
 @kernel
-def lane_vector(n):
+def lane_memory(arena, n):
+    """Memory of n lanes (n, 8), not initialised."""
+    start = int(arena[0, 0])
+    arena[0, 0] = start + n
+    return arena[start : start + n]
+
+
+@kernel
+def lane_vector(arena, n):
     """An array (n,) of lanes, not initialised."""
-    return lane_array(lane_memory(n))
+    return lane_array(lane_memory(arena, n))
 
 
 @kernel
-def lane_matrix(n, m):
+def lane_matrix(arena, n, m):
     """An array (n, m) of lanes, not initialised."""
-    return lane_array(lane_memory(n * m).reshape(n, m, WIDTH))
+    return lane_array(lane_memory(arena, n * m).reshape(n, m, WIDTH))
 
 
 # -- moving knots in and out -------------------------------------------------------------------------

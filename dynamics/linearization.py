@@ -18,14 +18,14 @@ from dynamics.configuration import scaled_twist
 from dynamics.forward import forward_dynamics, invert
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
-from dynamics.kinematics import accelerations, lane_workspace, sum_over_subtrees
+from dynamics.kinematics import accelerations, lane_workspace, lane_workspace_size, sum_over_subtrees
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
-from dynamics.model import FREE_FLYER
+from dynamics.model import FREE_FLYER, Model
 
 
 class Block(NamedTuple):
-    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, z_y = [a_q a_v a_u])."""
+    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, a_q, a_v, a_u)."""
 
     u: np.ndarray
     A: np.ndarray
@@ -33,15 +33,25 @@ class Block(NamedTuple):
     record: np.ndarray
 
 
+def size(tree: Model, nu: int, record_size: int) -> int:
+    """How many lanes the arena must hold for ``linearize``."""
+    nv = len(tree.body)
+    return lane_workspace_size(tree) + (2 * nv + nu) * (2 * nv) + record_size + 3 * nv**2 + 2 * nv + nu
+
+
 @kernel
-def linearize(tree, S, h, X, U, A, B, record):
+def linearize(tree, arena, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot."""
     N, nu = U.shape
     nv = tree.body.size
     n = 2 * nv
-    block = Block(lane_memory(nu), lane_memory(n * n), lane_memory(n * nu), lane_memory(record.shape[1]))
-    ws = lane_workspace(tree)
-    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_vector(nv), lane_vector(nv))
+    block = Block(
+        lane_memory(arena, nu), lane_memory(arena, n * n), lane_memory(arena, n * nu),
+        lane_memory(arena, record.shape[1]),
+    )  # fmt: skip
+    ws = lane_workspace(tree, arena)
+    LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    scratch = (LD, dq, dv, lane_vector(arena, nv), lane_vector(arena, nv), lane_matrix(arena, 0, 6))
     for t in range(0, N, WIDTH):
         pack(X, t, block.record)
         pack(U, t, block.u)
@@ -58,13 +68,14 @@ def linearize(tree, S, h, X, U, A, B, record):
 def linearize_block(tree, S, h, nq, block, ws, scratch):
     """A, B and record of eight knots, as if every joint had T = J = 1."""
     nv, nu = S.shape
-    n, nz = 2 * nv, 2 * nv + nu
+    n = 2 * nv
     x = block.record
     q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
-    Minv = lane_array(x[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
-    zy = lane_array(x[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
-    LD, dq, dv, D, tau = scratch
-    u, no_fext = lane_array(block.u), lane_matrix(0, 6)
+    m = nv * nv
+    Minv, aq, av = square(x, nq + n, nv), square(x, nq + n + m, nv), square(x, nq + n + 2 * m, nv)
+    au = lane_array(x[nq + n + 3 * m :].reshape(nv, nu, WIDTH))
+    LD, dq, dv, D, tau, no_fext = scratch
+    u = lane_array(block.u)
     for i in range(nv):  # τ = S u
         tau[i] = 0.0
         for j in range(nu):
@@ -76,34 +87,31 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
     sum_over_subtrees(tree, ws.hK)
     inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
     A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
-    first_order(Minv, dq, LD)
-    write_columns(LD, 0, h, zy, A)
-    first_order(Minv, dv, LD)
-    write_columns(LD, nv, h, zy, A)
+    first_order(tree, Minv, dq, aq)
+    first_order(tree, Minv, dv, av)
     for i in range(nv):
+        for j in range(nv):
+            A[nv + i, j] = h * aq[i, j]
+            A[i, j] = (h * h) * aq[i, j]
+            A[nv + i, nv + j] = h * av[i, j]
+            A[i, nv + j] = (h * h) * av[i, j]
         A[i, i] += 1.0
         A[i, nv + i] += h
         A[nv + i, nv + i] += 1.0
         for j in range(nu):
-            a_u = 0.0 * D[i]
+            total = 0.0 * D[i]
             for k in range(nv):
                 if S[k, j] != 0.0:
-                    a_u = a_u + S[k, j] * Minv[i, k]
-            zy[i, n + j] = a_u
-            B[nv + i, j] = h * a_u
-            B[i, j] = (h * h) * a_u
+                    total = total + S[k, j] * Minv[i, k]
+            au[i, j] = total
+            B[nv + i, j] = h * total
+            B[i, j] = (h * h) * total
 
 
 @kernel
-def write_columns(part, first, h, zy, A):
-    """A part (nv, nv) of [a_q a_v] to columns first.. of z_y, and h times it, h² times it, to those of A."""
-    nv = part.shape[0]
-    for i in range(nv):
-        for j in range(nv):
-            x = part[i, j]
-            zy[i, first + j] = x
-            A[nv + i, first + j] = h * x
-            A[i, first + j] = (h * h) * x
+def square(memory, start, n):
+    """n² lanes of memory as an (n, n) array."""
+    return lane_array(memory[start : start + n * n].reshape(n, n, WIDTH))
 
 
 @kernel

@@ -11,7 +11,8 @@ from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import Packed, contract_one, contraction_callback
-from dynamics.linearization import linearize
+from dynamics.lanes import arena
+from dynamics.linearization import linearize, size
 from dynamics.model import Robot
 from dynamics.rigid_body import check_configurations, inverse_dynamics
 from dynamics.steps import rollout, track
@@ -68,7 +69,7 @@ class RobotDynamics:
 
     @property
     def record_size(self) -> int:
-        """Floats a knot keeps for its second order: q, v, a, M⁻¹ and [a_q a_v a_u]."""
+        """Floats a knot keeps for its second order: q, v, a, M⁻¹, a_q, a_v and a_u."""
         nv = self.robot.nv
         return self.robot.nq + 2 * nv + nv * nv + nv * (2 * nv + self.nu)
 
@@ -137,7 +138,9 @@ class RobotDynamics:
 
     def expand(self, X: Array, U: Array, out: Expansion) -> None:
         """A, B and record of M knots."""
-        linearize(self.robot.tree, self.actuation, self._dt, X, U, out.A, out.B, out.record)
+        tree = self.robot.tree
+        memory = arena(size(tree, self.nu, self.record_size))
+        linearize(tree, memory, self.actuation, self._dt, X, U, out.A, out.B, out.record)
 
     def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""
