@@ -11,6 +11,7 @@ from dynamics import forward, hessian, inverse, tensors
 from dynamics.implicit import add_coupling, adjoint_weight, first_order
 from dynamics.kinematics import (
     accelerations,
+    clear,
     composite_inertias,
     place_bodies,
     sum_over_subtrees,
@@ -44,13 +45,12 @@ def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        inverse.inverse_dynamics_derivatives(tree, ws, dq[t], dv[t])
-        inverse.mass_matrix(tree, ws, da[t])
+        inverse.inverse_dynamics_derivatives(tree, ws, dq[t], dv[t], da[t])
 
 
 @kernel
 def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample."""
+    """The four tensors of every sample, which come in as zeros."""
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
@@ -90,16 +90,17 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
 
 
 class Relation(NamedTuple):
-    """The ID-FD relation at one sample: a (nv,), M⁻¹ (nv, nv), z_y = [∂a/∂q ∂a/∂v ∂a/∂τ] (nv, 3 nv), and scratch."""
+    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), a_q, a_v (nv, nv), and scratch."""
 
     a: np.ndarray
     D: np.ndarray
     Minv: np.ndarray
-    zy: np.ndarray
-    Ry: np.ndarray
+    aq: np.ndarray
+    av: np.ndarray
     LD: np.ndarray
     dq: np.ndarray
     dv: np.ndarray
+    omega: np.ndarray
 
 
 @kernel
@@ -107,76 +108,55 @@ def relation(tree, like):
     """Arrays for one sample, of the number type of ``like``."""
     nv, dtype = tree.body.size, like.dtype
     return Relation(
-        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, 3 * nv), dtype),
-        np.empty((nv, 3 * nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+        np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
+        np.empty(nv, dtype),
     )  # fmt: skip
 
 
 @kernel
 def relate(tree, q, v, tau, fext, ws, r):
     """Fill a ``Relation``; meaningless unless ``is_positive(r.D, r.a)``."""
-    nv = tree.body.size
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     forward.invert(tree, r.LD, r.dq, r.Minv)
     accelerations(tree, v, r.a, fext, ws)
     sum_over_subtrees(tree, ws.f)
     sum_over_subtrees(tree, ws.hK)
-    inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
-    for i in range(nv):
-        for j in range(nv):
-            r.Ry[i, j] = r.dq[i, j]
-            r.Ry[i, nv + j] = r.dv[i, j]
-            r.Ry[i, 2 * nv + j] = -1.0 if i == j else 0.0
-    first_order(r.Minv, r.Ry, r.zy)
+    inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.LD)
+    first_order(tree, r.Minv, r.dq, r.aq)
+    first_order(tree, r.Minv, r.dv, r.av)
 
 
 @kernel
 def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
-    nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
+        dq[t], dv[t], dtau[t] = r.aq, r.av, r.Minv
         if not forward.is_positive(r.D, r.a):
             return t
-        dq[t] = r.zy[:, :nv]
-        dv[t] = r.zy[:, nv : 2 * nv]
-        dtau[t] = r.Minv
     return -1
 
 
 @kernel
-def relate_twice(tree, q, v, fext, weight, ws, r, omega, qa, cross, H):
-    """H (3 nv, 3 nv): the Hessian of weight·a in (q, v, τ), its (q, q) block iterated; after ``relate``."""
-    nv = tree.body.size
-    adjoint_weight(r.Minv, weight, omega)
-    contracted(tree, q, v, r.a, omega, fext, ws, r.dq, r.dv, r.LD, qa)
-    for i in range(3 * nv):
-        for j in range(3 * nv):
-            H[i, j] = 0.0
-    for i in range(nv):
-        for j in range(nv):
-            H[i, j] = r.dq[i, j]
-            H[i, nv + j] = H[nv + j, i] = r.dv[i, j]
-            H[nv + i, nv + j] = r.LD[i, j]
-    add_coupling(qa, r.zy, cross, H)
+def relate_twice(tree, q, v, fext, weight, ws, r, qq, qv, vv, qtau):
+    """The Hessian of weight·a by blocks, qq iterated; after ``relate``."""
+    adjoint_weight(r.Minv, weight, r.omega)
+    contracted(tree, q, v, r.a, r.omega, fext, ws, qq, qv, vv, r.LD)
+    clear(qtau)
+    add_coupling(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
 
 
 @kernel
 def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
-    nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
-    H, qa, cross, omega = np.empty((3 * nv, 3 * nv)), np.empty((nv, nv)), np.empty((nv, 3 * nv)), np.empty(nv)
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
-        relate_twice(tree, Q[t], V[t], fext[t], weight[t], ws, r, omega, qa, cross, H)
-        qq[t] = H[:nv, :nv]
-        qv[t] = H[:nv, nv : 2 * nv]
-        vv[t] = H[nv : 2 * nv, nv : 2 * nv]
-        qtau[t] = H[:nv, 2 * nv :]
+        relate_twice(tree, Q[t], V[t], fext[t], weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
     return -1
 
 
@@ -188,9 +168,9 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
     """
     nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
-    cross, S = np.empty((nv, 3 * nv)), np.empty((nv, 3 * nv, 3 * nv))
+    S = np.empty((nv, 3 * nv, 3 * nv))
     Tqq, Tvv, Tvq, Taq = (
-        np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)), np.empty((nv, nv, nv)),
+        np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)),
     )  # fmt: skip
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
@@ -202,12 +182,14 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
         for l in range(nv):
             S[l, :nv, :nv] = Tqq[l]
             S[l, :nv, nv : 2 * nv] = Tvq[l].T
-            S[l, nv : 2 * nv, :nv] = Tvq[l]
             S[l, nv : 2 * nv, nv : 2 * nv] = Tvv[l]
-            add_coupling(np.ascontiguousarray(Taq[l].T), r.zy, cross, S[l])
+            qq, qv, qtau = S[l, :nv, :nv], S[l, :nv, nv : 2 * nv], S[l, :nv, 2 * nv :]
+            Ryz = np.ascontiguousarray(Taq[l].T)
+            add_coupling(tree, Ryz, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
         T = np.dot(r.Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
         dqdq[t] = -T[:, :nv, :nv]
         dvdv[t] = -T[:, nv : 2 * nv, nv : 2 * nv]
-        dvdq[t] = -T[:, nv : 2 * nv, :nv]
-        dtaudq[t] = -T[:, 2 * nv :, :nv]
+        for l in range(nv):
+            dvdq[t, l] = -T[l, :nv, nv : 2 * nv].T
+            dtaudq[t, l] = -T[l, :nv, 2 * nv :].T
     return -1

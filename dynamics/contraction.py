@@ -20,10 +20,12 @@ class Packed:
     """A tree, its step h, number of controls and stages behind one address; alive as long as this object is."""
 
     def __init__(self, tree: Model, nq: int, nu: int, h: float, stages: int = 0) -> None:
-        self.integers = np.concatenate([tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous])
+        lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
+        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
         self.reals = np.concatenate([np.ravel(block) for block in blocks])
-        sizes = [len(tree.parent), len(tree.body), nq, nu, self.integers.ctypes.data, self.reals.ctypes.data, stages]
+        where = [self.integers.ctypes.data, self.reals.ctypes.data]
+        sizes = [len(tree.parent), len(tree.body), nq, nu, len(tree.segment), len(tree.relatives), *where, stages]
         self.header = np.array(sizes, dtype=np.int64)
 
     @property
@@ -33,15 +35,16 @@ class Packed:
 
 
 @kernel
-def unpack(nb, nv, n, x):
+def unpack(nb, nv, ns, n, x):
     """The tree that ``Packed`` flattened into integers n and reals x."""
-    d, s = 5 * nb, 22 * nb
+    d, e, s = 5 * nb, 5 * nb + 2 * nv, 22 * nb
     a = s + 6 * nv
     return Model(
         parent=n[:nb], kind=n[nb : 2 * nb], iq=n[2 * nb : 3 * nb], iv=n[3 * nb : 4 * nb], nj=n[4 * nb : d],
         placement=x[: 12 * nb].reshape(nb, 12), subspace=x[s:a].reshape(nv, 6),
         inertia=x[12 * nb : s].reshape(nb, 10), armature=x[a : a + nv], gravity=x[a + 2 * nv : a + 2 * nv + 6],
-        damping=x[a + nv : a + 2 * nv], body=n[d : d + nv], previous=n[d + nv : d + 2 * nv],
+        damping=x[a + nv : a + 2 * nv], body=n[d : d + nv], previous=n[d + nv : e],
+        segment=n[e : e + 4 * ns].reshape(ns, 4), relatives=n[e + 4 * ns :],
     )  # fmt: skip
 
 
@@ -62,11 +65,11 @@ def contract_explicit_one(tree, nq, nu, h, stages, record, weight, H):
 @kernel
 def read_header(context):
     """nq, nu, h, stages and the tree of a ``Packed``."""
-    header = carray(integer_pointer(context), 7)
-    nb, nv = header[0], header[1]
-    integers = carray(integer_pointer(header[4]), 5 * nb + 2 * nv)
-    reals = carray(pointer(header[5]), 22 * nb + 8 * nv + 7)
-    return header[2], header[3], reals[22 * nb + 8 * nv + 6], header[6], unpack(nb, nv, integers, reals)
+    header = carray(integer_pointer(context), 9)
+    nb, nv, ns = header[0], header[1], header[4]
+    integers = carray(integer_pointer(header[6]), 5 * nb + 2 * nv + 4 * ns + header[5])
+    reals = carray(pointer(header[7]), 22 * nb + 8 * nv + 7)
+    return header[2], header[3], reals[22 * nb + 8 * nv + 6], header[8], unpack(nb, nv, ns, integers, reals)
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]

@@ -36,6 +36,7 @@ class Second(NamedTuple):
     vv: np.ndarray
     qa: np.ndarray
     cross: np.ndarray
+    crossed: np.ndarray
     T: np.ndarray
     J: np.ndarray
     C: np.ndarray
@@ -51,7 +52,7 @@ def second_scratch(tree, nu):
     nz = 2 * nv + nu
     return Second(
         np.empty(nv), np.empty(nv), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)),
-        np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((nv, nv)), np.empty((nv, nu)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
         np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
@@ -63,7 +64,7 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     nz = 2 * nv + nu
     q, v, a = record[:nq], record[nq : nq + nv], record[nq + nv : nq + 2 * nv]
     Minv = record[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
-    zy = record[nq + 2 * nv + nv * nv :].reshape(nv, nz)
+    aq, av, au = accelerations_of(record, nq + 2 * nv + nv * nv, nv, nu)
     for i in range(nv):  # h (w_v + h Jrᵀ w_q)
         c.effective[i] = h * (weight[nv + i] + h * weight[i])
     for b in range(tree.parent.size):
@@ -76,13 +77,16 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
                 for k in range(tree.nj[b]):
                     total += c.J[slot(kind, k), slot(kind, i)] * weight[iv + k]
                 c.effective[iv + i] = h * (weight[nv + iv + i] + h * total)
-    acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H)
+    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H)
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
             iv, nj = tree.iv[b], tree.nj[b]
             for i in range(nj):  # h E of the joint's rows
-                for j in range(nz):
-                    c.rows[i, j] = h * h * zy[iv + i, j]
+                for j in range(nv):
+                    c.rows[i, j] = h * h * aq[iv + i, j]
+                    c.rows[i, nv + j] = h * h * av[iv + i, j]
+                for j in range(nu):
+                    c.rows[i, 2 * nv + j] = h * h * au[iv + i, j]
                 c.rows[i, nv + iv + i] += h
             xi = next_twist(tree.kind[b], v, a, iv, h)
             add_group_curvature(tree, b, xi, weight, c, H)
@@ -92,9 +96,19 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
 
 
 @kernel
-def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
+def accelerations_of(record, start, nv, nu):
+    """a_q, a_v, a_u of a record."""
+    m = nv * nv
+    aq = record[start : start + m].reshape(nv, nv)
+    av = record[start + m : start + 2 * m].reshape(nv, nv)
+    return aq, av, record[start + 2 * m :].reshape(nv, nu)
+
+
+@kernel
+def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
     """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), upper triangle, by the ID-FD relation."""
-    nv, nz = zy.shape
+    nv, nu = au.shape
+    nz = 2 * nv + nu
     adjoint_weight(Minv, c.effective, c.omega)
     place_bodies(tree, q, True, ws)
     velocities(tree, v, ws)
@@ -113,7 +127,8 @@ def acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, H):
     for i in range(2 * nv, nz):
         for j in range(i, nz):
             H[i, j] = 0.0
-    add_coupling(c.qa, zy, c.cross, H)
+    qq, qv, qu = H[:nv, :nv], H[:nv, nv : 2 * nv], H[:nv, 2 * nv :]
+    add_coupling(tree, c.qa, aq, av, au, c.cross, c.crossed, qq, qv, qu)
 
 
 @kernel

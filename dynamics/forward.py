@@ -11,12 +11,14 @@ from dynamics.kinematics import accelerations, clear, composite_inertias, place_
 
 @kernel
 def factorize(tree, M, D):
-    """Overwrite M by L (unit lower triangle) and D (diagonal), without fill-in along the tree; D (nv,) also apart."""
+    """Overwrite M by L (unit lower triangle) and D⁻¹ (diagonal), without fill-in along the tree; D (nv,) apart."""
     for k in range(tree.body.size - 1, -1, -1):
         D[k] = M[k, k]
+        inverse = 1.0 / M[k, k]
+        M[k, k] = inverse
         i = tree.previous[k]
         while i >= 0:
-            factor = M[k, i] / M[k, k]
+            factor = M[k, i] * inverse
             j = i
             while j >= 0:
                 M[i, j] -= factor * M[k, j]
@@ -43,34 +45,46 @@ def solve(tree, LD, x):
             x[j] -= LD[i, j] * x[i]
             j = tree.previous[j]
     for i in range(x.size):
-        x[i] = x[i] / LD[i, i]
+        total = x[i] * LD[i, i]
         j = tree.previous[i]
         while j >= 0:
-            x[i] -= LD[i, j] * x[j]
+            total -= LD[i, j] * x[j]
             j = tree.previous[j]
+        x[i] = total
 
 
 @kernel
 def invert(tree, LD, N, Minv):
-    """M⁻¹ = N D⁻¹ Nᵀ with N = L⁻¹, which has the sparsity of L; N (nv, nv) is scratch."""
+    """M⁻¹ = N D⁻¹ Nᵀ with N = L⁻¹, which has the sparsity of L; N (nv, nv) is scratch.
+
+    N's lower triangle holds N, and its upper one D⁻¹ Nᵀ.
+    """
     clear(N)
     for i in range(tree.body.size):
-        N[i, i] = 1.0
         j = tree.previous[i]
         while j >= 0:
-            k = j
+            N[i, j] -= LD[i, j]
+            k = tree.previous[j]
             while k >= 0:
                 N[i, k] -= LD[i, j] * N[j, k]
                 k = tree.previous[k]
+            N[j, i] = N[i, j] * LD[j, j]
             j = tree.previous[j]
+        N[i, i] = LD[i, i]
     for i in range(tree.body.size):
-        for j in range(i + 1):
-            total = N[i, 0] * 0.0
-            k = j
-            while k >= 0:
-                total += N[i, k] * N[j, k] / LD[k, k]
-                k = tree.previous[k]
-            Minv[i, j] = Minv[j, i] = total
+        for j in range(i):
+            Minv[i, j] = Minv[j, i] = _common_ancestors(tree, N, i, j, N[j, i])
+        Minv[i, i] = _common_ancestors(tree, N, i, i, N[i, i])
+
+
+@kernel
+def _common_ancestors(tree, N, i, j, total):
+    """total + Σ_k N_ik D_k⁻¹ N_jk over the proper ancestors k of j (N_ik vanishes unless k is one of i's, too)."""
+    k = tree.previous[j]
+    while k >= 0:
+        total = total + N[i, k] * N[k, j]
+        k = tree.previous[k]
+    return total
 
 
 @kernel

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ddp.kernel import inline, kernel
 from dynamics.kinematics import place_bodies
-from dynamics.model import Model, Robot
+from dynamics.model import Model, Robot, segments
 from dynamics.spatial import (
     add3,
     add6,
@@ -76,6 +76,7 @@ def branch(robot: Robot, frame: str) -> Branch:
         placement=tree.placement[chosen], subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
         armature=tree.armature[dof], gravity=tree.gravity.copy(), damping=tree.damping[dof],
         body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
+        **segments(np.arange(len(dof)) - 1)._asdict(),
     )  # fmt: skip
     placement = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
     return Branch(own, placement, dof)

@@ -19,16 +19,13 @@ In all of them R couples z with the configuration alone, so ω R_yz has rows for
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.products import product
+from dynamics.products import coupling_product, product
 
 
 @kernel
-def first_order(Kinv, Ry, zy):
-    """zy = -K⁻¹ R_y: Kinv (nz, nz), Ry (nz, m) -> zy (nz, m)."""
-    product(Kinv, Ry, zy)
-    for i in range(zy.shape[0]):
-        for j in range(zy.shape[1]):
-            zy[i, j] = -zy[i, j]
+def first_order(tree, Kinv, Ry, zy):
+    """zy = -K⁻¹ R_y, one block (nz, nv) of columns at a time."""
+    product(tree, -1.0, Kinv, Ry, zy)
 
 
 @kernel
@@ -42,16 +39,21 @@ def adjoint_weight(Kinv, weight, omega):
 
 
 @kernel
-def add_coupling(Ryz, zy, cross, zyy):
-    """zyy += (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ; zyy holds ω R_yy before and w z_yy after, in full.
+def add_coupling(tree, Ryz, zq, zv, zu, cross, crossed, qq, qv, qu):
+    """Add (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ to ω R_yy, by blocks of y = (q, v, u); the other blocks have no part of it.
 
-    ω R_yz (k, nz) has rows for the first k of y only; z_y (nz, m); zyy (m, m); cross (k, m) is scratch.
+    Ryz (nv, nz): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  cross, crossed: scratch like zq, zu.
     """
-    product(Ryz, zy, cross)
-    k, m = cross.shape
-    for i in range(k):
-        for j in range(k):
-            zyy[i, j] = zyy[i, j] + (cross[i, j] + cross[j, i])
-        for j in range(k, m):
-            zyy[i, j] = zyy[i, j] + cross[i, j]
-            zyy[j, i] = zyy[j, i] + cross[i, j]
+    nv, nu = crossed.shape
+    coupling_product(tree, Ryz, zq, cross)
+    for i in range(nv):
+        for j in range(nv):
+            qq[i, j] += cross[i, j] + cross[j, i]
+    coupling_product(tree, Ryz, zv, cross)
+    for i in range(nv):
+        for j in range(nv):
+            qv[i, j] += cross[i, j]
+    coupling_product(tree, Ryz, zu, crossed)
+    for i in range(nv):
+        for j in range(nu):
+            qu[i, j] += crossed[i, j]

@@ -50,8 +50,8 @@ def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, ws, dq, dv):
-    """∂τ/∂q and ∂τ/∂q' (∂τ/∂q'' is the mass matrix); needs composites Ic, f, hK.
+def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
+    """∂τ/∂q, ∂τ/∂q' and ∂τ/∂q'' = M; needs composites Ic, f, hK.
 
     For j on the path from i to the root (and within one joint, both ways, all but the two marked *):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + (I s_i)·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
@@ -59,6 +59,7 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     """
     clear(dq)
     clear(dv)
+    clear(M)
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
@@ -68,11 +69,15 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
         V = add6(inertia_times(I, eta), coriolis_times(hK, s))
         bt = coriolis_transposed_times(hK, s)
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            if j <= i:
+                M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
+        M[i, i] += tree.armature[i]
         j = tree.previous[tree.iv[b]]
         while j >= 0:
             sj = load6(ws.s, j)
+            M[i, j] = M[j, i] = dot6(Y, sj)
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))

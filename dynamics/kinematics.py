@@ -12,8 +12,9 @@ import numpy as np
 
 from ddp.kernel import inline, kernel
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
-from dynamics.lanes import WIDTH, lane_array
+from dynamics.lanes import lane_matrix, sine_cosine
 from dynamics.lie import quaternion_to_rotation
+from dynamics.model import Model
 from dynamics.spatial import (
     add3,
     add6,
@@ -98,25 +99,26 @@ def joint_displacement(kind, s, q, i):
         return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
     if kind == CONTINUOUS:
         return axis_rotation(angular(s), q[i], q[i + 1]), still
-    return axis_rotation(angular(s), np.cos(q[i]), np.sin(q[i])), scale3(q[i], linear(s))
+    sine, cosine = sine_cosine(q[i])
+    return axis_rotation(angular(s), cosine, sine), scale3(q[i], linear(s))
 
 
 @kernel
-def lane_workspace(tree):
+def lane_workspace(tree, arena):
     """A workspace for eight knots."""
     nb, nv = tree.parent.size, tree.body.size
-    return Workspace(
-        lane_matrix(nb, 9), lane_matrix(nb, 3), lane_matrix(nb, 6), lane_matrix(nb, 6), lane_matrix(nb, 6),
-        lane_matrix(nb, 10), lane_matrix(nb, 10), lane_matrix(nb, 6), lane_matrix(nb, 12), lane_matrix(nb, 12),
-        lane_matrix(nb, 3), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6), lane_matrix(nv, 6),
-        lane_matrix(nv, 6),
-    )  # fmt: skip
+    R, p = lane_matrix(arena, nb, 9), lane_matrix(arena, nb, 3)
+    v, a, w = lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6)
+    I, Ic, f = lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 6)
+    hK, hKw, z = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 3)
+    s, psi, psidd = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
+    eta, chi = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
+    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKw, z, s, psi, psidd, eta, chi)
 
 
-@kernel
-def lane_matrix(n, m):
-    """An (n, m) array of lanes, not initialised."""
-    return lane_array(np.empty((n, m, WIDTH)))
+def lane_workspace_size(tree: Model) -> int:
+    """How many lanes ``lane_workspace`` takes."""
+    return 83 * len(tree.parent) + 30 * len(tree.body)
 
 
 @kernel

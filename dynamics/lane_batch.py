@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ddp.kernel import kernel
@@ -9,121 +11,128 @@ from dynamics import inverse, tensors
 from dynamics.batch import Relation, composites, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
-from dynamics.kinematics import lane_matrix, lane_workspace
-from dynamics.lanes import WIDTH, lane_array, pack, unpack
+from dynamics.kinematics import lane_workspace, lane_workspace_size
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
+from dynamics.model import Model
+
+
+class Arguments(NamedTuple):
+    """Eight samples of a function's arguments, as packed: configuration, two tangent vectors, wrenches."""
+
+    q: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    fext: np.ndarray
+
+
+def size(tree: Model, with_tensors: bool) -> int:
+    """How many lanes the arena must hold for any kernel here, with or without tensors."""
+    nb, nv = len(tree.parent), len(tree.body)
+    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 10 * nv**2 + (4 * nv**3 if with_tensors else 0)
 
 
 @kernel
-def floats(n):
-    """Memory of n lanes, not initialised."""
-    return np.empty((n, WIDTH))
+def take_arguments(arena, Q, V, fext):
+    """Memory for eight samples of arguments."""
+    nv = V.shape[1]
+    return Arguments(
+        lane_memory(arena, Q.shape[1]), lane_memory(arena, nv), lane_memory(arena, nv),
+        lane_memory(arena, 6 * fext.shape[1]),
+    )  # fmt: skip
 
 
 @kernel
-def lane_vector(n):
-    """An array (n,) of lanes, not initialised."""
-    return lane_array(np.empty((n, WIDTH)))
+def pack_arguments(args, Q, first, second, fext, t):
+    """Samples t..t+7 into lanes; returns them as arrays of lanes."""
+    pack(Q, t, args.q)
+    pack(first, t, args.first)
+    pack(second, t, args.second)
+    pack(fext.reshape(Q.shape[0], args.fext.shape[0]), t, args.fext)
+    wrenches = lane_array(args.fext.reshape(fext.shape[1], 6, WIDTH))
+    return lane_array(args.q), lane_array(args.first), lane_array(args.second), wrenches
 
 
 @kernel
-def matrix(memory, n):
+def square_memory(arena, n):
+    """Memory for an (n, n) array of lanes."""
+    return lane_memory(arena, n * n)
+
+
+@kernel
+def square(memory, n):
     """Memory of n² lanes as an (n, n) array."""
     return lane_array(memory.reshape(n, n, WIDTH))
 
 
 @kernel
-def unpack_matrices(memory, out, t):
-    """Memory of n² lanes into out (N, n, n) at samples t..t+7."""
+def cube(memory, n):
+    """Memory of n³ lanes as an (n, n, n) array."""
+    return lane_array(memory.reshape(n, n, n, WIDTH))
+
+
+@kernel
+def unpack_flat(memory, out, t):
+    """Memory of lanes into the rows t..t+7 of out (N, ...), each row flat."""
     unpack(memory, out.reshape(out.shape[0], memory.shape[0]), t)
 
 
 @kernel
-def inverse_dynamics(tree, Q, V, A, fext, tau):
+def inverse_dynamics(tree, arena, Q, V, A, fext, tau):
     """τ of every sample."""
-    nv = tree.body.size
-    ws = lane_workspace(tree)
-    q, v, a, f, out = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1]), floats(nv)
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
+    ws, args, out = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, V.shape[1])
     for t in range(0, Q.shape[0], WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(A, t, a)
-        pack(fext.reshape(Q.shape[0], f.shape[0]), t, f)
-        inverse.inverse_dynamics(
-            tree, lane_array(q), lane_array(v), lane_array(a), wrenches, ws, lane_array(out)
-        )
+        q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
+        inverse.inverse_dynamics(tree, q, v, a, f, ws, lane_array(out))
         unpack(out, tau, t)
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
+def inverse_dynamics_derivatives(tree, arena, Q, V, A, fext, dq, dv, da):
     """∂τ/∂q, ∂τ/∂v, M of every sample."""
     nv = tree.body.size
-    ws = lane_workspace(tree)
-    q, v, a, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    x, y, z = floats(nv * nv), floats(nv * nv), floats(nv * nv)
+    ws, args = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
+    x, y, z = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(A, t, a)
-        pack(fext.reshape(Q.shape[0], f.shape[0]), t, f)
-        composites(tree, lane_array(q), lane_array(v), lane_array(a), wrenches, ws)
-        inverse.inverse_dynamics_derivatives(tree, ws, matrix(x, nv), matrix(y, nv))
-        inverse.mass_matrix(tree, ws, matrix(z, nv))
-        unpack_matrices(x, dq, t)
-        unpack_matrices(y, dv, t)
-        unpack_matrices(z, da, t)
+        q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
+        composites(tree, q, v, a, f, ws)
+        inverse.inverse_dynamics_derivatives(tree, ws, square(x, nv), square(y, nv), square(z, nv))
+        unpack_flat(x, dq, t)
+        unpack_flat(y, dv, t)
+        unpack_flat(z, da, t)
 
 
 @kernel
-def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
+def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
     """The four tensors of every sample."""
-    N, nv = V.shape
-    ws = lane_workspace(tree)
-    q, v, a, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    m = nv * nv * nv
-    x, y, z, w = floats(m), floats(m), floats(m), floats(m)
-    shape = (nv, nv, nv, WIDTH)
-    for t in range(0, N, WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(A, t, a)
-        pack(fext.reshape(N, f.shape[0]), t, f)
-        composites(tree, lane_array(q), lane_array(v), lane_array(a), wrenches, ws)
-        tensors.inverse_dynamics_tensors(
-            tree, ws, lane_array(x.reshape(shape)), lane_array(y.reshape(shape)), lane_array(z.reshape(shape)),
-            lane_array(w.reshape(shape)),
-        )  # fmt: skip
-        unpack(x, dqdq.reshape(N, m), t)
-        unpack(y, dvdv.reshape(N, m), t)
-        unpack(z, dvdq.reshape(N, m), t)
-        unpack(w, dadq.reshape(N, m), t)
+    nv = tree.body.size
+    ws, args, m = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), nv * nv * nv
+    x, y, z, w = lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m)
+    x[:], y[:], z[:], w[:] = 0.0, 0.0, 0.0, 0.0
+    for t in range(0, Q.shape[0], WIDTH):
+        q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
+        composites(tree, q, v, a, f, ws)
+        tensors.inverse_dynamics_tensors(tree, ws, cube(x, nv), cube(y, nv), cube(z, nv), cube(w, nv))
+        unpack_flat(x, dqdq, t)
+        unpack_flat(y, dvdv, t)
+        unpack_flat(z, dvdq, t)
+        unpack_flat(w, dadq, t)
 
 
 @kernel
-def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
+def inverse_dynamics_hessian(tree, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
     """The Hessian of μᵀ ID of every sample."""
     nv = tree.body.size
-    ws = lane_workspace(tree)
-    q, v, a, m, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    x, y, z, w = floats(nv * nv), floats(nv * nv), floats(nv * nv), floats(nv * nv)
+    ws, args, weight = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, nv)
+    x, y, z, w = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(A, t, a)
-        pack(mu, t, m)
-        pack(fext.reshape(Q.shape[0], f.shape[0]), t, f)
-        contracted(
-            tree, lane_array(q), lane_array(v), lane_array(a), lane_array(m), wrenches, ws,
-            matrix(x, nv), matrix(y, nv), matrix(z, nv), matrix(w, nv),
-        )  # fmt: skip
-        unpack_matrices(x, qq, t)
-        unpack_matrices(y, qv, t)
-        unpack_matrices(z, vv, t)
-        unpack_matrices(w, qa, t)
+        q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
+        pack(mu, t, weight)
+        blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
+        contracted(tree, q, v, a, lane_array(weight), f, ws, *blocks)
+        unpack_flat(x, qq, t)
+        unpack_flat(y, qv, t)
+        unpack_flat(z, vv, t)
+        unpack_flat(w, qa, t)
 
 
 @kernel
@@ -136,101 +145,71 @@ def first_failure(pivots, accelerations):
 
 
 @kernel
-def forward_dynamics(tree, Q, V, tau, fext, A):
+def forward_dynamics(tree, arena, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
     nv = tree.body.size
-    ws, LD, pivots = lane_workspace(tree), lane_matrix(nv, nv), np.empty_like(V)
-    q, v, x, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    D, a = floats(nv), floats(nv)
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
+    ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_matrix(arena, nv, nv)
+    D, a, pivots = lane_memory(arena, nv), lane_memory(arena, nv), np.empty_like(V)
     for t in range(0, Q.shape[0], WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(tau, t, x)
-        pack(fext.reshape(Q.shape[0], f.shape[0]), t, f)
-        solve_forward(
-            tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, LD, lane_array(D), lane_array(a)
-        )
+        q, v, x, f = pack_arguments(args, Q, V, tau, fext, t)
+        solve_forward(tree, q, v, x, f, ws, LD, lane_array(D), lane_array(a))
         unpack(a, A, t)
         unpack(D, pivots, t)
     return first_failure(pivots, A)
 
 
 @kernel
-def lane_relation(tree):
-    """A ``Relation`` of eight samples."""
+def lane_relation(tree, arena, D, a, Minv, aq, av):
+    """A ``Relation`` of eight samples with its results in the memory given."""
     nv = tree.body.size
     return Relation(
-        lane_vector(nv), lane_vector(nv), lane_matrix(nv, nv), lane_matrix(nv, 3 * nv),
-        lane_matrix(nv, 3 * nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv),
+        lane_array(a), lane_array(D), square(Minv, nv), square(aq, nv), square(av, nv),
+        lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_vector(arena, nv),
     )  # fmt: skip
 
 
 @kernel
-def copy_block(source, i, j, memory, n):
-    """Memory of n² lanes := the block of source that begins at (i, j)."""
-    block = matrix(memory, n)
-    for r in range(n):
-        for c in range(n):
-            block[r, c] = source[i + r, j + c]
-
-
-@kernel
-def copy_vector(source, memory):
-    """Memory of lanes := a lane array (n,)."""
-    out = lane_array(memory)
-    for i in range(source.shape[0]):
-        out[i] = source[i]
-
-
-@kernel
-def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
+def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
-    N, nv = V.shape
-    ws, r = lane_workspace(tree), lane_relation(tree)
-    q, v, x, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    D, a, pivots, A = floats(nv), floats(nv), np.empty_like(V), np.empty_like(V)
-    block = floats(nv * nv)
-    for t in range(0, N, WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(tau, t, x)
-        pack(fext.reshape(N, f.shape[0]), t, f)
-        relate(tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r)
-        for i, out in ((0, dq), (nv, dv), (2 * nv, dtau)):
-            copy_block(r.zy, 0, i, block, nv)
-            unpack_matrices(block, out, t)
-        copy_vector(r.D, D)
-        copy_vector(r.a, a)
+    nv = tree.body.size
+    D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
+    aq, av = square_memory(arena, nv), square_memory(arena, nv)
+    ws, args, r = (
+        lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_relation(tree, arena, D, a, Minv, aq, av),
+    )  # fmt: skip
+    pivots, A = np.empty_like(V), np.empty_like(V)
+    for t in range(0, Q.shape[0], WIDTH):
+        q, v, x, f = pack_arguments(args, Q, V, tau, fext, t)
+        relate(tree, q, v, x, f, ws, r)
+        unpack_flat(aq, dq, t)
+        unpack_flat(av, dv, t)
+        unpack_flat(Minv, dtau, t)
         unpack(D, pivots, t)
         unpack(a, A, t)
     return first_failure(pivots, A)
 
 
 @kernel
-def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
+def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
-    N, nv = V.shape
-    ws, r = lane_workspace(tree), lane_relation(tree)
-    H, qa, cross, omega = lane_matrix(3 * nv, 3 * nv), lane_matrix(nv, nv), lane_matrix(nv, 3 * nv), lane_vector(nv)
-    q, v, x, y, f = floats(Q.shape[1]), floats(nv), floats(nv), floats(nv), floats(6 * fext.shape[1])
-    wrenches = lane_array(f.reshape(fext.shape[1], 6, WIDTH))
-    D, a, pivots, A = floats(nv), floats(nv), np.empty_like(V), np.empty_like(V)
-    block = floats(nv * nv)
-    for t in range(0, N, WIDTH):
-        pack(Q, t, q)
-        pack(V, t, v)
-        pack(tau, t, x)
-        pack(weight, t, y)
-        pack(fext.reshape(N, f.shape[0]), t, f)
-        relate(tree, lane_array(q), lane_array(v), lane_array(x), wrenches, ws, r)
-        copy_vector(r.D, D)
-        copy_vector(r.a, a)
-        relate_twice(tree, lane_array(q), lane_array(v), wrenches, lane_array(y), ws, r, omega, qa, cross, H)
-        for i, j, out in ((0, 0, qq), (0, nv, qv), (nv, nv, vv), (0, 2 * nv, qtau)):
-            copy_block(H, i, j, block, nv)
-            unpack_matrices(block, out, t)
+    nv = tree.body.size
+    D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
+    aq, av, mu = square_memory(arena, nv), square_memory(arena, nv), lane_memory(arena, nv)
+    x, y, z, w = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
+    ws, args, r = (
+        lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_relation(tree, arena, D, a, Minv, aq, av),
+    )  # fmt: skip
+    pivots, A = np.empty_like(V), np.empty_like(V)
+    for t in range(0, Q.shape[0], WIDTH):
+        q, v, torque, f = pack_arguments(args, Q, V, tau, fext, t)
+        pack(weight, t, mu)
+        relate(tree, q, v, torque, f, ws, r)
+        blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
+        relate_twice(tree, q, v, f, lane_array(mu), ws, r, *blocks)
+        unpack_flat(x, qq, t)
+        unpack_flat(y, qv, t)
+        unpack_flat(z, vv, t)
+        unpack_flat(w, qtau, t)
         unpack(D, pivots, t)
         unpack(a, A, t)
     return first_failure(pivots, A)

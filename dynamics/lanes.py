@@ -5,7 +5,7 @@ array with a last axis of length ``WIDTH``, its elements are registers and it wo
 
     x (n, 8) behaves as an array (n,) of lanes, x (n, m, 8) as an array (n, m) of lanes, and so on
 
-Lanes add, subtract, multiply, divide and negate among themselves and with floats, and have np.sin and np.cos.
+Lanes add, subtract, multiply, divide and negate among themselves and with floats, and have ``sine_cosine``.
 ``pack`` and ``unpack`` move knots between rows of ordinary arrays and lanes. Nothing here compares lanes: what
 happens in one never depends on another, so a knot's result does not depend on its neighbours.
 """
@@ -13,6 +13,7 @@ happens in one never depends on another, so a knot's result does not depend on i
 from __future__ import annotations
 
 import operator
+import threading
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from numba.extending import (
 )
 
 from ddp.kernel import kernel
+from ddp.protocols import Array
 
 WIDTH = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -142,7 +144,7 @@ def _where_odd(typingctx, n, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sine_cosine(x):
+def _lane_sine_cosine(x):
     """sin x, cos x by reduction to |r| <= π/4 and the polynomials of Cephes; accurate to rounding for |x| < 1e5."""
     n = _nearest_integer(x * (2.0 / np.pi))
     r = ((x - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
@@ -158,14 +160,16 @@ def _sine_cosine(x):
     return _where_odd(half, -sine, sine), _where_odd(half, -cosine, cosine)
 
 
-@overload(np.sin)
-def _sine(x):  # type: ignore[no-untyped-def]
-    return (lambda x: _sine_cosine(x)[0]) if x == lanes else None
+def sine_cosine(x):  # type: ignore[no-untyped-def]
+    """(sin x, cos x) of any number, inside kernels."""
+    return np.sin(x), np.cos(x)
 
 
-@overload(np.cos)
-def _cosine(x):  # type: ignore[no-untyped-def]
-    return (lambda x: _sine_cosine(x)[1]) if x == lanes else None
+@overload(sine_cosine)
+def _sine_cosine(x):  # type: ignore[no-untyped-def]
+    if x == lanes:
+        return lambda x: _lane_sine_cosine(x)
+    return lambda x: (np.sin(x), np.cos(x))
 
 
 # -- arrays of lanes ---------------------------------------------------------------------------------
@@ -272,6 +276,44 @@ def _attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-
     for extent in shape[1:]:
         size = builder.mul(size, extent)
     return size
+
+
+_local = threading.local()
+
+
+def arena(size: int) -> Array:
+    """Memory for ``size`` lanes (size + 1, 8), one a thread, kept between calls: fresh pages cost more than arithmetic.
+
+    Kernels take from it with ``lane_memory``, front to back; every call that is given it starts anew. It is aligned to
+    registers, because a load that straddles two cache lines is slow.
+    """
+    kept = getattr(_local, "arena", None)
+    if kept is None or len(kept) <= size:
+        raw = np.zeros((size + 2) * WIDTH)
+        start = -(raw.ctypes.data // 8) % WIDTH
+        kept = _local.arena = raw[start : start + (size + 1) * WIDTH].reshape(size + 1, WIDTH)
+    kept[0, 0] = 1.0  # the first free row
+    return kept
+
+
+@kernel
+def lane_memory(arena, n):
+    """Memory of n lanes (n, 8), not initialised."""
+    start = int(arena[0, 0])
+    arena[0, 0] = start + n
+    return arena[start : start + n]
+
+
+@kernel
+def lane_vector(arena, n):
+    """An array (n,) of lanes, not initialised."""
+    return lane_array(lane_memory(arena, n))
+
+
+@kernel
+def lane_matrix(arena, n, m):
+    """An array (n, m) of lanes, not initialised."""
+    return lane_array(lane_memory(arena, n * m).reshape(n, m, WIDTH))
 
 
 # -- moving knots in and out -------------------------------------------------------------------------

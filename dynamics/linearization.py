@@ -19,13 +19,14 @@ from dynamics.groups import twist_of
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import accelerations, lane_matrix, lane_workspace, sum_over_subtrees
-from dynamics.lanes import WIDTH, lane_array, pack, unpack
+from dynamics.kinematics import accelerations, lane_workspace, lane_workspace_size, sum_over_subtrees
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
+from dynamics.model import Model
 
 
 class Block(NamedTuple):
-    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, z_y = [a_q a_v a_u])."""
+    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, a_q, a_v, a_u)."""
 
     u: np.ndarray
     A: np.ndarray
@@ -33,17 +34,24 @@ class Block(NamedTuple):
     record: np.ndarray
 
 
+def size(tree: Model, nu: int, record_size: int) -> int:
+    """How many lanes the arena must hold for ``linearize``."""
+    nv = len(tree.body)
+    return lane_workspace_size(tree) + (2 * nv + nu) * (2 * nv) + record_size + 3 * nv**2 + 2 * nv + nu
+
+
 @kernel
-def linearize(tree, S, h, X, U, A, B, record):
+def linearize(tree, arena, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot."""
     N, nu = U.shape
     nv = tree.body.size
     n = 2 * nv
     block = Block(
-        np.empty((nu, WIDTH)), np.empty((n * n, WIDTH)), np.empty((n * nu, WIDTH)), np.empty((record.shape[1], WIDTH))
-    )
-    ws = lane_workspace(tree)
-    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, n + nu))
+        lane_memory(arena, nu), lane_memory(arena, n * n), lane_memory(arena, n * nu),
+        lane_memory(arena, record.shape[1]),
+    )  # fmt: skip
+    ws = lane_workspace(tree, arena)
+    scratch = relation_scratch(tree, arena)
     for t in range(0, N, WIDTH):
         pack(X, t, block.record)
         pack(U, t, block.u)
@@ -57,34 +65,43 @@ def linearize(tree, S, h, X, U, A, B, record):
 
 
 @kernel
-def linearize_block(tree, S, h, nq, block, ws, scratch):
-    """A, B and record of eight knots, as if every joint had T = J = 1."""
-    nv, nu = S.shape
-    n, nz = 2 * nv, 2 * nv + nu
-    x = block.record
-    q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
-    Minv = lane_array(x[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
-    zy = lane_array(x[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
-    relate_controls(tree, S, q, v, lane_array(block.u), a, Minv, zy, ws, scratch)
-    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
-    for i in range(nv):
-        for j in range(n):
-            e = h * zy[i, j] + (1.0 if j == nv + i else 0.0)
-            A[nv + i, j] = e
-            A[i, j] = h * e + (1.0 if j == i else 0.0)
-        for j in range(nu):
-            e = h * zy[i, n + j]
-            B[nv + i, j] = e
-            B[i, j] = h * e
+def relation_scratch(tree, arena):
+    """What ``relate_controls`` works on."""
+    nv = tree.body.size
+    LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    return LD, dq, dv, lane_vector(arena, nv), lane_vector(arena, nv), lane_matrix(arena, 0, 6)
 
 
 @kernel
-def relate_controls(tree, S, q, v, u, a, Minv, zy, ws, scratch):
-    """a, M⁻¹ and z_y = [a_q a_v a_u] of eight knots, a = M⁻¹ (S u - damping v - bias), by the ID-FD relation."""
+def linearize_block(tree, S, h, nq, block, ws, scratch):
+    """A, B and record of eight knots, as if every joint had T = J = 1."""
     nv, nu = S.shape
     n = 2 * nv
-    LD, dq, dv, Ry = scratch
-    tau, D, no_fext = lane_array(np.empty((nv, WIDTH))), lane_array(np.empty((nv, WIDTH))), lane_matrix(0, 6)
+    aq, av, au = relate_controls(tree, S, nq, lane_array(block.u), block.record, ws, scratch)
+    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
+    for i in range(nv):
+        for j in range(nv):
+            A[nv + i, j] = h * aq[i, j]
+            A[i, j] = (h * h) * aq[i, j]
+            A[nv + i, nv + j] = h * av[i, j]
+            A[i, nv + j] = (h * h) * av[i, j]
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+        for j in range(nu):
+            B[nv + i, j] = h * au[i, j]
+            B[i, j] = (h * h) * au[i, j]
+
+
+@kernel
+def relate_controls(tree, S, nq, u, x, ws, scratch):
+    """a = M⁻¹ (S u - damping v - bias), M⁻¹, a_q, a_v, a_u into the packed record x that holds q, v; the last three."""
+    nv, nu = S.shape
+    n, m = 2 * nv, nv * nv
+    q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
+    Minv, aq, av = square(x, nq + n, nv), square(x, nq + n + m, nv), square(x, nq + n + 2 * m, nv)
+    au = lane_array(x[nq + n + 3 * m :].reshape(nv, nu, WIDTH))
+    LD, dq, dv, D, tau, no_fext = scratch
     for i in range(nv):
         tau[i] = -tree.damping[i] * v[i]
         for j in range(nu):
@@ -94,15 +111,25 @@ def relate_controls(tree, S, q, v, u, a, Minv, zy, ws, scratch):
     accelerations(tree, v, a, no_fext, ws)
     sum_over_subtrees(tree, ws.f)
     sum_over_subtrees(tree, ws.hK)
-    inverse_dynamics_derivatives(tree, ws, dq, dv)
+    inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
     for i in range(nv):
-        for j in range(nv):
-            Ry[i, j] = dq[i, j]
-            Ry[i, nv + j] = dv[i, j]
-        Ry[i, nv + i] += tree.damping[i]
+        dv[i, i] += tree.damping[i]
+    first_order(tree, Minv, dq, aq)
+    first_order(tree, Minv, dv, av)
+    for i in range(nv):
         for j in range(nu):
-            Ry[i, n + j] = -S[i, j]
-    first_order(Minv, Ry, zy)
+            total = 0.0 * D[i]
+            for k in range(nv):
+                if S[k, j] != 0.0:
+                    total = total + S[k, j] * Minv[i, k]
+            au[i, j] = total
+    return aq, av, au
+
+
+@kernel
+def square(memory, start, n):
+    """n² lanes of memory as an (n, n) array."""
+    return lane_array(memory[start : start + n * n].reshape(n, n, WIDTH))
 
 
 @kernel

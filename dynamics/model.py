@@ -30,6 +30,8 @@ class Model(NamedTuple):
     gravity (6,): spatial acceleration of gravity.
     damping (nv,): viscous friction [N m s/rad] or [N s/m], read by discrete steps alone.
     body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
+    segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
+    which are relatives[start:stop].
     """
 
     parent: Indices
@@ -45,6 +47,8 @@ class Model(NamedTuple):
     damping: Array
     body: Indices
     previous: Indices
+    segment: Indices
+    relatives: Indices
 
 
 class Robot:
@@ -183,9 +187,36 @@ def compile_model(model: pin.Model) -> Model:
         parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
         placement=placement, subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
-        damping=np.array(model.damping, dtype=np.float64),
-        body=body, previous=previous,
+        damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
+        **segments(previous)._asdict(),
     )  # fmt: skip
+
+
+class Segments(NamedTuple):
+    """Which degrees of freedom are related: a column of ∂τ/∂q has entries there only."""
+
+    segment: Indices
+    relatives: Indices
+
+
+def segments(previous: Indices) -> Segments:
+    """The runs of degrees of freedom with the same relatives."""
+    nv = len(previous)
+    related = np.eye(nv, dtype=bool)
+    for i in range(nv):
+        j = previous[i]
+        while j >= 0:
+            related[i, j] = related[j, i] = True
+            j = previous[j]
+    segment: list[list[int]] = []
+    relatives: list[int] = []
+    for i in range(nv):
+        if i == 0 or (related[i] != related[i - 1]).any():
+            mine = np.flatnonzero(related[i])
+            segment.append([i, i + 1, len(relatives), len(relatives) + len(mine)])
+            relatives.extend(mine)
+        segment[-1][1] = i + 1
+    return Segments(np.array(segment), np.array(relatives))
 
 
 def _moments(inertia: pin.Inertia, joint: str) -> Array:

@@ -8,14 +8,15 @@ derivatives with respect to q are Lie derivatives along the local perturbation q
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array
-from dynamics import batch
+from dynamics import batch, lane_batch
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
 
 Array = NDArray[np.float64]
@@ -77,7 +78,7 @@ def inverse_dynamics(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fex
     """Joint torques τ (nv,) that produce accelerations a at (q, v) (RNEA)."""
     s = _Samples(robot, q, ("v", v), ("a", a), fext)
     tau = np.empty((s.N, robot.nv))
-    batch.inverse_dynamics(robot.tree, s.q, s.first, s.second, s.fext, tau)
+    s.run(batch.inverse_dynamics, lane_batch.inverse_dynamics, tau)
     return s.result(tau)
 
 
@@ -87,7 +88,7 @@ def inverse_dynamics_derivatives(
     """First derivatives of inverse dynamics (IDSVA)."""
     s = _Samples(robot, q, ("v", v), ("a", a), fext)
     out = InverseDerivatives(*s.matrices(3))
-    batch.inverse_dynamics_derivatives(robot.tree, s.q, s.first, s.second, s.fext, *out)
+    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, *out)
     return InverseDerivatives(*map(s.result, out))
 
 
@@ -101,7 +102,7 @@ def inverse_dynamics_second_derivatives(
     """
     s = _Samples(robot, q, ("v", v), ("a", a), fext)
     out = InverseTensors(*s.tensors(4))
-    batch.inverse_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, *out)
+    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, *out)
     return InverseTensors(*map(s.result, out._replace(dqdq=_symmetric(out.dqdq) if symmetric else out.dqdq)))
 
 
@@ -115,7 +116,7 @@ def inverse_dynamics_hessian(
     """
     s = _Samples(robot, q, ("v", v), ("a", a), fext, ("mu", mu))
     out = InverseHessian(*s.matrices(4))
-    batch.inverse_dynamics_hessian(robot.tree, s.q, s.first, s.second, s.weight, s.fext, *out)
+    s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, *out)
     return InverseHessian(*map(s.result, out._replace(qq=_symmetric(out.qq) if symmetric else out.qq)))
 
 
@@ -123,7 +124,7 @@ def forward_dynamics(robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f
     """Accelerations a (nv,) that torques tau produce at (q, v). ModelError if the mass matrix is singular."""
     s = _Samples(robot, q, ("v", v), ("tau", tau), fext)
     a = np.empty((s.N, robot.nv))
-    s.check(batch.forward_dynamics(robot.tree, s.q, s.first, s.second, s.fext, a))
+    s.check(s.run(batch.forward_dynamics, lane_batch.forward_dynamics, a))
     return s.result(a)
 
 
@@ -133,7 +134,7 @@ def forward_dynamics_derivatives(
     """First derivatives of forward dynamics, from those of inverse dynamics by the ID-FD relation."""
     s = _Samples(robot, q, ("v", v), ("tau", tau), fext)
     out = ForwardDerivatives(*s.matrices(3))
-    s.check(batch.forward_dynamics_derivatives(robot.tree, s.q, s.first, s.second, s.fext, *out))
+    s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, *out))
     return ForwardDerivatives(*map(s.result, out))
 
 
@@ -154,7 +155,7 @@ def forward_dynamics_hessian(
     """Hessian of ``weight @ forward_dynamics(q, v, tau)``, weight (nv,), without building a tensor."""
     s = _Samples(robot, q, ("v", v), ("tau", tau), fext, ("weight", weight))
     out = ForwardHessian(*s.matrices(4))
-    s.check(batch.forward_dynamics_hessian(robot.tree, s.q, s.first, s.second, s.weight, s.fext, *out))
+    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, *out))
     return ForwardHessian(*map(s.result, out._replace(qq=_symmetric(out.qq) if symmetric else out.qq)))
 
 
@@ -214,8 +215,7 @@ class _Samples:
         check_configurations(robot, "q", self.q)
         self.first = self._stack(first[0], first[1], robot.nv)
         self.second = self._stack(second[0], second[1], robot.nv)
-        if weight is not None:
-            self.weight = self._stack(weight[0], weight[1], robot.nv)
+        self.weight = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
         self.fext = self._wrenches(fext)
 
     def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
@@ -230,11 +230,18 @@ class _Samples:
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 
+    def run(self, one: Any, many: Any, *out: Array) -> Any:
+        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work."""
+        tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
+        if 2 * self.N < WIDTH:
+            return one(tree, *arguments)
+        return many(tree, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
+
     def matrices(self, count: int) -> Array:
         return np.empty((count, self.N, self.robot.nv, self.robot.nv))
 
     def tensors(self, count: int) -> Array:
-        return np.empty((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
+        return np.zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
 
     def check(self, failed: int) -> None:
         if failed >= 0:

@@ -11,7 +11,8 @@ from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import Packed, contract_explicit_one, contract_one, contraction_callback
-from dynamics.linearization import linearize
+from dynamics.lanes import arena
+from dynamics.linearization import linearize, size
 from dynamics.model import Robot
 from dynamics.rigid_body import check_configurations, inverse_dynamics
 from dynamics.rollouts import rollout, track
@@ -151,10 +152,12 @@ class RobotDynamics:
 
     def expand(self, X: Array, U: Array, out: Expansion) -> None:
         """A, B and record of M knots."""
+        memory = arena(size(self._tree, self.nu, self.record_size))
+        knots = self.actuation, self._dt, X, U, out.A, out.B, out.record
         if self._stages:
-            linearize_explicit(self._tree, self.actuation, self._dt, self._stages, X, U, out.A, out.B, out.record)
+            linearize_explicit(self._tree, memory, self._stages, *knots)
         else:
-            linearize(self._tree, self.actuation, self._dt, X, U, out.A, out.B, out.record)
+            linearize(self._tree, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""

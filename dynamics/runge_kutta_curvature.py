@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.curvature import acceleration_hessian, add_group_curvature
+from dynamics.curvature import acceleration_hessian, accelerations_of, add_group_curvature
 from dynamics.groups import twist_of
 from dynamics.joints import is_group, slot
 from dynamics.lie import right_jacobian6
@@ -138,18 +138,18 @@ def through_acceleration(tree, nq, nu, i, stored, own, no_fext, ws, c, d, H):
     nz = 2 * nv + nu
     q, v, a = stored[:nq], stored[nq : nq + nv], stored[nq + nv : nq + 2 * nv]
     Minv = stored[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
-    zy = stored[own - nv * nz : own].reshape(nv, nz)
+    aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)
     for j in range(nv):
         c.effective[j] = d.on_a[i, j]
-    acceleration_hessian(tree, q, v, a, Minv, zy, no_fext, ws, c, d.G)
+    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, d.G)
     for r in range(nz):
         for s in range(r):
             d.G[r, s] = d.G[s, r]
     for j in range(nv):
         to_q, to_v = 0.0, 0.0
         for k in range(nv):
-            to_q += zy[k, j] * d.on_a[i, k]
-            to_v += zy[k, nv + j] * d.on_a[i, k]
+            to_q += aq[k, j] * d.on_a[i, k]
+            to_v += av[k, j] * d.on_a[i, k]
         d.on_q[j] = to_q
         d.on_v[i, j] += to_v
     if i == 0:  # Q and V are rows of the identity

@@ -6,7 +6,7 @@ With E_q, E_v, E_u the rows of the identity that pick δq, δv, δu out of δz =
     Q_i = T_i E_q + J_i Ξ_i              of q_i                 Ξ_i    of ξ_i, by its formula
 
 with T = Ad_{Exp(-ξ)} and J = Jr(ξ), joint by joint, 1 but for free-flyers, spherical and planar joints.
-A record holds, for every stage, what a semi-implicit step's does, (q, v, a, M⁻¹, [a_q a_v a_u]), then Q and V (nv, nz).
+A record holds, for every stage, what a semi-implicit step's does, (q, v, a, M⁻¹, a_q, a_v, a_u), then Q, V (nv, nz).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
+from dynamics.curvature import accelerations_of
 from dynamics.groups import twist_of
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import lane_matrix, lane_workspace
-from dynamics.lanes import WIDTH, lane_array, pack, unpack
+from dynamics.kinematics import lane_workspace
+from dynamics.lanes import WIDTH, lane_array, lane_memory, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
-from dynamics.linearization import embed_rows, multiply6, relate_controls
+from dynamics.linearization import embed_rows, multiply6, relate_controls, relation_scratch
 from dynamics.runge_kutta import Stages, add_bracket, begin_stage, fraction, share, step_twist
 
 
@@ -47,16 +48,15 @@ def stage_sizes(nq, nv, nu):
 
 
 @kernel
-def linearize_explicit(tree, S, h, stages, X, U, A, B, record):
+def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of the explicit step with so many stages."""
     N, nu = U.shape
     nv = tree.body.size
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
-    u, packed = np.empty((nu, WIDTH)), np.empty((own, WIDTH))
+    u, packed = lane_memory(arena, nu), lane_memory(arena, own)
     x, kept = np.empty((WIDTH, nq + nv)), np.empty((WIDTH, own))
-    ws = lane_workspace(tree)
-    scratch = (lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nv), lane_matrix(nv, nz))
+    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
     v, a = np.empty((WIDTH, stages, nv)), np.empty((WIDTH, stages, nv))
     W, total = np.zeros((WIDTH, nv, nz)), np.zeros((WIDTH, nv, nz))
     Xi, out, T, J = np.empty((nv, nz)), np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6))
@@ -74,29 +74,18 @@ def linearize_explicit(tree, S, h, stages, X, U, A, B, record):
                 r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
                 begin_rates(tree, h, i, v[k], xi, r, record[t + k], size, own)
             pack(x[:count], 0, packed)
-            relate_stage(tree, S, nq, lane_array(u), packed, ws, scratch)
+            relate_controls(tree, S, nq, lane_array(u), packed, ws, scratch)
             unpack(packed, kept[:count], 0)
             for k in range(count):
                 stored = record[t + k, i * size : (i + 1) * size]
                 stored[:own] = kept[k]
                 a[k, i] = kept[k, nq + nv : nq + 2 * nv]
-                end_rates(nq, nv, nz, share(i, stages), stored, own, W[k], total[k])
+                end_rates(nq, nv, nu, share(i, stages), stored, own, W[k], total[k])
         for k in range(count):
             r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
             step_twist(tree, h, stages, v[k], xi)
             step_rates(tree, h, stages, v[k], xi, r, record[t + k], size, own)
             write_blocks(h, r, A[t + k], B[t + k])
-
-
-@kernel
-def relate_stage(tree, S, nq, u, packed, ws, scratch):
-    """The acceleration of eight knots and its rates, into the packed record that holds their q and v."""
-    nv, nu = S.shape
-    n, nz = 2 * nv, 2 * nv + nu
-    q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv : nq + n])
-    Minv = lane_array(packed[nq + n : nq + n + nv * nv].reshape(nv, nv, WIDTH))
-    zy = lane_array(packed[nq + n + nv * nv :].reshape(nv, nz, WIDTH))
-    relate_controls(tree, S, q, v, u, a, Minv, zy, ws, scratch)
 
 
 @kernel
@@ -126,16 +115,17 @@ def begin_rates(tree, h, i, v, xi, r, record, size, own):
 
 
 @kernel
-def end_rates(nq, nv, nz, b, stored, own, W, total):
+def end_rates(nq, nv, nu, b, stored, own, W, total):
     """W of the stage whose record is given, and b W added to the total."""
-    zy = stored[own - nv * nz : own].reshape(nv, nz)
+    nz = 2 * nv + nu
+    aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)
     Q = stored[own : own + nv * nz].reshape(nv, nz)
     V = stored[own + nv * nz : own + 2 * nv * nz].reshape(nv, nz)
-    np.dot(np.ascontiguousarray(zy[:, :nv]), Q, W)
-    W += np.dot(np.ascontiguousarray(zy[:, nv : 2 * nv]), V)
+    np.dot(aq, Q, W)
+    W += np.dot(av, V)
     for a in range(nv):
-        for j in range(2 * nv, nz):
-            W[a, j] += zy[a, j]
+        for j in range(nu):
+            W[a, 2 * nv + j] += au[a, j]
         for j in range(nz):
             total[a, j] += b * W[a, j]
 

@@ -56,17 +56,11 @@ def moved_coriolis_transposed(s, hK, hKpsi, y):
 def inverse_dynamics_tensors(tree, ws, dqdq, dvdv, dvdq, dadq):
     """∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q, each (nv, nv, nv); needs composites Ic, f, hK.
 
+    Entries between unrelated degrees of freedom are not written: the tensors must come in as zeros.
+
     T[i, j, k] = D_k (D_j τ_i): the last index is the last derivative taken; dvdq has v as its second index.
     """
-    nv = tree.body.size
-    for i in range(nv):
-        for j in range(nv):
-            for k in range(nv):
-                dqdq[i, j, k] = 0.0
-                dvdv[i, j, k] = 0.0
-                dvdq[i, j, k] = 0.0
-                dadq[i, j, k] = 0.0
-    for p in range(nv):
+    for p in range(tree.body.size):
         i = tree.body[p]
         s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
         I, hK = load10(ws.Ic, i), load12(ws.hK, i)

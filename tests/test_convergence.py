@@ -106,10 +106,10 @@ def test_exact_gains_are_the_optimal_sensitivity_and_gauss_newtons_are_not(solve
 
 def test_a_quadruped_is_solved_in_less_than_a_gigabyte():
     code = (
-        "import resource, ddp, problems\n"
+        "import ddp, problems\n"
         "entry = problems.find('quadruped/reorientation'); problem = entry()\n"
         "ddp.solve(problem, guess=entry.guess(problem))\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 1_000_000  # kilobytes
+    assert int(done.stdout) < 1_000_000  # kilobytes, the most it ever held

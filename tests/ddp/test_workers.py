@@ -107,7 +107,7 @@ def run(script: Path, code: str, **options) -> subprocess.Popen:
 
 def test_a_script_without_a_main_guard_is_told_about_it(tmp_path):
     process = run(tmp_path / "unguarded.py", "ddp.solve(pendulum(), workers=2)\n")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "ProblemError: workers: worker" in errors
     assert "if __name__ == '__main__':" in errors
@@ -140,7 +140,7 @@ def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_
     assert len(workers) == 2
     send = os.killpg if to_the_group else os.kill
     send(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode in (1, -signal.SIGINT)
     assert errors.count("Traceback") == 1
     assert errors.rstrip().endswith("KeyboardInterrupt")
@@ -152,7 +152,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     process = run(tmp_path / "forever.py", FOREVER, start_new_session=True)
     workers = [int(pid) for pid in process.stdout.readline().split()]
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     deadline = time.monotonic() + 5.0
     while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)

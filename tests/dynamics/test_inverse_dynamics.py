@@ -144,14 +144,15 @@ def test_second_derivatives_include_wrenches_that_turn_with_their_bodies(rng):
 
 
 def test_a_batch_gives_the_same_as_its_samples(rng):
+    """To rounding: one sample runs on floats, many run eight at a time."""
     robot = dynamics.load("panda")
-    Q = np.stack([robot.random_configuration(rng) for _ in range(5)])
-    V, A, mu = rng.normal(size=(3, 5, robot.nv))
+    Q = np.stack([robot.random_configuration(rng) for _ in range(13)])
+    V, A, mu = rng.normal(size=(3, 13, robot.nv))
     together = dynamics.inverse_dynamics_hessian(robot, Q, V, A, mu)
-    for i in range(5):
+    for i in range(13):
         alone = dynamics.inverse_dynamics_hessian(robot, Q[i], V[i], A[i], mu[i])
         for x, y in zip(together, alone, strict=True):
-            assert np.array_equal(x[i], y)
+            assert relative_error(x[i], y) < 1e-13
 
 
 @pytest.mark.parametrize("robot", ["ur5", "hyq"])
