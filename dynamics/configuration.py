@@ -7,7 +7,6 @@ import numpy as np
 from ddp.kernel import kernel
 from dynamics.lie import difference_free_flyer, integrate_free_flyer
 from dynamics.model import CONTINUOUS, FREE_FLYER
-from dynamics.spatial import load6
 
 
 @kernel
@@ -70,13 +69,6 @@ def integrate_state(tree, x, dx, out):
     integrate_configuration(tree, x[:nq], dx[:nv], 1.0, out)
     for i in range(nv):
         out[nq + i] = x[nq + i] + dx[nv + i]
-
-
-@kernel
-def scaled_twist(v, iv, h):
-    """ξ = h v of the free-flyer whose first velocity is v[iv]."""
-    x = load6(v[iv : iv + 6].reshape(1, 6), 0)
-    return (h * x[0], h * x[1], h * x[2], h * x[3], h * x[4], h * x[5])
 
 
 @kernel

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.configuration import scaled_twist
 from dynamics.forward import forward_dynamics, invert
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
@@ -149,4 +148,5 @@ def multiply6(C, X, out):
 @kernel
 def next_twist(v, a, iv, h):
     """ξ = h v' = h (v + h a) of the free-flyer whose first velocity is v[iv]."""
-    return scaled_twist(v[iv : iv + 6] + h * a[iv : iv + 6], 0, h)
+    x = h * (v[iv : iv + 6] + h * a[iv : iv + 6])
+    return (x[0], x[1], x[2], x[3], x[4], x[5])

@@ -29,6 +29,10 @@ _KINDS = {
 }
 
 
+_NO_LIMIT = 1e10
+"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
+
+
 class Model(NamedTuple):
     """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
 
@@ -65,10 +69,12 @@ class Robot:
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
     def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
         self.model = model
+        self.model.name = model.name or "robot"
         self.source = source
         self.tree = compile_model(model)
         self.q0 = pin.neutral(model) if q0 is None else np.array(q0, dtype=np.float64)
@@ -90,9 +96,16 @@ class Robot:
         return list(self.model.names)[1:]
 
     @property
+    def floating_dofs(self) -> Indices:
+        """The degrees of freedom of free-flyers on the world: nothing can drive them but what they meet."""
+        tree = self.tree
+        free = (tree.kind == FREE_FLYER) & (tree.parent < 0)
+        return np.flatnonzero(free[tree.body])
+
+    @property
     def is_floating(self) -> bool:
-        """Whether the first joint is a free-flyer."""
-        return bool(self.tree.kind[0] == FREE_FLYER)
+        """Whether a body floats in the world."""
+        return len(self.floating_dofs) > 0
 
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
@@ -112,7 +125,9 @@ class Robot:
                 q[i + 3 : i + 7] = quaternion / np.linalg.norm(quaternion)
             else:
                 reach = np.pi if kind == REVOLUTE else 1.0
-                q[i] = rng.uniform(max(lower[i], -reach), min(upper[i], reach))
+                low = lower[i] if lower[i] > -_NO_LIMIT else min(-reach, upper[i] - reach)
+                high = upper[i] if upper[i] < _NO_LIMIT else max(reach, low + reach)
+                q[i] = rng.uniform(low, high)
         return q
 
     def frame_id(self, name: str) -> int:
