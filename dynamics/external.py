@@ -159,7 +159,6 @@ def hessian_of_sample(tree, wrenches, mu, ws, moment, couple, power, qq):
         b = tree.body[j]
         F, N, n, W = load6(ws.f, b), load9(moment, b), load3(couple, b), load9(power, b)
         y = (W[7] - W[5], W[2] - W[6], W[3] - W[1])
-        y = scale3(-1.0, y)
         trace = W[0] + W[4] + W[8]
         s, chi = load6(ws.s, j), load6(ws.chi, j)
         sa = angular(s)

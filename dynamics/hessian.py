@@ -96,13 +96,20 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
         if tree.nj[b] > 1:
             add_noncommuting_terms(tree, ws, i, pf, z, qq, vv)
         j = tree.previous[first]
-        while j >= 0:
+        while j >= 0 and tree.parent[tree.body[j]] >= 0:
             sj, chij, psij = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j))
             qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(load6(ws.psidd, j), P) + dot3(psij, Z)
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
             qv[j, i] = dot6(chij, V) - dot3(psij, bw)
             qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
             qa[j, i] = dot6(chij, Y)
+            qa[i, j] = dot6(sj, P)
+            j = tree.previous[j]
+        while j >= 0:  # a joint on the world: nothing carries it, χ_j = ψ'_j = 0
+            sj = load6(ws.s, j)
+            qq[j, i] = qq[i, j] = dot6(load6(ws.psidd, j), P)
+            vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
+            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
             qa[i, j] = dot6(sj, P)
             j = tree.previous[j]
 

@@ -38,6 +38,12 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
     inside = Path(entry.path, entry.urdf_subpath, entry.urdf_filename)
     folder = Path(getModelPath(str(inside)))
     floating = entry.free_flyer if root is None else root == "free-flyer"
+    if "__init__" in vars(entry):  # a robot cut out of another, which only its loader knows how to do
+        if floating != entry.free_flyer:
+            raise ModelError(f"root: {name!r} comes with its own root joint; leave root out")
+        robot = entry().robot
+        robot.model.name = name
+        return robot.model, robot.q0, Source(robot.urdf, (str(folder / "../.."),))
     model, source = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = pin.neutral(model)
@@ -62,12 +68,12 @@ def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pi
     if tag != expected:
         raise ModelError(f"robot file {str(path)!r}: expected a <{expected}> element at the top, got <{tag}>")
     arguments = [str(path)] + ([pin.JointModelFreeFlyer()] if root == "free-flyer" else [])
+    if suffix == ".sdf" and not pin.WITH_SDFORMAT:
+        raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
     try:
         if suffix == ".urdf":
             model = pin.buildModelFromUrdf(*arguments)
         elif suffix == ".sdf":
-            if not pin.WITH_SDFORMAT:
-                raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
             model = pin.buildModelsFromSdf(*arguments)[0]
         else:
             model = pin.buildModelFromMJCF(*arguments)

@@ -18,6 +18,10 @@ from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+_NO_LIMIT = 1e10
+"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
+
+
 class Model(NamedTuple):
     """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
 
@@ -56,10 +60,12 @@ class Robot:
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
     def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
         self.model = joints.expanded(model)
+        self.model.name = model.name or "robot"
         self.source = source
         self.tree = compile_model(self.model)
         self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
@@ -81,9 +87,16 @@ class Robot:
         return list(self.model.names)[1:]
 
     @property
+    def floating_dofs(self) -> Indices:
+        """The degrees of freedom of free-flyers on the world: nothing can drive them but what they meet."""
+        tree = self.tree
+        free = (tree.kind == FREE_FLYER) & (tree.parent < 0)
+        return np.flatnonzero(free[tree.body])
+
+    @property
     def is_floating(self) -> bool:
-        """Whether the first joint is a free-flyer."""
-        return bool(self.tree.kind[0] == FREE_FLYER)
+        """Whether a body floats in the world."""
+        return len(self.floating_dofs) > 0
 
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
@@ -108,7 +121,9 @@ class Robot:
             else:
                 reach = np.pi if kind == joints.REVOLUTE else 1.0
                 for j in range(i, i + nj):
-                    q[j] = rng.uniform(max(lower[j], -reach), min(upper[j], reach))
+                    low = lower[j] if lower[j] > -_NO_LIMIT else min(-reach, upper[j] - reach)
+                    high = upper[j] if upper[j] < _NO_LIMIT else max(reach, low + reach)
+                    q[j] = rng.uniform(low, high)
         return q
 
     def frame_id(self, name: str) -> int:

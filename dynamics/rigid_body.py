@@ -209,8 +209,8 @@ class _Samples:
         if not isinstance(robot, Robot):
             raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
         self.robot = robot
-        self.single = np.ndim(q) == 1
-        self.N = 1 if self.single else len(np.asarray(q))
+        self.single = not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q[0] if len(q) else 0.0) == 0
+        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
         self.q = self._stack("q", q, robot.nq)
         check_configurations(robot, "q", self.q)
         self.first = self._stack(first[0], first[1], robot.nv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from functools import cached_property
 
 import numpy as np
@@ -29,8 +30,8 @@ class RobotDynamics:
     """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u held over a step dt.
 
     robot: from ``dynamics.load``.  dt [s]: the time step.
-    actuation S (nv, nu): how controls act on the degrees of freedom; default all of them, and all but the root's
-    six for a free-flyer [N, N m per unit of control].
+    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default one control
+    for each, but for those of a free-flyer on the world (unless there is nothing else).
     integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
     ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
     damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], is part of the system:
@@ -52,8 +53,9 @@ class RobotDynamics:
         self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
         self._dt = positive("dt", dt)
         if actuation is None:
-            actuation = np.eye(robot.nv)[:, 6 if robot.is_floating and robot.nv > 6 else 0 :]
-        self.actuation = as_array("actuation", actuation, (robot.nv, None))
+            joints = np.delete(np.arange(robot.nv), robot.floating_dofs)
+            actuation = np.eye(robot.nv)[:, joints if len(joints) else slice(None)]
+        self.actuation = as_array("actuation", actuation, (robot.nv, None)).copy()
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
 
@@ -85,15 +87,17 @@ class RobotDynamics:
 
     def step(self, x: ArrayLike, u: ArrayLike) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
-        X, U = self._batch("x", x, self.nx), self._batch("u", u, self.nu)
+        X, U = self._states("x", x), self._batch("u", u, self.nu)
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
-        Xn = np.stack([self._roll(state, control[None])[1] for state, control in zip(X, U, strict=True)])
+        Xn = np.empty_like(X)
+        for t in range(len(X)):
+            Xn[t] = self._roll(X[t], U[t : t + 1])[1]
         return Xn[0] if np.ndim(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
-        return self._roll(as_array("x0", x0, (self.nx,)), as_array("U", U, (None, self.nu)))
+        return self._roll(self._states("x0", x0, (self.nx,))[0], as_array("U", U, (None, self.nu)))
 
     def _roll(self, x0: Array, U: Array) -> Array:
         X = np.empty((len(U) + 1, self.nx))
@@ -118,8 +122,7 @@ class RobotDynamics:
 
     def check_state(self, field: str, x: ArrayLike) -> None:
         """Raise ProblemError if an x (..., nx) is not a state of this robot."""
-        X = as_array(field, np.reshape(np.asarray(x, dtype=np.float64), (-1, np.shape(x)[-1])), (None, self.nx))
-        check_configurations(self.robot, field, X[:, : self.robot.nq], ProblemError)
+        self._states(field, x)
 
     def linearize(self, x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
@@ -177,7 +180,7 @@ class RobotDynamics:
         self.__init__(*state)  # type: ignore[misc]
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:
-        X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
+        X, U = self._states("x", x, (self.nx,)), as_array("u", u, (self.nu,))[None]
         n = self.n
         out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
         self.expand(X, U, out)
@@ -185,23 +188,33 @@ class RobotDynamics:
             raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
         return out
 
+    def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+        """One state, or a batch if no ``shape`` is asked for, as a batch; ProblemError if one is not a state."""
+        X = self._batch(field, x, self.nx) if shape is None else as_array(field, x, shape)[None]
+        check_configurations(self.robot, field, X[:, : self.robot.nq], ProblemError)
+        return X
+
     def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
-        rows = np.asarray(value)
-        return as_array(field, rows[None] if rows.ndim == 1 else rows, (None, size))
+        single = np.ndim(value) < 2  # type: ignore[arg-type]
+        return as_array(field, value, (size,) if single else (None, size)).reshape(-1, size)
+
+    def __repr__(self) -> str:
+        return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
 
 
 def _paired(
     a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
 ) -> tuple[Array, Array, bool]:
     """Two arguments as batches of one length, and whether both were single samples."""
-    A, B = np.asarray(a), np.asarray(b)
-    N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
     try:
-        first: Array = np.array(np.broadcast_to(A, (N, a_size)), dtype)
-        second: Array = np.array(np.broadcast_to(B, (N, b_size)), dtype)
-    except ValueError:
+        A: Array = np.asarray(a, dtype)
+        B: Array = np.asarray(b, dtype)
+        N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
+        first: Array = np.array(np.broadcast_to(A, (N, a_size)))
+        second: Array = np.array(np.broadcast_to(B, (N, b_size)))
+    except (TypeError, ValueError):
         raise ProblemError(
-            f"{a_field}, {b_field}: expected shapes ({a_size},), ({b_size},) or batches of them,"
-            f" got {A.shape}, {B.shape}"
+            f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
+            f" got {reprlib.repr(a)}, {reprlib.repr(b)}"
         ) from None
     return first, second, A.ndim == 1 and B.ndim == 1

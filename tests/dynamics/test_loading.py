@@ -136,3 +136,26 @@ def test_loading_a_model_does_not_change_it_or_share_it():
     robot = dynamics.load(model)
     model.armature = np.ones(6)
     assert robot.model.armature[0] == 0.0
+
+
+def test_a_robot_cut_out_of_another_is_what_its_loader_makes():
+    legs = dynamics.load("talos_legs")
+    assert (legs.nq, legs.nv) == (19, 18)
+
+
+def test_random_configurations_stay_within_limits_far_from_zero(rng):
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelPX(), pin.SE3.Identity(), "rail")
+    model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    model.lowerPositionLimit, model.upperPositionLimit = np.array([1.5]), np.array([2.0])
+    assert 1.5 <= dynamics.load(model).random_configuration(rng)[0] <= 2.0
+    model.upperPositionLimit = np.array([np.inf])
+    assert dynamics.load(model).random_configuration(rng)[0] >= 1.5
+
+
+def test_a_model_without_a_name_is_called_robot():
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelPX(), pin.SE3.Identity(), "rail")
+    model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    with pytest.raises(ModelError, match="robot has no frame 'tip'"):
+        dynamics.load(model).frame_id("tip")
