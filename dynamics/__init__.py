@@ -2,13 +2,15 @@
 
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.model import Robot, load
-from dynamics.rigid_body import (
+from dynamics.results import (
     ForwardDerivatives,
     ForwardHessian,
     ForwardTensors,
     InverseDerivatives,
     InverseHessian,
     InverseTensors,
+)
+from dynamics.rigid_body import (
     forward_dynamics,
     forward_dynamics_derivatives,
     forward_dynamics_hessian,

@@ -15,10 +15,11 @@ from dynamics.contraction import Packed, contract_explicit_one, contract_one, co
 from dynamics.lanes import arena
 from dynamics.linearization import linearize, size
 from dynamics.model import Robot
-from dynamics.rigid_body import check_configurations, inverse_dynamics
+from dynamics.rigid_body import inverse_dynamics
 from dynamics.rollouts import rollout, track
 from dynamics.runge_kutta import EULER, RK4
 from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
+from dynamics.samples import check_configurations
 
 Array = NDArray[np.float64]
 

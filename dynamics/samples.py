@@ -1,0 +1,110 @@
+"""The arguments of the functions on robots, checked at the border: one sample or a batch of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
+from dynamics import lane_batch
+from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.lanes import WIDTH, arena
+from dynamics.model import Robot
+
+Array = NDArray[np.float64]
+
+FEXT_FRAMES = ("local", "world")
+"""What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
+
+_UNIT = {
+    FREE_FLYER: (3, 7, "unit quaternion (x, y, z, w)"), SPHERICAL: (0, 4, "unit quaternion (x, y, z, w)"),
+    CONTINUOUS: (0, 2, "unit (cos, sin)"), PLANAR: (2, 4, "unit (cos, sin)"),
+}  # fmt: skip
+"""Which numbers of a joint's configuration have length one."""
+
+
+def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
+    """Raise ``error`` if a row of Q (N, nq) has a quaternion, or a (cos, sin), that is not unit."""
+    for kind, i, name in zip(robot.tree.kind, robot.tree.iq, robot.joint_names, strict=True):
+        if kind not in _UNIT:
+            continue
+        first, last, what = _UNIT[kind]
+        part = slice(i + first, i + last)
+        norms = np.linalg.norm(Q[:, part], axis=1)
+        bad = np.flatnonzero(np.abs(norms - 1.0) > 1e-6)
+        if len(bad):
+            where = f" of sample {bad[0]}" if len(Q) > 1 else ""
+            raise error(
+                f"{field}[{part.start}:{part.stop}]{where}, joint {name!r}: expected a {what}, got norm"
+                f" {norms[bad[0]]:.6g}; normalise it first (pinocchio.normalize)"
+            )
+
+
+class Samples:
+    """Arguments of one call, checked and stacked along a leading axis.
+
+    q (N, nq), first, second, weight[0] (N, nv); fext, world (N, nb or 0, 6): wrenches that turn with their bodies, and
+    those that keep their direction in the world.
+    """
+
+    def __init__(
+        self, robot: Robot, q: ArrayLike, first: tuple[str, ArrayLike], second: tuple[str, ArrayLike],
+        fext: ArrayLike | None, fext_frame: str, weight: tuple[str, ArrayLike] | None = None,
+    ) -> None:  # fmt: skip
+        if fext_frame not in FEXT_FRAMES:
+            raise ProblemError(f"fext_frame: unknown {fext_frame!r}; {nearest(fext_frame, FEXT_FRAMES)}")
+        if not isinstance(robot, Robot):
+            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        self.robot = robot
+        self.single = not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q[0] if len(q) else 0.0) == 0
+        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
+        self.q = self._stack("q", q, robot.nq)
+        check_configurations(robot, "q", self.q)
+        self.first = self._stack(first[0], first[1], robot.nv)
+        self.second = self._stack(second[0], second[1], robot.nv)
+        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
+        none: Array = np.zeros((self.N, 0, 6))
+        wrenches = self._wrenches(fext)
+        self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
+
+    @property
+    def has_world(self) -> bool:
+        """Whether there are wrenches that keep their direction in the world."""
+        return self.world.shape[1] > 0
+
+    def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
+        shape = (size,) if self.single else (self.N, size)
+        return as_array(field, value, shape).reshape(self.N, size)
+
+    def _wrenches(self, fext: ArrayLike | None) -> Array:
+        if fext is None:
+            return np.zeros((self.N, 0, 6))
+        rows = self.robot.model.njoints
+        shape = (rows, 6) if np.ndim(fext) == 2 else (self.N, rows, 6)
+        wrenches = as_array("fext", fext, shape)
+        return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
+
+    def run(self, one: Any, many: Any, *out: Array) -> Any:
+        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work."""
+        tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
+        if 2 * self.N < WIDTH:
+            return one(tree, *arguments)
+        return many(tree, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
+
+    def matrices(self, count: int) -> Array:
+        return np.empty((count, self.N, self.robot.nv, self.robot.nv))
+
+    def tensors(self, count: int) -> Array:
+        return np.zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
+
+    def check(self, failed: int) -> None:
+        if failed >= 0:
+            where = "" if self.single else f" of sample {failed}"
+            raise ModelError(
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}"
+            )
+
+    def result(self, array: Array) -> Array:
+        return array[0] if self.single else array
