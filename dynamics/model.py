@@ -12,7 +12,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
-from dynamics import joints, loading
+from dynamics import actuators, joints, loading
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
@@ -155,22 +155,35 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) ->
     """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
 
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files. Raises ModelError for what cannot be read or is not supported.
+    for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+
+    Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
+    joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
+    inverse and forward dynamics, as in Pinocchio: a warning names them, see actuators.py; damping can take part in
+    ``RobotDynamics``.
     """
     if root not in (None, "fixed", "free-flyer"):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
     if isinstance(source, pin.Model):
         if root is not None:
             raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
-        return Robot(source.copy())
+        return _ready(source.copy(), None, None)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
     path = Path(source)
     if path.suffix.lower() in loading.READERS or path.exists():
         model, found = loading.read_file(path, root or "fixed")
-        return Robot(model, None, found)
+        return _ready(model, None, found)
     model, q0, found = loading.read_named(str(source), root)
-    return Robot(model, q0, found)
+    return _ready(model, q0, found)
+
+
+def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) -> Robot:
+    """The robot of a model of our own, its actuators seen to."""
+    actuators.reflect_rotors(model)
+    robot = Robot(model, q0, source)
+    actuators.announce(robot.model, None if source is None else source.path)
+    return robot
 
 
 def compile_model(model: pin.Model) -> Model:

@@ -3,7 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import random_tree
+from oracles import chain_of, random_state, random_tree
 
 import dynamics
 from ddp.errors import ModelError
@@ -159,3 +159,34 @@ def test_a_model_without_a_name_is_called_robot():
     model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
     with pytest.raises(ModelError, match="robot has no frame 'tip'"):
         dynamics.load(model).frame_id("tip")
+
+
+def test_rotors_are_honoured_and_what_the_dynamics_leave_out_is_said(caplog, rng):
+    model = chain_of("revolute", "spherical", "prismatic").model
+    model.name = "geared"
+    model.rotorInertia, model.rotorGearRatio = np.full(5, 1e-4), np.array([100.0, 1.0, 1.0, 1.0, 50.0])
+    model.damping, model.upperDryFrictionLimit = np.array([0.5, 0, 0, 0, 0.0]), np.array([0, 0, 0.2, 0, 0.0])
+    plain = dynamics.load(model.copy())
+    assert caplog.text.count("geared: viscous damping of revolute 0 acts in RobotDynamics(..., damping=True) alone") == 1
+    assert caplog.text.count("geared: dry friction of spherical 1 is not modelled") == 1
+    dynamics.load(model)
+    assert len(caplog.records) == 2
+    q, v, a = random_state(plain, rng)
+    rotors = np.array([1.0, 1e-4, 1e-4, 1e-4, 0.25])
+    model.armature, model.rotorInertia = rotors, np.zeros(5)
+    expected = pin.rnea(model, model.createData(), q, v, a)
+    np.testing.assert_allclose(dynamics.inverse_dynamics(plain, q, v, a), expected, rtol=1e-12)
+    np.testing.assert_allclose(dynamics.inverse_dynamics(dynamics.load(model), q, v, a), expected, rtol=1e-12)
+
+
+def test_mimic_in_a_file_is_said_aloud(tmp_path, caplog):
+    text = urdf(tmp_path).read_text()
+    finger = (
+        '<link name="finger"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+        '</inertial></link><joint name="curl" type="continuous"><parent link="arm"/><child link="finger"/>'
+        '<axis xyz="1 0 0"/><mimic joint="hinge" multiplier="2"/></joint></robot>'
+    )
+    path = tmp_path / "hand.urdf"
+    path.write_text(text.replace("</robot>", finger))
+    assert dynamics.load(path).nv == 2
+    assert "<mimic> is ignored, curl move" in caplog.text
