@@ -42,6 +42,30 @@ def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPErro
             )
 
 
+class Stack:
+    """Configurations q (N, nq) of a robot, one sample or a batch of them, checked."""
+
+    def __init__(self, robot: Robot, q: ArrayLike) -> None:
+        if not isinstance(robot, Robot):
+            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        self.robot = robot
+        self.single = not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q[0] if len(q) else 0.0) == 0
+        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
+        self.q = self.rows("q", q, robot.nq)
+        check_configurations(robot, "q", self.q)
+
+    def rows(self, field: str, value: ArrayLike | None, size: int) -> Array:
+        """An argument as (N, size), zeros if there is none."""
+        if value is None:
+            return np.zeros((self.N, size))
+        shape = (size,) if self.single else (self.N, size)
+        return as_array(field, value, shape).reshape(self.N, size)
+
+    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Without the leading axis, for one sample."""
+        return tuple(array[0] for array in arrays) if self.single else arrays
+
+
 class Samples:
     """Arguments of one call, checked and stacked along a leading axis.
 

@@ -167,7 +167,7 @@ def test_rotors_are_honoured_and_what_the_dynamics_leave_out_is_said(caplog, rng
     model.rotorInertia, model.rotorGearRatio = np.full(5, 1e-4), np.array([100.0, 1.0, 1.0, 1.0, 50.0])
     model.damping, model.upperDryFrictionLimit = np.array([0.5, 0, 0, 0, 0.0]), np.array([0, 0, 0.2, 0, 0.0])
     plain = dynamics.load(model.copy())
-    assert caplog.text.count("geared: viscous damping of revolute 0 acts in RobotDynamics(..., damping=True) alone") == 1
+    assert caplog.text.count("geared: viscous damping of revolute 0 acts in RobotDynamics(..., damping=True)") == 1
     assert caplog.text.count("geared: dry friction of spherical 1 is not modelled") == 1
     dynamics.load(model)
     assert len(caplog.records) == 2
