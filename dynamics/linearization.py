@@ -17,7 +17,7 @@ from ddp.kernel import kernel
 from dynamics.forward import forward_dynamics, invert
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
-from dynamics.kinematics import accelerations, lane_workspace, lane_workspace_size, sum_over_subtrees
+from dynamics.kinematics import accelerations, composite_momenta, lane_workspace, lane_workspace_size, sum_over_subtrees
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import FREE_FLYER, Model
@@ -83,7 +83,7 @@ def linearize_block(tree, S, h, nq, block, ws, scratch):
     invert(tree, LD, dq, Minv)
     accelerations(tree, v, a, no_fext, ws)
     sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
+    composite_momenta(tree, ws)
     inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
     A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
     first_order(tree, Minv, dq, aq)
