@@ -12,10 +12,9 @@ from dynamics.implicit import add_coupling, adjoint_weight, first_order
 from dynamics.kinematics import (
     accelerations,
     clear,
-    composite_inertias,
-    place_bodies,
+    composite_momenta,
+    composites,
     sum_over_subtrees,
-    velocities,
     workspace,
 )
 
@@ -26,17 +25,6 @@ def inverse_dynamics(tree, Q, V, A, fext, tau):
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         inverse.inverse_dynamics(tree, Q[t], V[t], A[t], fext[t], ws, tau[t])
-
-
-@kernel
-def composites(tree, q, v, a, fext, ws):
-    """Everything the derivatives of inverse dynamics need of one sample."""
-    place_bodies(tree, q, True, ws)
-    velocities(tree, v, ws)
-    accelerations(tree, v, a, fext, ws)
-    composite_inertias(tree, ws)
-    sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
 
 
 @kernel
@@ -58,13 +46,9 @@ def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
 
 
 @kernel
-def contracted(tree, q, v, a, mu, fext, ws, qq, qv, vv, qa):
-    """The Hessian of μᵀ ID of one sample."""
-    place_bodies(tree, q, True, ws)
-    velocities(tree, v, ws)
-    accelerations(tree, v, a, fext, ws)
+def contracted(tree, mu, ws, qq, qv, vv, qa):
+    """The Hessian of μᵀ ID of one sample, after ``composites``."""
     hessian.virtual_velocities(tree, mu, ws)
-    hessian.sum_composites(tree, ws)
     hessian.inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa)
 
 
@@ -73,7 +57,8 @@ def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
     """The Hessian of μᵀ ID of every sample."""
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
-        contracted(tree, Q[t], V[t], A[t], mu[t], fext[t], ws, qq[t], qv[t], vv[t], qa[t])
+        composites(tree, Q[t], V[t], A[t], fext[t], ws)
+        contracted(tree, mu[t], ws, qq[t], qv[t], vv[t], qa[t])
 
 
 @kernel
@@ -121,7 +106,7 @@ def relate(tree, q, v, tau, fext, ws, r):
     forward.invert(tree, r.LD, r.dq, r.Minv)
     accelerations(tree, v, r.a, fext, ws)
     sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
+    composite_momenta(tree, ws)
     inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.LD)
     first_order(tree, r.Minv, r.dq, r.aq)
     first_order(tree, r.Minv, r.dv, r.av)
@@ -140,10 +125,10 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
 
 
 @kernel
-def relate_twice(tree, q, v, fext, weight, ws, r, qq, qv, vv, qtau):
+def relate_twice(tree, weight, ws, r, qq, qv, vv, qtau):
     """The Hessian of weight·a by blocks, qq iterated; after ``relate``."""
     adjoint_weight(r.Minv, weight, r.omega)
-    contracted(tree, q, v, r.a, r.omega, fext, ws, qq, qv, vv, r.LD)
+    contracted(tree, r.omega, ws, qq, qv, vv, r.LD)
     clear(qtau)
     add_coupling(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
 
@@ -156,7 +141,7 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
-        relate_twice(tree, Q[t], V[t], fext[t], weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
+        relate_twice(tree, weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
     return -1
 
 
@@ -176,7 +161,6 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
-        composites(tree, Q[t], V[t], r.a, fext[t], ws)
         tensors.inverse_dynamics_tensors(tree, ws, Tqq, Tvv, Tvq, Taq)
         S[:] = 0.0
         for l in range(nv):

@@ -17,10 +17,10 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.groups import twist_of
-from dynamics.hessian import inverse_dynamics_hessian, sum_composites, virtual_velocities
+from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.implicit import add_coupling, adjoint_weight
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import accelerations, place_bodies, velocities
+from dynamics.kinematics import composites
 from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
 from dynamics.linearization import embed_rows, multiply6, next_twist
 from dynamics.spatial import cross_motion, dot6
@@ -110,11 +110,8 @@ def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
     nv, nu = au.shape
     nz = 2 * nv + nu
     adjoint_weight(Minv, c.effective, c.omega)
-    place_bodies(tree, q, True, ws)
-    velocities(tree, v, ws)
-    accelerations(tree, v, a, no_fext, ws)
+    composites(tree, q, v, a, no_fext, ws)
     virtual_velocities(tree, c.omega, ws)
-    sum_composites(tree, ws)
     inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
     for i in range(nv):
         for j in range(nv):

@@ -7,7 +7,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.kinematics import clear, composite_inertias, sum_over_subtrees
+from dynamics.kinematics import clear, sum_over_subtrees
 from dynamics.spatial import (
     add3,
     add6,
@@ -36,10 +36,7 @@ from dynamics.spatial import (
 
 @kernel
 def virtual_velocities(tree, mu, ws):
-    """w = w_p + s μ and χ = w_p × s; each body's own (h, K)_w of (I, w) and z = [B(v)ᵀ w]_a.
-
-    Needs ``ws.I`` and ``ws.hK`` of each body alone, not yet summed over subtrees.
-    """
+    """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a."""
     for b in range(tree.parent.size):
         parent = tree.parent[b]
         for k in range(6):
@@ -53,13 +50,15 @@ def virtual_velocities(tree, mu, ws):
         store(ws.w, b, w)
         store(ws.hKw, b, momentum_operator(load10(ws.I, b), w))
         store(ws.z, b, coriolis_transposed_times(load12(ws.hK, b), w))
+    sum_over_subtrees(tree, ws.hKw)
+    sum_over_subtrees(tree, ws.z)
 
 
 @kernel
 def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
     """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
 
-    Needs composites Ic, f, hK, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
+    Needs composites Ic, f, hKc, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
       Y = I s    F = s ×* f + I ψ'' + B ψ'    V = I η + B s    P = s ×* pf + I χ
       Z = s_a × z + [Bᵀχ]_a - [B_wᵀψ']_a      b_w = [B_wᵀ s]_a
     for every j on the path from i to the root
@@ -76,7 +75,7 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
         chi, z = load6(ws.chi, i), load3(ws.z, b)
-        I, hK, hKw = load10(ws.Ic, b), load12(ws.hK, b), load12(ws.hKw, b)
+        I, hK, hKw = load10(ws.Ic, b), load12(ws.hKc, b), load12(ws.hKw, b)
         pf = momentum(hKw)
         Y = inertia_times(I, s)
         F = add6(add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd)), coriolis_times(hK, psi))
@@ -135,13 +134,3 @@ def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
         bracket = cross_motion(si, load6(ws.s, j))
         qq[j, i] += dot6(bracket, g)
         vv[j, i] += dot6(bracket, pf)
-
-
-@kernel
-def sum_composites(tree, ws):
-    """Composites of everything ``inverse_dynamics_hessian`` needs."""
-    composite_inertias(tree, ws)
-    sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
-    sum_over_subtrees(tree, ws.hKw)
-    sum_over_subtrees(tree, ws.z)

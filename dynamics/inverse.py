@@ -51,7 +51,7 @@ def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
 
 @kernel
 def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
-    """∂τ/∂q, ∂τ/∂q' and ∂τ/∂q'' = M; needs composites Ic, f, hK.
+    """∂τ/∂q, ∂τ/∂q' and ∂τ/∂q'' = M; needs composites Ic, f, hKc.
 
     For j on the path from i to the root (and within one joint, both ways, all but the two marked *):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + (I s_i)·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
@@ -63,9 +63,11 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
-        I, hK = load10(ws.Ic, b), load12(ws.hK, b)
+        I, hK = load10(ws.Ic, b), load12(ws.hKc, b)
         Y = inertia_times(I, s)
-        F = add6(add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd)), coriolis_times(hK, psi))
+        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd))
+        if tree.parent[b] >= 0:
+            F = add6(F, coriolis_times(hK, psi))
         V = add6(inertia_times(I, eta), coriolis_times(hK, s))
         bt = coriolis_transposed_times(hK, s)
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
@@ -75,10 +77,18 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
             dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
         M[i, i] += tree.armature[i]
         j = tree.previous[tree.iv[b]]
-        while j >= 0:
+        while j >= 0 and tree.parent[tree.body[j]] >= 0:
             sj = load6(ws.s, j)
             M[i, j] = M[j, i] = dot6(Y, sj)
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
+            dq[j, i] = dot6(sj, F)
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
+            dv[j, i] = dot6(sj, V)
+            j = tree.previous[j]
+        while j >= 0:  # a joint on the world: nothing carries it, ψ'_j = 0
+            sj = load6(ws.s, j)
+            M[i, j] = M[j, i] = dot6(Y, sj)
+            dq[i, j] = dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)

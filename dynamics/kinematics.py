@@ -45,9 +45,9 @@ from dynamics.spatial import (
 
 
 class Workspace(NamedTuple):
-    """What the kernels keep of one knot, by the symbols of spatial.py; f, hK, hKw, z become composites bottom-up.
+    """What the kernels keep of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
 
-    Per body: R (9), p (3), v, a, w (6), I and its composite Ic (10), f (6), hK, hKw (12), z (3).
+    Per body: R (9), p (3), v, a, w (6), I and its composite Ic (10), f (6), hK and its composite hKc, hKw (12), z (3).
     Per degree of freedom: s, psi (ψ'), psidd (ψ''), eta (η), chi = w_p × s (6).
     """
 
@@ -60,6 +60,7 @@ class Workspace(NamedTuple):
     Ic: np.ndarray
     f: np.ndarray
     hK: np.ndarray
+    hKc: np.ndarray
     hKw: np.ndarray
     z: np.ndarray
     s: np.ndarray
@@ -76,8 +77,9 @@ def workspace(tree, like):
     return Workspace(
         np.empty((nb, 9), dtype), np.empty((nb, 3), dtype), np.empty((nb, 6), dtype), np.empty((nb, 6), dtype),
         np.empty((nb, 6), dtype), np.empty((nb, 10), dtype), np.empty((nb, 10), dtype), np.empty((nb, 6), dtype),
-        np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 3), dtype), np.empty((nv, 6), dtype),
+        np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 3), dtype),
         np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype),
+        np.empty((nv, 6), dtype),
     )  # fmt: skip
 
 
@@ -110,15 +112,16 @@ def lane_workspace(tree, arena):
     R, p = lane_matrix(arena, nb, 9), lane_matrix(arena, nb, 3)
     v, a, w = lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6)
     I, Ic, f = lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 6)
-    hK, hKw, z = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 3)
+    hK, hKc, hKw = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12)
+    z = lane_matrix(arena, nb, 3)
     s, psi, psidd = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
     eta, chi = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
-    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKw, z, s, psi, psidd, eta, chi)
+    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKc, hKw, z, s, psi, psidd, eta, chi)
 
 
 def lane_workspace_size(tree: Model) -> int:
     """How many lanes ``lane_workspace`` takes."""
-    return 83 * len(tree.parent) + 30 * len(tree.body)
+    return 95 * len(tree.parent) + 30 * len(tree.body)
 
 
 @kernel
@@ -190,8 +193,7 @@ def velocities(tree, qd, ws):
 def accelerations(tree, qd, qdd, fext, ws):
     """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
 
-    fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot,
-    with ``hK`` not yet summed over subtrees.
+    fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot.
     """
     for b in range(tree.parent.size):
         parent = tree.parent[b]
@@ -230,3 +232,22 @@ def composite_inertias(tree, ws):
     for b in range(tree.parent.size):
         store(ws.Ic, b, load10(ws.I, b))
     sum_over_subtrees(tree, ws.Ic)
+
+
+@kernel
+def composite_momenta(tree, ws):
+    """hKc: the momentum operator of each body with all it carries."""
+    for b in range(tree.parent.size):
+        store(ws.hKc, b, load12(ws.hK, b))
+    sum_over_subtrees(tree, ws.hKc)
+
+
+@kernel
+def composites(tree, q, v, a, fext, ws):
+    """The whole forward pass, and the composites Ic, f, hKc: what the derivatives of inverse dynamics need."""
+    place_bodies(tree, q, True, ws)
+    velocities(tree, v, ws)
+    accelerations(tree, v, a, fext, ws)
+    composite_inertias(tree, ws)
+    sum_over_subtrees(tree, ws.f)
+    composite_momenta(tree, ws)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics import inverse, tensors
-from dynamics.batch import Relation, composites, contracted, relate, relate_twice
+from dynamics.batch import Relation, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
-from dynamics.kinematics import lane_workspace, lane_workspace_size
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
+from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack, unpack_groups
 from dynamics.model import Model
 
 
@@ -102,20 +102,46 @@ def inverse_dynamics_derivatives(tree, arena, Q, V, A, fext, dq, dv, da):
 
 
 @kernel
-def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample."""
+def related_groups(tree):
+    """The groups of eight consecutive entries of an (nv, nv, nv) tensor that are not all zero.
+
+    An entry is zero unless its three degrees of freedom stand on one path to the root.
+    """
     nv = tree.body.size
+    related = np.zeros((nv, nv), np.bool_)
+    for i in range(nv):
+        j = i
+        while j >= 0:
+            related[i, j] = related[j, i] = True
+            j = tree.previous[j]
+    groups = np.empty(nv * nv * nv // WIDTH, np.int64)
+    count = 0
+    for group in range(groups.size):
+        for entry in range(group * WIDTH, (group + 1) * WIDTH):
+            i, j, k = entry // (nv * nv), entry // nv % nv, entry % nv
+            if related[i, j] and related[j, k] and related[i, k]:
+                groups[count] = group
+                count += 1
+                break
+    return groups[:count]
+
+
+@kernel
+def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
+    """The four tensors of every sample, which come in as zeros."""
+    N, nv = V.shape
     ws, args, m = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), nv * nv * nv
     x, y, z, w = lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m)
     x[:], y[:], z[:], w[:] = 0.0, 0.0, 0.0, 0.0
+    groups = related_groups(tree)
     for t in range(0, Q.shape[0], WIDTH):
         q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
         composites(tree, q, v, a, f, ws)
         tensors.inverse_dynamics_tensors(tree, ws, cube(x, nv), cube(y, nv), cube(z, nv), cube(w, nv))
-        unpack_flat(x, dqdq, t)
-        unpack_flat(y, dvdv, t)
-        unpack_flat(z, dvdq, t)
-        unpack_flat(w, dadq, t)
+        unpack_groups(x, dqdq.reshape(N, m), t, groups)
+        unpack_groups(y, dvdv.reshape(N, m), t, groups)
+        unpack_groups(z, dvdq.reshape(N, m), t, groups)
+        unpack_groups(w, dadq.reshape(N, m), t, groups)
 
 
 @kernel
@@ -128,7 +154,8 @@ def inverse_dynamics_hessian(tree, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
         q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
         pack(mu, t, weight)
         blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
-        contracted(tree, q, v, a, lane_array(weight), f, ws, *blocks)
+        composites(tree, q, v, a, f, ws)
+        contracted(tree, lane_array(weight), ws, *blocks)
         unpack_flat(x, qq, t)
         unpack_flat(y, qv, t)
         unpack_flat(z, vv, t)
@@ -205,7 +232,7 @@ def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, q
         pack(weight, t, mu)
         relate(tree, q, v, torque, f, ws, r)
         blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
-        relate_twice(tree, q, v, f, lane_array(mu), ws, r, *blocks)
+        relate_twice(tree, lane_array(mu), ws, r, *blocks)
         unpack_flat(x, qq, t)
         unpack_flat(y, qv, t)
         unpack_flat(z, vv, t)

@@ -374,10 +374,22 @@ def unpack(source, rows, first):
     """Lanes source (m, 8) into knots first..first+7 (rows of an array (N, m)), as many as there are."""
     m = source.shape[0]
     count = min(WIDTH, rows.shape[0] - first)
-    field = 0
-    while field + WIDTH <= m:
-        _transposed_store(source, field, rows, first, count)
-        field += WIDTH
-    for i in range(field, m):
-        for lane in range(count):
+    for group in range(m // WIDTH):
+        _transposed_store(source, group * WIDTH, rows, first, count)
+    _unpack_rest(source, rows, first)
+
+
+@kernel
+def unpack_groups(source, rows, first, groups):
+    """``unpack`` of some groups of eight fields (all of the last m % 8 fields): the others stay as they are."""
+    count = min(WIDTH, rows.shape[0] - first)
+    for group in groups:
+        _transposed_store(source, group * WIDTH, rows, first, count)
+    _unpack_rest(source, rows, first)
+
+
+@kernel
+def _unpack_rest(source, rows, first):
+    for i in range(source.shape[0] // WIDTH * WIDTH, source.shape[0]):
+        for lane in range(min(WIDTH, rows.shape[0] - first)):
             rows[first + lane, i] = source[i, lane]

@@ -19,7 +19,7 @@ from dynamics.groups import twist_of
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import accelerations, lane_workspace, lane_workspace_size, sum_over_subtrees
+from dynamics.kinematics import accelerations, composite_momenta, lane_workspace, lane_workspace_size, sum_over_subtrees
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import Model
@@ -110,7 +110,7 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     invert(tree, LD, dq, Minv)
     accelerations(tree, v, a, no_fext, ws)
     sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, ws.hK)
+    composite_momenta(tree, ws)
     inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
     for i in range(nv):
         dv[i, i] += tree.damping[i]

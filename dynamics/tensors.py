@@ -54,7 +54,7 @@ def moved_coriolis_transposed(s, hK, hKpsi, y):
 
 @kernel
 def inverse_dynamics_tensors(tree, ws, dqdq, dvdv, dvdq, dadq):
-    """∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q, each (nv, nv, nv); needs composites Ic, f, hK.
+    """∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q, each (nv, nv, nv); needs composites Ic, f, hKc.
 
     Entries between unrelated degrees of freedom are not written: the tensors must come in as zeros.
 
@@ -63,7 +63,7 @@ def inverse_dynamics_tensors(tree, ws, dqdq, dvdv, dvdq, dadq):
     for p in range(tree.body.size):
         i = tree.body[p]
         s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
-        I, hK = load10(ws.Ic, i), load12(ws.hK, i)
+        I, hK = load10(ws.Ic, i), load12(ws.hKc, i)
         hKs, hKpsi = momentum_operator(I, s), momentum_operator(I, psi)  # B(s_p), B(ψ'_p)
         Is, Bts = inertia_times(I, s), coriolis_transposed(hK, s)
         F = add6(add6(coriolis_times(hK, psi), inertia_times(I, psidd)), cross_force(s, load6(ws.f, i)))
