@@ -23,6 +23,18 @@ def random_inertia(rng):
     return pin.Inertia(total, com, rotational)
 
 
+def extreme_inertia(rng):
+    """A long thin rod, a heavy block or a mote: bodies that differ by eight orders of magnitude."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return pin.Inertia.FromCylinder(rng.uniform(0.5, 2.0), 1e-3, 3.0)
+    if kind == 1:
+        return pin.Inertia.FromBox(1e3, *rng.uniform(0.2, 1.0, size=3))
+    if kind == 2:
+        return pin.Inertia.FromSphere(1e-2, 2e-2)
+    return random_inertia(rng)
+
+
 def random_axis(rng):
     """A unit vector."""
     axis = rng.normal(size=3)

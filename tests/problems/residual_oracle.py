@@ -103,6 +103,27 @@ def center_of_mass(model: pin.Model, target: np.ndarray) -> Residual:
     return lambda q, v: pin.centerOfMass(model, data, q) - target
 
 
+def energy(model: pin.Model, target: float) -> Residual:
+    data = model.createData()
+
+    def residual(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        kinetic = pin.computeKineticEnergy(model, data, q, v)
+        return np.array([kinetic + pin.computePotentialEnergy(model, data, q) - target])
+
+    return residual
+
+
+def momentum(model: pin.Model, target: np.ndarray, about: str) -> Residual:
+    data = model.createData()
+
+    def residual(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        pin.computeCentroidalMomentum(model, data, q, v)
+        point = data.com[0] if about == "origin" else np.zeros(3)
+        return pin.SE3(np.eye(3), point).act(data.hg).vector - target
+
+    return residual
+
+
 def state(model: pin.Model, target: np.ndarray) -> Residual:
     nq = model.nq
     return lambda q, v: np.concatenate([pin.difference(model, target[:nq], q), v - target[nq:]])

@@ -1,0 +1,63 @@
+"""Cost terms on a robot's energy and momentum, with exact Hessians; as those of costs.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddp.errors import as_array
+from ddp.protocols import Array
+from dynamics.model import Robot
+from dynamics.quantities import POINTS
+from problems import checks, inertial_kernels
+from problems.terms import RobotTerm
+
+
+@dataclass(frozen=True, eq=False)
+class Energy(RobotTerm):
+    """``½ w (E(q, v) - target)²`` of kinetic and potential energy E, zero at the origin's height.
+
+    target [J]; weight: one number [1/J²].
+    """
+
+    robot: Robot
+    target: float
+    weight: float
+
+    def __post_init__(self) -> None:
+        checks.robot("robot", self.robot)
+        object.__setattr__(self, "target", float(as_array("target", self.target, ())))
+        object.__setattr__(self, "weight", checks.weight("weight", self.weight))
+
+    def _values(self, X: Array, out: Array) -> None:
+        inertial_kernels.energy_values(self.robot.tree, self.target, self.weight, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        inertial_kernels.expand_energy(self.robot.tree, self.target, self.weight, X, scale, exact, l, lz, lzz)
+
+
+@dataclass(frozen=True, eq=False)
+class Momentum(RobotTerm):
+    """``½ Σ_i w_i (h(q, v) - target)_i²`` of the momentum h (6,) in world axes, [linear; angular].
+
+    target (6,) [kg m/s; kg m²/s]; weights (6,).
+    about: "center-of-mass" or "origin", what the angular part is about.
+    """
+
+    robot: Robot
+    target: Array
+    weights: Array
+    about: str = "center-of-mass"
+
+    def __post_init__(self) -> None:
+        checks.robot("robot", self.robot)
+        checks.one_of("about", self.about, POINTS)
+        object.__setattr__(self, "target", as_array("target", self.target, (6,)).copy())
+        object.__setattr__(self, "weights", checks.weights("weights", self.weights, 6))
+
+    def _values(self, X: Array, out: Array) -> None:
+        point = POINTS[self.about]
+        inertial_kernels.momentum_values(self.robot.tree, point, self.target, self.weights, X, out)
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        tree, point = self.robot.tree, POINTS[self.about]
+        inertial_kernels.expand_momentum(tree, point, self.target, self.weights, X, scale, exact, l, lz, lzz)
