@@ -9,8 +9,8 @@ With z = (dx, du), F = [A B], and the next value's gradient v = V_x and Hessian 
     V = Q_xx - Yᵀ Y,   v = q_x - Yᵀ y                the value of this knot
 
 ``blend`` s scales what Gauss-Newton leaves out: l_zz = GN + s (exact - GN) and s v · f_zz. ``mu`` is added to
-the diagonals of every V and Q_uu. The expected decrease under a step alpha is alpha (d0 + alpha d1 / 2),
-with d0 = Σ yᵀy = -d1.
+the diagonals of every V and Q_uu. The expected decrease under a step alpha is alpha (1 - alpha / 2) d0,
+with d0 = Σ yᵀy.
 """
 
 from __future__ import annotations
@@ -33,24 +33,21 @@ PIVOT = 1e-15
 class Sweep(NamedTuple):
     """The outcome of a backward sweep. k (N, nu) and K (N, nu, n) are overwritten by the next sweep.
 
-    d0, d1: the expected decrease of the cost is alpha (d0 + alpha d1 / 2).
+    d0: the cost's slope along the policy, downwards; a step alpha should bring alpha (1 - alpha / 2) d0.
     gradient: max-norm of the gradient of the total cost with respect to the controls.
     failed: the knot whose Q_uu has no Cholesky factor (or is not finite), -1 if all have one.
-    done: the share of the horizon that was swept.
     """
 
     k: Array
     K: Array
     d0: float
-    d1: float
     gradient: float
     failed: int
-    done: float
 
     @property
     def expected(self) -> float:
         """The decrease that the quadratic model promises for the full step."""
-        return abs(self.d0 + 0.5 * self.d1)
+        return 0.5 * self.d0
 
 
 class Backward:
@@ -75,9 +72,7 @@ class Backward:
             self._contraction.address, self._contraction.context,
             self._k, self._K, *self._matrices, *self._vectors,
         )  # fmt: skip
-        N = d.B.shape[0]
-        done = 1.0 if failed < 0 else (N - failed) / N
-        return Sweep(self._k, self._K, d0, -d0, gradient, failed, done)
+        return Sweep(self._k, self._K, d0, gradient, failed)
 
 
 @kernel
@@ -205,7 +200,8 @@ def _sweep(
         for i in range(n):
             p[i] = g[i]
         for i in range(n, nz):
-            steepest = max(steepest, abs(g[i]))
+            if abs(g[i]) > steepest or np.isnan(g[i]):  # max would forget a NaN
+                steepest = abs(g[i])
 
         _congruence(F, V, W, Q)
         if blend > 0.0:

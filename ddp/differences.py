@@ -3,6 +3,10 @@
 A function here takes a float64 (or, if it can, complex128) vector z and returns a number or an array. Steps
 are relative to the size of each entry where that exceeds one: entries are expected to be of order one, as SI
 quantities are.
+
+A function that takes absolute values, casts to real, conjugates or branches on complex numbers has a wrong
+complex step without a sound, and at the centre of symmetry even a right first derivative with a wrong second
+one: ``np.linalg.norm(u) ** 2`` at zero. Hence complex step is only trusted where real differences agree.
 """
 
 from __future__ import annotations
@@ -26,16 +30,62 @@ FIRST = 1e-3
 SECOND = 5e-3
 """Step of the 4th-order second difference: truncation h⁴/90 f⁽⁶⁾ about 1e-11, rounding 5ε/h² about 5e-11."""
 
-AGREEMENT = 1e-5
-"""How far a complex-step derivative may be from a real difference before it is distrusted."""
+AGREEMENT = 1e-8
+"""How far, relatively, a complex-step Jacobian may be from a real difference along one direction."""
+
+ENTRY_AGREEMENT = 1e-4
+"""The same, where first and second derivatives are compared along every coordinate."""
+
+ROUNDING = 1e-14
+"""What rounding may contribute to such a difference, in units of the largest value (or of one)."""
 
 POINTS = (1.0, -1.0, 2.0, -2.0)
 WEIGHTS = (8.0 / 12.0, -8.0 / 12.0, -1.0 / 12.0, 1.0 / 12.0)
+SECOND_WEIGHTS = (16.0 / 12.0, 16.0 / 12.0, -1.0 / 12.0, -1.0 / 12.0)
 
 
 def steps(z: Array, h: float) -> Array:
     """The step of each entry of z: h, times the entry where that is larger than one."""
     return h * np.maximum(1.0, np.abs(z))
+
+
+def jacobian(f: Function, z: Array) -> Array:
+    """``df/dz``, derivative index last; by complex step if f can and a real difference agrees.
+
+    The comparison is along one direction that no coordinate is orthogonal to.
+    """
+    J = _by_complex_step(lambda: complex_jacobian(f, z))
+    if J is not None:
+        direction = 0.3 * steps(z, FIRST) * np.cos(1.0 + np.arange(z.size))
+        values = _values(f, z, displacements(direction[None]))
+        change = first_difference(values)[0]
+        if J.shape[:-1] == change.shape and _agree(J @ direction, change, np.abs(J) @ np.abs(direction), values):
+            return J
+    return real_jacobian(f, z)
+
+
+def second_order(f: Function, z: Array) -> tuple[Array, Array]:
+    """``df/dz`` (..., nz) and ``d²f/dz²`` (..., nz, nz), the second exactly symmetric.
+
+    By complex step, and by differences of complex steps, if real differences along every coordinate and one
+    direction more agree with both; else by real differences alone.
+    """
+    analytic = _by_complex_step(lambda: (complex_jacobian(f, z), _complex_hessian(f, z)))
+    if analytic is not None:
+        J, H = analytic
+        h = steps(z, SECOND)
+        directions = np.concatenate([np.eye(z.size), np.cos(1.0 + np.arange(z.size))[None]]) * h
+        values = _values(f, z, displacements(directions))
+        change, bend = first_difference(values), second_difference(values)
+        slope = np.moveaxis(J @ directions.T, -1, 0)
+        curvature = np.moveaxis(np.einsum("...ij,pi,pj->...p", H, directions, directions), -1, 0)
+        if (
+            slope.shape == change.shape
+            and _agree(slope, change, np.abs(slope) + np.abs(change), values, ENTRY_AGREEMENT)
+            and _agree(curvature, bend, np.abs(curvature) + np.abs(bend), values, ENTRY_AGREEMENT)
+        ):
+            return J, H
+    return real_jacobian(f, z), real_hessian(f, z)
 
 
 def complex_jacobian(f: Function, z: Array) -> Array:
@@ -50,68 +100,85 @@ def complex_jacobian(f: Function, z: Array) -> Array:
 
 def real_jacobian(f: Function, z: Array) -> Array:
     """``df/dz`` by 4th-order central differences, derivative index last; f may be a Jacobian itself."""
-    columns = []
-    for j, h in enumerate(steps(z, FIRST)):
-        total = 0.0
-        for point, weight in zip(POINTS, WEIGHTS, strict=True):
-            moved = z.copy()
-            moved[j] += point * h
-            total = total + weight / h * np.asarray(f(moved))
-        columns.append(total)
-    return np.stack(columns, axis=-1)
+    h = steps(z, FIRST)
+    values = _values(f, z, displacements(np.diag(h)))
+    return np.moveaxis(first_difference(values), 0, -1) / h
 
 
-def jacobian(f: Function, z: Array) -> tuple[Array, bool]:
-    """``df/dz`` (..., nz), and whether complex step gave it: it did if f can and agrees with a real
-    difference.
+def real_hessian(f: Function, z: Array) -> Array:
+    """``d²f/dz²`` (..., nz, nz) by 4th-order second differences of values."""
+    h = steps(z, SECOND)
+    return polarised(second_difference(_values(f, z, displacements(coordinate_pairs(z.size) * h))), h)
 
-    A function that takes absolute values, casts to real or branches on complex numbers yields a wrong
-    derivative without a sound; hence the comparison along one direction that no coordinate is orthogonal to.
+
+def coordinate_pairs(nz: int) -> Array:
+    """The directions (P, nz) whose second differences make a Hessian: the coordinates, then sums of two."""
+    i, j = np.triu_indices(nz, 1)
+    return np.concatenate([np.eye(nz), np.eye(nz)[i] + np.eye(nz)[j]])
+
+
+def displacements(directions: Array) -> Array:
+    """Where to evaluate for differences along directions (P, nz): nowhere, then all of them at 1, -1, 2, -2."""
+    return np.concatenate([np.zeros((1, directions.shape[1])), *(point * directions for point in POINTS)])
+
+
+def first_difference(values: Array) -> Array:
+    """The 4th-order first difference (P, ...) along every direction, from the values at `displacements`."""
+    return np.tensordot(WEIGHTS, _around(values), axes=1)
+
+
+def second_difference(values: Array) -> Array:
+    """The 4th-order second difference (P, ...) along every direction, from the values at `displacements`."""
+    return np.tensordot(SECOND_WEIGHTS, _around(values), axes=1) - 2.5 * values[0]
+
+
+def one_sided_gaps(values: Array) -> tuple[Array, Array]:
+    """How far first, and second, differences (P, ...) of the two sides are apart: zero for smooth functions."""
+    ahead, behind, far_ahead, far_behind = _around(values)
+    first = 2.0 * (ahead + behind) - 0.5 * (far_ahead + far_behind) - 3.0 * values[0]
+    second = (far_ahead - 2.0 * ahead) - (far_behind - 2.0 * behind)
+    return np.abs(first), np.abs(second)
+
+
+def polarised(D: Array, h: Array, sign: float = -1.0) -> Array:
+    """The Hessian (..., nz, nz) from second differences (P, ...) along `coordinate_pairs` times the steps h (nz,).
+
+    2 H_ij = D²[e_i + e_j] - D²[e_i] - D²[e_j]; with ``sign`` +1, what errors of D add up to.
     """
+    nz = h.size
+    i, j = np.triu_indices(nz, 1)
+    H = np.zeros((*D.shape[1:], nz, nz))
+    D = np.moveaxis(D, 0, -1)
+    H[..., range(nz), range(nz)] = D[..., :nz]
+    H[..., i, j] = H[..., j, i] = 0.5 * (D[..., nz:] + sign * (D[..., i] + D[..., j]))
+    return H / np.outer(h, h)
+
+
+def _values(f: Function, z: Array, moves: Array) -> Array:
+    return np.array([f(z + move) for move in moves], dtype=np.float64)
+
+
+def _around(values: Array) -> Array:
+    """The values at ±1 and ±2 (4, P, ...) of those at `displacements`."""
+    return values[1:].reshape(len(POINTS), -1, *values.shape[1:])
+
+
+def _complex_hessian(f: Function, z: Array) -> Array:
+    H = real_jacobian(lambda moved: complex_jacobian(f, moved), z)
+    return 0.5 * (H + np.swapaxes(H, -1, -2))
+
+
+def _by_complex_step(derivatives: Callable[[], Any]) -> Any:
+    """What ``derivatives`` returns; None if the function cannot be called with complex numbers."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            J = complex_jacobian(f, z)
+            return derivatives()
     except Exception:  # whatever a user's code does with numbers it was not made for
-        return real_jacobian(f, z), False
-    direction = 0.1 * steps(z, FIRST) * np.cos(1.0 + np.arange(z.size))
-    change = 0.5 * (np.asarray(f(z + direction)) - np.asarray(f(z - direction)))
-    scale = AGREEMENT * (np.abs(J) @ np.abs(direction))
-    rounding = 1e-14 * np.maximum(1.0, np.abs(np.asarray(f(z))))
-    if J.shape[:-1] == change.shape and np.all(np.abs(J @ direction - change) <= scale + rounding):
-        return J, True
-    return real_jacobian(f, z), False
+        return None
 
 
-def second_jacobian(f: Function, z: Array, analytic: bool) -> Array:
-    """``d²f/dz²`` (..., nz, nz), exactly symmetric, by 4th-order differences of first derivatives.
-
-    analytic: whether these may be by complex step, which `jacobian` tells.
-    """
-    first = complex_jacobian if analytic else real_jacobian
-    T = real_jacobian(lambda moved: first(f, moved), z)
-    return 0.5 * (T + np.swapaxes(T, -1, -2))
-
-
-def second_difference_points(nz: int) -> Array:
-    """The displacements (P, nz), in units of one, whose values `second_difference` combines into a Hessian.
-
-    First none, then along every coordinate and along every sum of two, at 1, -1, 2, -2.
-    """
-    i, j = np.triu_indices(nz, 1)
-    directions = np.concatenate([np.eye(nz), np.eye(nz)[i] + np.eye(nz)[j]])
-    return np.concatenate([np.zeros((1, nz)), *(point * directions for point in POINTS)])
-
-
-def second_difference(values: Array, nz: int, h: Array) -> Array:
-    """The Hessian (nz, nz) from the values at the points above, scaled by the steps h (nz,).
-
-    4th-order second differences along e_i and e_i + e_j, and polarisation: 2 H_ij = D²[e_i+e_j] - D²[e_i] -
-    D²[e_j].
-    """
-    at_one, at_minus_one, at_two, at_minus_two = values[1:].reshape(4, -1)
-    D = (16.0 * (at_one + at_minus_one) - (at_two + at_minus_two) - 30.0 * values[0]) / 12.0
-    i, j = np.triu_indices(nz, 1)
-    H = np.diag(D[:nz])
-    H[i, j] = H[j, i] = 0.5 * (D[nz:] - D[i] - D[j])
-    return H / np.outer(h, h)
+def _agree(given: Array, change: Array, scale: Array, values: Array, agreement: float = AGREEMENT) -> bool:
+    """Whether differences agree, entry by entry of f; where its values end (a logarithm's), nothing is compared."""
+    rounding = ROUNDING * np.maximum(1.0, np.abs(values).max(axis=0))
+    return bool(np.isfinite(given).all() and not np.any(np.abs(given - change) > agreement * scale + rounding))

@@ -6,6 +6,7 @@ Every error says which field is wrong, what was expected and what came.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+REAL = "fiub"
+"""The kinds of numpy types that are real numbers."""
 
 
 class DDPError(Exception):
@@ -36,34 +40,41 @@ class SolveError(DDPError, RuntimeError):
 
 
 def as_array(
-    field: str, value: ArrayLike, shape: Sequence[int | None], error: type[DDPError] = ProblemError
+    field: str,
+    value: ArrayLike,
+    shape: Sequence[int | None],
+    error: type[DDPError] = ProblemError,
+    finite: bool = True,
 ) -> Array:
-    """``value`` as a C-contiguous writeable float64 array of ``shape`` (None: any length), finite throughout.
+    """``value`` as a C-contiguous writeable float64 array of ``shape`` (None: any length).
 
+    finite: whether infinities and NaN are refused.
     Raises ``error`` naming ``field``, what was expected and what came.
     """
     wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+    numbers = f"real numbers of shape {wanted}" if shape else "a real number"
     try:
-        array = np.require(value, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
+        given = np.asarray(value)
+        if given.dtype.kind not in REAL:
+            raise TypeError(f"their type is {given.dtype}")
+        array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
     except (TypeError, ValueError) as reason:
-        raise error(f"{field}: expected real numbers of shape {wanted}, got {value!r} ({reason})") from None
+        shown = reprlib.repr(value)
+        raise error(f"{field}: expected {numbers}, got {shown} ({reason})") from None
     if len(array.shape) != len(shape) or any(s is not None and s != a for s, a in zip(shape, array.shape, strict=True)):
-        raise error(f"{field}: expected shape {wanted}, got {array.shape}")
+        raise error(f"{field}: expected {f'shape {wanted}' if shape else 'a number'}, got {array.shape}")
     bad = ~np.isfinite(array)
-    if bad.any():
+    if finite and bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = str(index[0]) if len(index) == 1 else ", ".join(map(str, index))
-        raise error(f"{field}: expected finite numbers, got {array[index]} at [{where}]")
+        where = f" at [{', '.join(map(str, index))}]" if index else ""
+        raise error(f"{field}: expected finite numbers, got {array[index]}{where}")
     return array
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
     """``value`` as a float if it is finite and greater than zero, else ``error``."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise error(f"{field}: expected a positive number, got {value!r}") from None
-    if not (np.isfinite(number) and number > 0.0):
+    number = float(as_array(field, value, (), error, finite=False))
+    if not 0.0 < number < np.inf:
         raise error(f"{field}: expected a positive number, got {number}")
     return number
 
@@ -71,7 +82,7 @@ def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> 
 def positive_integer(field: str, value: int, error: type[DDPError] = ProblemError) -> int:
     """``value`` as an int if it is a whole number greater than zero, else ``error``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise error(f"{field}: expected a whole number of at least 1, got {value!r}")
+        raise error(f"{field}: expected a whole number of at least 1, got {reprlib.repr(value)}")
     return int(value)
 
 

@@ -25,8 +25,8 @@ from ddp.protocols import Array
 GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 
 SHIFT = 1e-9
-"""The smallest mu, there in every sweep to settle flat directions. With exact Hessians it is relative to the
-control costs where these are below one: quadratic convergence would end where the error is mu / l_uu."""
+"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
+below one, so that it stays small beside them: convergence would end where the error is mu / l_uu."""
 
 SMALLEST_BLEND = 0.125
 SHORTEST_STEP = 2.0**-9
@@ -107,7 +107,7 @@ class Globalisation:
         self.mode = LEVENBERG_MARQUARDT if hessian == "exact" else GAUSS_NEWTON
         self.mixed = hessian == "auto"
         self.tolerance, self.switch, self.max_regularization = tolerance, switch, max_regularization
-        self.mu = {GAUSS_NEWTON: SHIFT, LEVENBERG_MARQUARDT: SHIFT}
+        self.mu = {GAUSS_NEWTON: 0.0, LEVENBERG_MARQUARDT: 0.0}
         self.blend = 1.0
         models = (GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT)
         self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in models}
@@ -150,7 +150,7 @@ class Globalisation:
         if own is None:
             return None
         if own.alpha > 0.5:
-            self.mu[GAUSS_NEWTON] = max(self.mu[GAUSS_NEWTON] / 10.0, SHIFT)
+            self.mu[GAUSS_NEWTON] /= 10.0
         elif own.alpha <= 0.01:
             self.mu[GAUSS_NEWTON] *= 10.0
         struggles = own.alpha == 0.0 or max(self.alphas[GAUSS_NEWTON]) < 0.1
@@ -224,8 +224,8 @@ class Globalisation:
     # the three models
 
     def _gauss_newton(self, point: Point) -> Attempt | None:
-        while self.mu[GAUSS_NEWTON] <= self.max_regularization:
-            mu = self.mu[GAUSS_NEWTON]
+        self.mu[GAUSS_NEWTON] = max(self.mu[GAUSS_NEWTON], shift(point))
+        while (mu := self.mu[GAUSS_NEWTON]) <= self.max_regularization:
             sweep = point.sweep(0.0, mu)
             if sweep.failed < 0:
                 self.failed = None
@@ -235,7 +235,7 @@ class Globalisation:
         return None
 
     def _exact(self, point: Point) -> Attempt | None:
-        mu = _shift(point)
+        mu = shift(point)
         while True:
             sweep = point.sweep(self.blend, mu)
             if sweep.failed < 0:
@@ -246,7 +246,7 @@ class Globalisation:
 
     def _damped(self, point: Point) -> Attempt | None:
         """The exact model + mu I; mu then follows how well its prediction came true."""
-        mu, failing = self.mu[LEVENBERG_MARQUARDT], 0.0
+        mu, failing = max(self.mu[LEVENBERG_MARQUARDT], shift(point)), 0.0
         floor = 0.01 * point.control_weight
         failures = 0
         while mu <= self.max_regularization:
@@ -265,7 +265,7 @@ class Globalisation:
         attempt = self._searched(point, LEVENBERG_MARQUARDT, 1.0, mu, sweep)
         factor = _damping_factor(attempt, point.cost)
         following = max(factor * mu, floor) if factor > 1.0 else factor * mu
-        self.mu[LEVENBERG_MARQUARDT] = max(following, np.sqrt(failing * mu), _shift(point))
+        self.mu[LEVENBERG_MARQUARDT] = max(following, np.sqrt(failing * mu))
         return attempt
 
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
@@ -277,9 +277,10 @@ class Globalisation:
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step)
 
 
-def _shift(point: Point) -> float:
-    """The smallest mu of a sweep with exact Hessians."""
-    return SHIFT * min(1.0, max(point.control_weight, 0.0))
+def shift(point: Point) -> float:
+    """The smallest mu of a sweep."""
+    weight = point.control_weight
+    return SHIFT * min(1.0, weight) if weight > 0.0 else SHIFT
 
 
 def _lower(one: Attempt, other: Attempt | None) -> Attempt:

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 from ddp.backward import Backward, Sweep
-from ddp.globalisation import SHIFT, SHORTEST_STEP, Step
-from ddp.problem import Problem
+from ddp.errors import DDPError
+from ddp.globalisation import SHORTEST_STEP, Step, shift
+from ddp.problem import Problem, broken_rows
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator
 
 
-class Iterate:
-    """The current trajectory and its derivatives, each order computed once, when first asked for."""
+class Guess(NamedTuple):
+    """A policy u = U + K (x ⊖ X) to start from, X[0] being the initial state: X (N+1, nx), U (N, nu), K (N, nu, n)."""
 
-    def __init__(self, problem: Problem, work: Differentiator, U: Array) -> None:
-        N, d = problem.horizon, problem.dynamics
+    X: Array
+    U: Array
+    K: Array
+
+
+class Iterate:
+    """The current trajectory and its derivatives, each order computed once, when first asked for.
+
+    obstacle: why the guess has no finite cost, in words; None if it has one.
+    diverged: the last trajectory of a line search whose every step diverged.
+    """
+
+    def __init__(self, problem: Problem, work: Differentiator, guess: Guess) -> None:
+        d = problem.dynamics
         self.problem, self.work = problem, work
         self.backward = Backward(work.derivatives, d.contraction())
-        self.diverged: int | None = None
         self.order = 0
-        still = np.zeros((N, d.nu)), np.zeros((N, d.nu, d.n))
-        self.X, self.U = d.track(np.tile(problem.x0, (N + 1, 1)), U, *still, 0.0)
+        self.diverged: tuple[Array, Array] | None = None
+        self.obstacle: str | None = None
+        self.X, self.U = d.track(guess.X, guess.U, np.zeros_like(guess.U), guess.K, 0.0)
         self.cost = np.inf
+        padded = problem.padded(self.U)
         if not np.isfinite(self.X[-1]).all():
-            self.diverged = _first_nonfinite(self.X)
-        elif np.isinf(costs := problem.values(self.X, problem.padded(self.U))).any():
-            self.diverged = int(np.argmax(np.isinf(costs)))
+            self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
+        elif np.isinf(problem.values(self.X, padded)).any():
+            self.obstacle = f"the guess has no finite cost: {problem.fault(self.X, padded, 0)}"
         else:
             self.cost = problem.cost(self.X, self.U)
 
@@ -39,6 +54,16 @@ class Iterate:
         self._differentiate(1)
         n = self.problem.dynamics.n
         return float(np.einsum("kii->", self.work.derivatives.lzz[:-1, n:, n:])) / self.U.size
+
+    @property
+    def noise(self) -> float:
+        """What rounding may hide of the total cost: a step that brings less cannot be judged."""
+        return 1e-12 * (1.0 + abs(self.cost))
+
+    @property
+    def resolution(self) -> float:
+        """The spacing of floating-point numbers at the total cost: no smaller decrease can be represented."""
+        return float(np.finfo(float).eps * np.abs(self.work.derivatives.l).sum())
 
     def sweep(self, blend: float, mu: float) -> Sweep:
         """A backward sweep, after the derivatives that it needs."""
@@ -59,9 +84,10 @@ class Iterate:
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
                 self.diverged = None
             else:
-                self.diverged = _first_nonfinite(X)
-            decrease, promised = self.cost - cost, alpha * (sweep.d0 + 0.5 * alpha * sweep.d1)
-            if decrease > 0.1 * promised or (sweep.d0 < 1e-12 and decrease >= -rounding):
+                self.diverged = X, U
+            decrease, promised = self.cost - cost, alpha * (1.0 - 0.5 * alpha) * sweep.d0
+            enough = decrease > 0.1 * promised or (sweep.d0 < 1e-12 and decrease >= -rounding)
+            if enough and np.isfinite(cost):
                 return Step(alpha, cost, X, U)
             alpha *= 0.5
         return Step(0.0, self.cost, self.X, self.U)
@@ -76,7 +102,7 @@ class Iterate:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail."""
         if not np.isfinite(self.cost):
             return None, False
-        for blend, mu in ((1.0, 0.0), (0.0, 0.0), (0.0, SHIFT)):
+        for blend, mu in ((1.0, 0.0), (0.0, 0.0), (0.0, shift(self))):
             if exact or blend == 0.0:
                 sweep = self.sweep(blend, mu)
                 if sweep.failed < 0:
@@ -84,21 +110,27 @@ class Iterate:
         return None, False
 
     def fault(self) -> str | None:
-        """Which derivative is not a number, and at which knot; None if all are finite."""
+        """Which derivative is not finite, and at which knot, in words; None if all are."""
         d = self.work.derivatives
-        named = [
-            ("the dynamics' derivative", d.A),
-            ("the dynamics' derivative", d.B),
-            ("a cost's gradient", d.lz),
-            ("a cost's Hessian", d.lzz),
-        ]
-        if self.order == 2:
-            named += [("the dynamics' second derivative", d.record), ("a cost's exact Hessian", d.exact)]
+        named = [("derivative", d.A), ("derivative", d.B)] + [("second derivative", d.record)] * (self.order == 2)
         for what, array in named:
-            bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
-            if bad.any():
-                return f"{what} is not finite at knot {int(np.argmax(bad))}"
-        return None
+            if (bad := broken_rows(array)).any():
+                return f"the dynamics' {what} is not finite at knot {int(np.argmax(bad))}"
+        return self.fault_of_term()
+
+    def fault_of_term(self) -> str | None:
+        """The same of the cost terms."""
+        return self.problem.fault(self.X, self.problem.padded(self.U), self.order)
+
+    def divergence(self, X: Array, U: Array) -> str:
+        """Where a rollout that is not finite ends, and what the dynamics say about it."""
+        knot = int(np.argmax(broken_rows(X)))
+        said = ""
+        try:
+            self.problem.dynamics.step(X[knot - 1], U[knot - 1])
+        except DDPError as failure:
+            said = f" ({failure})"
+        return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"
 
     def solution(
         self, status: str, converged: bool, history: tuple[Record, ...], start: float, sweep: Sweep | None
@@ -128,6 +160,3 @@ class Iterate:
             self.work.second()
             self.order = 2
 
-
-def _first_nonfinite(X: Array) -> int:
-    return int(np.argmin(np.isfinite(X).all(axis=1)))

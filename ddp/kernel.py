@@ -12,10 +12,12 @@ import hashlib
 import inspect
 import logging
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,30 @@ def cache_directory() -> Path:
     chosen = os.environ.get("MAYNE_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayne"
     try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayne"
         home.mkdir(parents=True, exist_ok=True)
         if os.access(home, os.W_OK):
             return home
-    except OSError:
-        logger.info("cannot write %s: kernels are cached in a temporary folder", home)
-    return Path(tempfile.gettempdir()) / "mayne"
+    except (OSError, RuntimeError) as reason:  # RuntimeError: the user has no home
+        logger.info("%s: kernels are cached in a temporary folder", reason)
+    return private_folder(Path(tempfile.gettempdir()))
+
+
+@cache
+def private_folder(parent: Path) -> Path:
+    """A folder in ``parent`` that nobody else can write to: what is cached is code, and is run when it is read."""
+    if sys.platform == "win32":  # where temporary folders are private
+        return parent / "mayne"
+    folder = parent / f"mayne-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            return folder
+    except OSError as reason:
+        logger.info("%s", reason)
+    return Path(tempfile.mkdtemp(prefix="mayne-", dir=parent))
 
 
 def _dependencies(module: str) -> set[str]:

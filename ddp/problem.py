@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
@@ -96,6 +97,7 @@ class Problem:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
+        self._try_terms()
 
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
@@ -104,7 +106,7 @@ class Problem:
         with np.errstate(all="ignore"):
             costs = self.values(X, padded)
             if not np.isfinite(costs).all():
-                self._blame(X, padded)
+                raise ProblemError(self.fault(X, padded, 0) or "the total cost is not finite")
         return float(costs.sum())
 
     def padded(self, U: Array) -> Array:
@@ -164,6 +166,24 @@ class Problem:
                     X[rows], U[rows], entry.weight, True, value[own], gradient[own], out.exact[rows]
                 )
 
+    def fault(self, X: Array, U: Array, order: int) -> str | None:
+        """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
+        nz = self.dynamics.n + self.dynamics.nu
+        for entry, knots in self._within(0, self.horizon + 1):
+            own, M = (X[knots], U[knots]), knots.stop - knots.start
+            found = [("cost", entry.term.values(*own))]
+            for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
+                if order > 0:
+                    l, lz, lzz = np.zeros(M), np.zeros((M, nz)), np.zeros((M, nz, nz))
+                    entry.term.expand(*own, 1.0, exact, l, lz, lzz)
+                    found += [("gradient", lz), (name, lzz)]
+            for what, array in found:
+                if (bad := broken_rows(array)).any():
+                    row = int(np.argmax(bad))
+                    value = array[row] if what == "cost" else "not finite"
+                    return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
+        return None
+
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports."""
         for entry, knots in self._within(0, self.horizon + 1):
@@ -182,15 +202,31 @@ class Problem:
             for entry in self._terminal:
                 yield entry, slice(N, N + 1)
 
-    def _blame(self, X: Array, U: Array) -> None:
-        """Raise the ProblemError that names the first term and knot whose cost is not finite."""
+    def _try_terms(self) -> None:
+        """Evaluate every batch term once: those made for another system are found here, not on the way.
+
+        So are those of the controls alone at knot N, where there are none: a constant, and surely a mistake.
+        """
+        d = self.dynamics
+        elsewhere = d.integrate(self.x0, 0.1 * np.cos(1.0 + np.arange(d.n)))
+        X, U = np.stack([self.x0, self.x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(d.nu))
         for entry, knots in self._within(0, self.horizon + 1):
-            bad = np.flatnonzero(~np.isfinite(entry.term.values(X[knots], U[knots])))
-            if bad.size:
-                value = entry.term.values(X[knots], U[knots])[bad[0]]
+            if isinstance(entry.term, DerivedTerm):
+                continue
+            with _naming(entry, knots), np.errstate(all="ignore"):
+                values = np.asarray(entry.term.values(X, U))
+            if values.shape != (3,):
+                raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
+            if knots.start == self.horizon and values[0] != values[1] and values[0] == values[2]:
                 raise ProblemError(
-                    f"{entry.name}: expected a finite cost, got {value} at knot {knots.start + bad[0]}"
+                    f"{entry.name}: expected a term of the state at the end of the horizon, "
+                    "where there is no control; got one of the controls alone"
                 )
+
+
+def broken_rows(array: Array) -> NDArray[np.bool_]:
+    """Which rows of an array (M, ...) hold a number that is not finite."""
+    return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
 
 
 @contextmanager
@@ -201,6 +237,8 @@ def _naming(entry: _Entry, knots: slice) -> Iterator[None]:
     except TermError as failure:
         knot = knots.start + failure.row
         raise ProblemError(f"{entry.name}: {failure} at knot {knot}") from failure.__cause__
+    except ProblemError as failure:
+        raise ProblemError(f"{entry.name}: {failure}") from failure
     except DDPError:
         raise
     except Exception as failure:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ddp.protocols import Array
 
 FORMAT = "mayne solution"
 VERSION = 1
+COLUMN = "history_"
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,17 @@ class Solution:
     problem: what was solved; None if loaded without it.
     """
 
-    X: Array
-    U: Array
-    k: Array
-    K: Array
+    X: Array = field(repr=False)
+    U: Array = field(repr=False)
+    k: Array = field(repr=False)
+    K: Array = field(repr=False)
     cost: float
     gradient: float
     converged: bool
     status: str
     iterations: int
     seconds: float
-    history: tuple[Record, ...]
+    history: tuple[Record, ...] = field(repr=False)
     problem: Problem | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -73,8 +76,8 @@ class Solution:
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
 
-        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory is
-        not finite. Raises ProblemError for a solution that was loaded without its problem.
+        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory or
+        one of the derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
         """
         if self.problem is None:
             raise ProblemError("problem: stationarity needs one: Solution.load(path, problem)")
@@ -84,24 +87,24 @@ class Solution:
         d = problem.allocate()
         problem.expand(self.X, problem.padded(self.U), d, 0, problem.horizon + 1)
         costate = d.lz[-1, :n]
-        largest = 0.0
-        for k in reversed(range(problem.horizon)):
-            largest = max(largest, float(np.abs(d.lz[k, n:] + d.B[k].T @ costate).max()))
-            costate = d.lz[k, :n] + d.A[k].T @ costate
-        return largest
+        gradient = np.empty_like(self.U)
+        with np.errstate(all="ignore"):
+            for k in reversed(range(problem.horizon)):
+                gradient[k] = d.lz[k, n:] + d.B[k].T @ costate
+                costate = d.lz[k, :n] + d.A[k].T @ costate
+        return float(np.abs(gradient).max())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the problem to one .npz file (no pickle), completely or not at all.
 
         Raises ProblemError if the file cannot be written.
         """
-        target = Path(path)
+        target = _as_path(path)
         content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
-        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED}
-        content |= {
-            f"history_{column.name}": np.array([getattr(record, column.name) for record in self.history])
-            for column in fields(Record)
-        }
+        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
+        for column in fields(Record):
+            rows = [getattr(record, column.name) for record in self.history]
+            content[COLUMN + column.name] = np.array(rows, str if column.name == "hessian" else float)
         try:
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as reason:
@@ -122,8 +125,11 @@ class Solution:
 
         Raises ProblemError if the file is missing, is no such file, or does not belong to ``problem``.
         """
-        content = _read(Path(path))
-        columns = [content[f"history_{column.name}"].tolist() for column in fields(Record)]
+        file = _as_path(path)
+        if problem is not None and not isinstance(problem, Problem):
+            raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
+        content = _read(file)
+        columns = [content[COLUMN + column.name].tolist() for column in fields(Record)]
         solution = Solution(
             X=content["X"],
             U=content["U"],
@@ -139,11 +145,21 @@ class Solution:
             problem=problem,
         )
         if problem is not None:
-            _check_belongs(Path(path), solution, problem)
+            _check_belongs(file, solution, problem)
         return solution
 
 
-_SAVED = ("X", "U", "k", "K", "cost", "gradient", "converged", "status", "iterations", "seconds")
+_SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
+_SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
+_SAVED |= {COLUMN + column.name: "U1" if column.name == "hessian" else "f1" for column in fields(Record)}
+"""What a file holds: the kind and the rank of every array."""
+
+
+def _as_path(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(path)}") from None
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -159,12 +175,22 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise ProblemError(f"path: {path} is not a solution file, or is damaged ({reason})") from None
     if str(content.get("format")) != FORMAT:
         raise ProblemError(f"path: {path} is not a solution file")
-    if content["version"] != VERSION:
-        raise ProblemError(f"path: expected version {VERSION} of the format, {path} has {content['version']}")
-    expected = {*_SAVED, *(f"history_{column.name}" for column in fields(Record))}
-    if missing := expected - content.keys():
+    if str(version := content.get("version")) != str(VERSION):
+        raise ProblemError(f"path: {path} has version {reprlib.repr(version)} of the format, expected {VERSION}")
+    if missing := _SAVED.keys() - content.keys():
         raise ProblemError(f"path: {path} lacks {', '.join(sorted(missing))}")
+    _refuse(path, (name for name, kind in _SAVED.items() if kind != f"{content[name].dtype.kind}{content[name].ndim}"))
+    columns = [name for name in _SAVED if name.startswith(COLUMN)]
+    _refuse(path, (name for name in columns if len(content[name]) != content["iterations"]))
+    if content["converged"]:
+        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f" and name != "gradient"]
+        _refuse(path, (name for name in numbers if not np.isfinite(content[name]).all()))
     return content
+
+
+def _refuse(path: Path, damaged: Iterable[str]) -> None:
+    if names := ", ".join(damaged):
+        raise ProblemError(f"path: {path} is damaged: what it holds cannot be the {names} of a solution")
 
 
 def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:

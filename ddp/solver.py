@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,16 +11,19 @@ import numpy as np
 
 from ddp.backward import Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
-from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation
-from ddp.iterate import Iterate
+from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
+from ddp.iterate import Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import differentiator
+from ddp.workers import WorkerError, differentiator
 
-Guess = Array | tuple[Array, Array] | Solution | None
+Start = Array | tuple[Array, Array] | Solution | None
 
 HESSIANS = ("auto", "gauss-newton", "exact")
+
+SETTLED = 3
+"""After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,11 @@ class DDP:
             raise ProblemError(
                 f"hessian: expected one of {', '.join(map(repr, HESSIANS))}, got {self.hessian!r}"
             )
+        if self.max_regularization < SHIFT:
+            raise ProblemError(
+                f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
+                f"got {self.max_regularization:g}"
+            )
 
 
 def ILQR(tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9) -> DDP:
@@ -61,7 +70,7 @@ def ILQR(tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization
 def solve(
     problem: Problem,
     solver: DDP | None = None,
-    guess: Guess = None,
+    guess: Start = None,
     callback: Callable[[Record], None] | None = None,
     throw: bool = True,
     workers: int = 1,
@@ -69,14 +78,16 @@ def solve(
     """Solve ``problem`` by single shooting.
 
     solver: `DDP` (the default) or `ILQR`.
-    guess: controls U (N, nu), a pair (X, U), or a `Solution`, of which the controls are rolled out from x0
-        (states cannot be imposed on a rollout); None: the dynamics' nominal control at x0, at every knot.
+    guess: controls U (N, nu); a pair (X, U), of which the controls are rolled out from x0 (states cannot be
+        imposed on a rollout); a `Solution`, whose policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it
+        also serves where motion is unstable; None: the dynamics' nominal control at x0, at every knot.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many processes share the derivatives; results are the same for any number.
 
-    Raises ProblemError for bad input, before any work, or when a term's own code fails. KeyboardInterrupt
-    ends the solve at once; like every other way out, it leaves no process and no shared memory behind.
+    Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
+    ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
+    leaves no process and no shared memory behind.
     """
     start = time.perf_counter()
     if not isinstance(problem, Problem):
@@ -84,14 +95,16 @@ def solve(
     solver = DDP() if solver is None else solver
     if not isinstance(solver, DDP):
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {solver!r}")
-    controls = _controls(problem, guess)
+    if callback is not None and not callable(callback):
+        raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
+    policy = _policy(problem, guess)
     count = positive_integer("workers", workers)
     history: list[Record] = []
     with differentiator(problem, count) as work, np.errstate(all="ignore"):
-        iterate = Iterate(problem, work, controls)
+        iterate = Iterate(problem, work, policy)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
-        except SolveError as failure:  # a worker died
+        except WorkerError as failure:
             status = f"not converged after {len(history)} iterations, {failure}"
             failure.solution = iterate.solution(status, False, tuple(history), start, None)
             raise
@@ -101,41 +114,53 @@ def solve(
     return outcome
 
 
-def _controls(problem: Problem, guess: Guess) -> Array:
-    """The controls (N, nu) that a guess means."""
+def _policy(problem: Problem, guess: Start) -> Guess:
+    """The policy that a guess means."""
     d, N = problem.dynamics, problem.horizon
-    if guess is None:
-        return np.tile(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), (N, 1))
     if isinstance(guess, Solution):
-        return as_array("guess.U", guess.U, (N, d.nu))
-    if isinstance(guess, tuple):
+        U = as_array("guess.U", guess.U, (N, d.nu)).copy()
+        X = as_array("guess.X", guess.X, (N + 1, d.nx)).copy()
+        K = as_array("guess.K", guess.K, (N, d.nu, d.n))
+        d.check_state("guess.X", X)
+        U[0] += K[0] @ d.difference(X[0], problem.x0)
+        X[0] = problem.x0
+        return Guess(X, U, K)
+    if guess is None:
+        U = np.tile(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), (N, 1))
+    elif isinstance(guess, tuple):
         if len(guess) != 2:
             raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
         d.check_state("guess[0]", as_array("guess[0]", guess[0], (N + 1, d.nx)))
-        return as_array("guess[1]", guess[1], (N, d.nu))
-    return as_array("guess", guess, (N, d.nu))
+        U = as_array("guess[1]", guess[1], (N, d.nu))
+    elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
+        raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
+    else:
+        U = as_array("guess", guess, (N, d.nu))
+    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)))
 
 
 def _loop(
     iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
 ) -> tuple[str, bool, Sweep | None]:
     """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep."""
-    if not np.isfinite(iterate.cost):
-        knot = iterate.diverged
-        return (
-            f"not converged, the guess diverges: its state or cost at knot {knot} is not finite",
-            False,
-            None,
-        )
+    if iterate.obstacle is not None:
+        return f"not converged, {iterate.obstacle}", False, None
     globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
-    converged, reason = False, f"the limit of {solver.max_iterations} iterations was reached"
+    outcome, reason = "", f"the limit of {solver.max_iterations} iterations was reached"
+    settled = 0
     before = time.perf_counter()
-    while len(history) < solver.max_iterations:
+    while len(history) < solver.max_iterations and not outcome:
         attempt = globalisation.iterate(iterate)
         if attempt is None:
+            if not history and (fault := iterate.fault_of_term()):
+                raise ProblemError(fault)
             reason = _why_no_step(iterate, globalisation, solver)
             break
-        converged = _converged(iterate, attempt, solver.tolerance)
+        settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
+        if _converged(iterate, attempt, solver.tolerance):
+            outcome = "converged"
+        elif settled == SETTLED or (attempt.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
+            outcome = "converged to rounding"
         iterate.accept(attempt.step)
         now = time.perf_counter()
         record = Record(
@@ -152,30 +177,27 @@ def _loop(
         history.append(record)
         if callback is not None:
             callback(record)
-        if converged:
-            break
     exact = solver.hessian != GAUSS_NEWTON
     sweep, was_exact = iterate.final_sweep(exact)
-    status = f"converged after {len(history)} iterations"
-    if not converged:
-        status = f"not converged after {len(history)} iterations, {reason}"
-    elif exact and not was_exact:
+    if not outcome:
+        return f"not converged after {len(history)} iterations, {reason}", False, sweep
+    status = f"{outcome} after {len(history)} iterations"
+    if outcome != "converged":
+        status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
+    if exact and not was_exact:
         status += " where the exact Hessian is not positive definite (perhaps no minimum; Gauss-Newton gains)"
-    return status, converged, sweep
+    return status, True, sweep
 
 
-def _converged(iterate: Iterate, attempt: Attempt, tolerance: float) -> bool:
-    """Whether the model expects less than the tolerance, without the regularisation's help.
-
-    If no step was accepted, an expected decrease that drowns in the cost's rounding is as small as can be.
-    """
-    limit = tolerance if attempt.alpha > 0.0 else max(tolerance, 1e-12 * (1.0 + abs(iterate.cost)))
+def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
+    """Whether the model expects a decrease of less than ``limit``, without the regularisation's help."""
     if attempt.expected >= limit:
         return False
-    if attempt.mu <= SHIFT:
+    smallest = shift(iterate)
+    if attempt.mu <= smallest:
         return True
     for blend in (attempt.blend, 0.0):
-        sweep = iterate.sweep(blend, SHIFT)
+        sweep = iterate.sweep(blend, smallest)
         if sweep.failed < 0:
             return sweep.expected < limit
     return False
@@ -192,5 +214,5 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
             f"with regularisation up to {solver.max_regularization:g}"
         )
     if iterate.diverged is not None:
-        return f"every step diverges: the state at knot {iterate.diverged} is not finite for the shortest one"
+        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"
     return f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"

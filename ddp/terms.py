@@ -8,6 +8,7 @@ knot; at the end of the horizon u is zeros.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ddp import differences
+from ddp.errors import REAL, ProblemError, as_array
 from ddp.protocols import Array, Dynamics, Term
 
 
@@ -68,34 +70,22 @@ class DerivedTerm:
         lzz += weight * (hessians if exact else positive_part(hessians))
 
     def _derive(self, row: int, x: Array, u: Array) -> tuple[float, Array, Array]:
-        """Value, gradient (nz,) and Hessian (nz, nz) of one knot."""
-        n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
-        zero = np.zeros(nz)
+        """Value, gradient (nz,) and Hessian (nz, nz) of one knot, finite or not."""
+        n, term, zero = self.dynamics.n, self.term, np.zeros(self.dynamics.n + self.dynamics.nu)
         value = self._value(row, x, u)
-        analytic = False
-        if isinstance(self.term, _Gradient):
-            gradient = self._given(row, "gradient", self.term.gradient, x, u)
+        if isinstance(term, _Gradient):
+            slope = term.gradient
+            gradient = self._given(row, "gradient", slope, x, u)
         else:
-            gradient, analytic = differences.jacobian(self._about(row, x, u), zero)
-        if isinstance(self.term, _Hessian):
-            hessian = self._given(row, "hessian", self.term.hessian, x, u)
-        elif isinstance(self.term, _Gradient):
-            given = self.term.gradient
+            gradient, hessian = differences.second_order(self._about(row, x, u), zero)
+        if isinstance(term, _Hessian):
+            hessian = self._given(row, "hessian", term.hessian, x, u)
+        elif isinstance(term, _Gradient):
 
             def displaced(z: Array) -> Array:
-                return self._given(row, "gradient", given, self.dynamics.integrate(x, z[:n]), u + z[n:])
+                return self._given(row, "gradient", slope, self.dynamics.integrate(x, z[:n]), u + z[n:])
 
             hessian = differences.real_jacobian(displaced, zero)
-        elif analytic:
-            hessian = differences.second_jacobian(self._about(row, x, u), zero, analytic)
-        else:
-            h = np.full(nz, differences.SECOND)
-            Z = differences.second_difference_points(nz) * h
-            moved = zip(self.dynamics.integrate(np.tile(x, (len(Z), 1)), Z[:, :n]), u + Z[:, n:], strict=True)
-            hessian = differences.second_difference(np.array([self._value(row, *at) for at in moved]), nz, h)
-        for what, array in (("value", value), ("gradient", gradient), ("Hessian", hessian)):
-            if not np.isfinite(array).all():
-                raise TermError(row, f"its {what} is not finite")
         return value, gradient, 0.5 * (hessian + hessian.T)
 
     def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
@@ -111,12 +101,11 @@ class DerivedTerm:
 
     def _value(self, row: int, x: Array, u: Array) -> float:
         value = _called(row, "value", self.term.value, x, u)
-        try:
-            number = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TermError(row, f"value: expected a number, got {value!r}") from None
+        number = np.asarray(value)
         if number.size != 1:
             raise TermError(row, f"value: expected a number, got an array of shape {number.shape}")
+        if number.dtype.kind not in REAL:
+            raise TermError(row, f"value: expected a real number, got {reprlib.repr(value)}")
         return float(number.reshape(()))
 
     def _given(
@@ -125,10 +114,11 @@ class DerivedTerm:
         """A derivative that the user gives: (n, ...) or (nz, ...), padded with zeros to (nz, ...)."""
         n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
         rank = 1 if name == "gradient" else 2
+        result = _called(row, name, function, x, u)
         try:
-            array = np.asarray(_called(row, name, function, x, u), dtype=np.float64)
-        except (TypeError, ValueError) as reason:
-            raise TermError(row, f"{name}: expected real numbers ({reason})") from None
+            array = as_array(name, result, (None,) * rank, finite=False)
+        except ProblemError as reason:
+            raise TermError(row, str(reason)) from None
         if array.shape not in {(n,) * rank, (nz,) * rank}:
             raise TermError(row, f"{name}: expected shape {(nz,) * rank} or {(n,) * rank}, got {array.shape}")
         return np.pad(array, (0, nz - array.shape[0]))
@@ -142,6 +132,12 @@ def _called(row: int, name: str, function: Callable[[Array, Array], Any], x: Arr
 
 
 def positive_part(H: Array) -> Array:
-    """The positive semidefinite matrices nearest to H (..., nz, nz): negative eigenvalues become zero."""
-    w, V = np.linalg.eigh(H)
-    return (V * np.maximum(w, 0.0)[..., None, :]) @ np.swapaxes(V, -1, -2)
+    """The positive semidefinite matrices nearest to H (M, nz, nz): negative eigenvalues become zero.
+
+    Matrices that are not finite become NaN.
+    """
+    finite = np.isfinite(H).all(axis=(1, 2))
+    w, V = np.linalg.eigh(H[finite])
+    nearest = np.full_like(H, np.nan)
+    nearest[finite] = (V * np.maximum(w, 0.0)[:, None, :]) @ V.transpose(0, 2, 1)
+    return nearest

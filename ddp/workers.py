@@ -32,6 +32,10 @@ from ddp.protocols import Array
 READY, FIRST, SECOND = b"0", b"1", b"2"
 
 
+class WorkerError(SolveError):
+    """A process of the pool died, or failed in a way that no term or function accounts for."""
+
+
 class Differentiator(Protocol):
     """Two batched stages over all knots of a trajectory, into ``derivatives``."""
 
@@ -170,9 +174,9 @@ class _Pool:
         self._gather(starting=False)
 
     def _gather(self, starting: bool) -> None:
-        """Wait for every process's answer; raise what one of them raised, or SolveError if one ended."""
+        """Wait for every process's answer; raise what the first of them raised, or WorkerError if one ended."""
         waiting = dict(enumerate(self._pipes))
-        failure: Exception | None = None
+        failures: dict[int, bytes] = {}
         while waiting:
             by_object = {self._pipes[i]: i for i in waiting} | {
                 self._processes[i].sentinel: i for i in waiting
@@ -185,10 +189,10 @@ class _Pool:
                 if answer is None:
                     self._lost(i, starting)
                 elif answer != READY:
-                    failure = failure or _rebuilt(i, answer)
+                    failures[i] = answer
                 del waiting[i]
-        if failure is not None:
-            raise failure
+        if failures:  # the first knots', not the fastest process's
+            raise _rebuilt(min(failures), failures[min(failures)])
 
     def _lost(self, i: int, starting: bool = False) -> None:
         process = self._processes[i]
@@ -196,7 +200,7 @@ class _Pool:
         what = f"worker {i} (process {process.pid}) ended with exit code {process.exitcode}"
         if starting:
             raise ProblemError(f"workers: {what} while it was starting. {_GUARD}")
-        raise SolveError(f"{what} during the solve")
+        raise WorkerError(f"{what} during the solve")
 
 
 _GUARD = (
@@ -210,7 +214,7 @@ _KINDS: dict[str, type[DDPError]] = {"ProblemError": ProblemError, "ModelError":
 def _rebuilt(i: int, answer: bytes) -> Exception:
     """The exception that a worker described; its traceback there is added as a note."""
     kind, message, trace = pickle.loads(answer)
-    failure = _KINDS.get(kind, SolveError)(message)
+    failure = _KINDS.get(kind, WorkerError)(message)
     failure.add_note(f"in worker {i}:\n{trace}")
     return failure
 

@@ -10,9 +10,12 @@ import numba
 import numpy as np
 
 from ddp import differences
-from ddp.errors import ModelError, ProblemError, as_array, positive, positive_integer
+from ddp.errors import REAL, ModelError, ProblemError, as_array, positive, positive_integer
 from ddp.kernel import callback, integer_pointer, pointer
 from ddp.protocols import Array, Contraction, Expansion
+
+_SINGULAR = (ArithmeticError, ValueError)
+"""What a function raises where it is not defined: math.log(0.0), 1.0 / 0, np.linalg.solve of a singular matrix."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,10 @@ class FunctionDynamics:
     dt [s]: the time step that running costs are multiplied by; None counts as 1.
 
     First derivatives are by complex step, exact to rounding, wherever that agrees with a real difference;
-    functions that are not made for complex numbers (``np.abs``, ``float``, ``math``) get 4th-order
-    differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order
-    differences of the first, good to about 1e-11 (1e-8 without complex step). x and u should be of order one,
-    as SI quantities are: the differences step by 1e-3.
+    functions that are not made for complex numbers (``np.abs``, ``np.linalg.norm``, ``float``, ``math``) get
+    4th-order differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order
+    differences of the first, good to about 1e-11 (of values and 1e-9 without complex step). x and u should be
+    of order one, as SI quantities are: the differences step by 1e-3 and 5e-3.
 
     Raises ProblemError for malformed sizes, ModelError if f cannot be called or does not return (nx,).
     """
@@ -47,7 +50,7 @@ class FunctionDynamics:
             try:
                 self._called(np.zeros(self.nx), np.zeros(self.nu))
             except ModelError as failure:
-                if not isinstance(failure.__cause__, ArithmeticError):  # a function may be singular at zero
+                if not isinstance(failure.__cause__, _SINGULAR):  # zero need not be in its domain
                     raise
 
     @property
@@ -62,10 +65,11 @@ class FunctionDynamics:
 
     def step(self, x: Array, u: Array) -> Array:
         """The next state, (nx,) or (M, nx)."""
-        x, u = np.asarray(x, dtype=np.float64), np.asarray(u, dtype=np.float64)
-        if x.ndim == 1:
+        if np.ndim(x) == 1:
             return self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,)))
-        return np.array([self.step(*knot) for knot in zip(x, u, strict=True)])
+        X = as_array("x", x, (None, self.nx))
+        U = as_array("u", u, (len(X), self.nu))
+        return np.array([self._called(*knot) for knot in zip(X, U, strict=True)]).reshape(X.shape)
 
     def rollout(self, x0: Array, U: Array) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they diverge."""
@@ -79,30 +83,31 @@ class FunctionDynamics:
         Xnew[0] = X[0]
         with np.errstate(all="ignore"):
             for t in range(len(U)):
-                u = U[t] + alpha * k[t] + K[t] @ (Xnew[t] - X[t])
+                Unew[t] = U[t] + alpha * k[t] + K[t] @ (Xnew[t] - X[t])
                 try:
-                    following = self._called(Xnew[t], u)
+                    following = self._called(Xnew[t], Unew[t])
                 except ModelError as failure:
-                    if not isinstance(failure.__cause__, (ArithmeticError, ValueError)):
+                    if not isinstance(failure.__cause__, _SINGULAR):
                         raise
-                    break  # such as math.exp(1e9), math.sqrt(-1)
-                if not (np.isfinite(u).all() and np.isfinite(following).all()):
                     break
-                Unew[t], Xnew[t + 1] = u, following
+                if not (np.isfinite(Unew[t]).all() and np.isfinite(following).all()):
+                    break
+                Xnew[t + 1] = following
         return Xnew, Unew
 
     def difference(self, x0: Array, x1: Array) -> Array:
-        """``x1 - x0``."""
-        return np.asarray(x1) - np.asarray(x0)
+        """``x1 - x0``: (n,) or (M, n)."""
+        x1, x0 = self._paired("x1", x1, "x0", x0)
+        return x1 - x0
 
     def integrate(self, x: Array, dx: Array) -> Array:
-        """``x + dx``."""
-        return np.asarray(x) + np.asarray(dx)
+        """``x + dx``, (nx,) or (M, nx)."""
+        x, dx = self._paired("x", x, "dx", dx)
+        return x + dx
 
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers."""
-        x = np.asarray(x)
-        as_array(field, x, (*x.shape[:-1], self.nx))
+        as_array(field, x, (*np.shape(x)[:-1], self.nx))
 
     def nominal_control(self, x: Array) -> Array:
         """Zeros (nu,): a function says nothing about rest."""
@@ -111,7 +116,7 @@ class FunctionDynamics:
     def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
         """``A (nx, nx), B (nx, nu)`` of one knot."""
         z = np.concatenate([as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))])
-        J = differences.jacobian(self._joined, z)[0]
+        J = differences.jacobian(self._joined, z)
         if not np.isfinite(J).all():
             raise ModelError(f"f: its derivatives are not finite at x = {z[: self.nx]}, u = {z[self.nx :]}")
         return np.ascontiguousarray(J[:, : self.nx]), np.ascontiguousarray(J[:, self.nx :])
@@ -125,7 +130,7 @@ class FunctionDynamics:
         """The first order of M knots, into out.A and out.B."""
         with np.errstate(all="ignore"):
             for t, z in enumerate(np.concatenate([X, U], axis=1)):
-                J = differences.jacobian(self._joined, z)[0]
+                J = differences.jacobian(self._joined, z)
                 out.A[t], out.B[t] = J[:, : self.nx], J[:, self.nx :]
 
     def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
@@ -139,26 +144,32 @@ class FunctionDynamics:
         sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
         return Contraction(_contract.address, sizes.ctypes.data, sizes)
 
+    def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
+        """Two vectors (nx,) or batches (M, nx) of one length, real or complex."""
+        A, B = np.asarray(a), np.asarray(b)
+        fitting = all(M.ndim in (1, 2) and M.shape[-1] == self.nx and M.dtype.kind in REAL + "c" for M in (A, B))
+        if not fitting or (A.ndim == B.ndim and len(A) != len(B)):
+            shapes = f"({self.nx},) or (M, {self.nx})"
+            raise ProblemError(f"{a_field}, {b_field}: expected numbers of shape {shapes}, got {A.shape}, {B.shape}")
+        return A, B
+
     def _joined(self, z: Any) -> Any:
         return self._called(z[: self.nx], z[self.nx :])
 
     def _tensor(self, z: Array) -> Array:
         """``d²f/dz²`` (nx, nz, nz), symmetric in the last two."""
-        analytic = differences.jacobian(self._joined, z)[1]
-        return differences.second_jacobian(self._joined, z, analytic)
+        return differences.second_order(self._joined, z)[1]
 
     def _called(self, x: Any, u: Any) -> Any:
         """f(x, u), its shape checked."""
         try:
-            following = np.array(
-                self.f(x.copy(), u.copy())
-            )  # f may write on its arguments, and reuse its result
+            following = np.array(self.f(x.copy(), u.copy()))  # f may write on its arguments, and reuse its result
         except Exception as reason:
             raise ModelError(f"f: raised {type(reason).__name__}: {reason}") from reason
         if following.shape != (self.nx,):
             raise ModelError(f"f: expected a next state of shape ({self.nx},), got {following.shape}")
-        if following.dtype.kind not in "fciu":
-            raise ModelError(f"f: expected a next state of numbers, got {following.dtype}")
+        if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) else REAL):
+            raise ModelError(f"f: expected a next state of real numbers, got {following.dtype}")
         return following if following.dtype.kind in "fc" else following.astype(np.float64)
 
 

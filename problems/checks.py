@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, nearest
-from ddp.protocols import Array
+from ddp.protocols import Array, Dynamics
 from dynamics import frames
 from dynamics.model import Robot
 
@@ -41,7 +42,7 @@ def frame_name(carrier: Robot, frame: str) -> None:
     model = robot("robot", carrier).model
     if not isinstance(frame, str) or not model.existFrame(frame):
         known = [f.name for f in model.frames]
-        raise ProblemError(f"frame: {carrier.name} has no frame {frame!r}; {nearest(frame, known)}")
+        raise ProblemError(f"frame: {carrier.name} has no frame {reprlib.repr(frame)}; {nearest(frame, known)}")
 
 
 def branch(carrier: Robot, frame: str) -> frames.Branch:
@@ -68,12 +69,31 @@ def pose(field: str, value: Any) -> pin.SE3:
 
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:
     """One of some names."""
-    if value not in known:
-        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {value!r}")
+    if not isinstance(value, str) or value not in known:
+        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {reprlib.repr(value)}")
 
 
-def rows(field: str, value: Array, size: int) -> Array:
-    """States or controls (M, size) of a block of knots, as the kernels want them."""
-    if value.ndim != 2 or value.shape[1] != size:
-        raise ProblemError(f"{field}: expected {size} numbers a knot, got shape {value.shape}")
+def rows(what: str, value: Array, size: int) -> Array:
+    """States or controls (M, size) of a block of knots, as the kernels want them; ``what`` their numbers are."""
+    if value.ndim != 2:
+        raise ProblemError(f"expected an array of shape (M, {size}), got {value.shape}")
+    if value.shape[1] != size:
+        raise ProblemError(f"made for {size} {what}, the dynamics has {value.shape[1]}")
     return np.ascontiguousarray(value, dtype=np.float64)
+
+
+def limits(field: str, value: Any, size: int) -> Array:
+    """Limits (size,): numbers, infinite where there is none."""
+    array = as_array(field, value, (size,), finite=False).copy()
+    if np.isnan(array).any():
+        raise ProblemError(
+            f"{field}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]"
+        )
+    return array
+
+
+def system(field: str, value: Any) -> Dynamics:
+    """A system of the Dynamics protocol."""
+    if isinstance(value, type) or not isinstance(value, Dynamics):
+        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {reprlib.repr(value)}")
+    return value

@@ -50,7 +50,8 @@ class StateCost(StateTerm):
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        target = as_array("target_x", self.target_x, (self.dynamics.nx,)).copy()
+        nx = checks.system("dynamics", self.dynamics).nx
+        target = as_array("target_x", self.target_x, (nx,)).copy()
         self.dynamics.check_state("target_x", target)
         _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
         _set(self, _layout=state_layout(self.dynamics))
@@ -74,7 +75,7 @@ class StateCost(StateTerm):
 
 @dataclass(frozen=True, eq=False)
 class ControlCost:
-    """``½ Σ_i w_i (u - target)_i²``; target_u, weights (nu,)."""
+    """``½ Σ_i w_i (u - target)_i²``; target_u, weights (nu,). At the end of the horizon there is no control."""
 
     target_u: Array
     weights: Array
@@ -85,14 +86,14 @@ class ControlCost:
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of controls U (M, nu)."""
-        U = checks.rows("ControlCost: U", U, self.target_u.size)
+        U = checks.rows("controls", U, self.target_u.size)
         out = np.empty(len(U))
         state_kernels.control_values(self.target_u, self.weights, U, out)
         return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        U = checks.rows("ControlCost: U", U, self.target_u.size)
+        U = checks.rows("controls", U, self.target_u.size)
         state_kernels.expand_control(self.target_u, self.weights, U, float(weight), l, lz, lzz)
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
@@ -127,12 +128,9 @@ class JointLimits(RobotTerm):
 
     def __post_init__(self) -> None:
         model, joints = checks.robot("robot", self.robot).model, scalar_joints(self.robot)
-        lower = _limits(
-            "lower", model.lowerPositionLimit if self.lower is None else self.lower, self.robot.nq
-        )
-        upper = _limits(
-            "upper", model.upperPositionLimit if self.upper is None else self.upper, self.robot.nq
-        )
+        nq = self.robot.nq
+        lower = checks.limits("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq)
+        upper = checks.limits("upper", model.upperPositionLimit if self.upper is None else self.upper, nq)
         for i in joints.flat[:, 0]:
             if lower[i] > upper[i]:
                 raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
@@ -265,15 +263,3 @@ def _set(term: object, **fields: object) -> None:
     """Replace what the user gave by what was checked."""
     for name, value in fields.items():
         object.__setattr__(term, name, value)
-
-
-def _limits(name: str, value: ArrayLike, nq: int) -> Array:
-    """Limits (nq,), infinite or not, but numbers."""
-    array = np.array(value, dtype=np.float64)
-    if array.shape != (nq,):
-        raise ProblemError(f"{name}: expected shape ({nq},), got {array.shape}")
-    if np.isnan(array).any():
-        raise ProblemError(
-            f"{name}: expected numbers, infinite where free; got NaN at [{np.argmax(np.isnan(array))}]"
-        )
-    return array

@@ -74,9 +74,21 @@ def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
 
 
 def small_random_torques(problem: Problem) -> Array:
-    """The guess (N, nu): torques of about 1 N m from a fixed seed, to leave the symmetric standstill."""
+    """The guess (N, nu), from a fixed seed, to leave the symmetric standstill.
+
+    Torques of about 1 N m for robots of HyQ's size; of robots below 80 kg, in proportion to their mass: 1 N m
+    would spin the legs of one of 2 kg until the integration breaks down.
+    """
     rng = np.random.default_rng(0)
-    return np.array([rng.normal(size=problem.dynamics.nu) for _ in range(problem.horizon)])
+    torques = np.array([rng.normal(size=problem.dynamics.nu) for _ in range(problem.horizon)])
+    return min(1.0, _mass(problem) / 80.0) * torques
+
+
+def _mass(problem: Problem) -> float:
+    system = problem.dynamics
+    if not isinstance(system, RobotDynamics):
+        raise ProblemError(f"problem: expected one of a robot, got one of {type(system).__name__}")
+    return float(pin.computeTotalMass(system.robot.model))
 
 
 def _weights(legs: int, position: tuple[float, float, float], velocity: tuple[float, float, float]) -> Array:

@@ -31,16 +31,14 @@ class StateTerm(Protocol):
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx)."""
-        X = checks.rows(f"{type(self).__name__}: X", X, self.nx)
+        X = checks.rows("numbers in a state", X, self.nx)
         out = np.empty(len(X))
         self._values(X, out)
         return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        self._expand(
-            checks.rows(f"{type(self).__name__}: X", X, self.nx), float(weight), bool(exact), l, lz, lzz
-        )
+        self._expand(checks.rows("numbers in a state", X, self.nx), float(weight), bool(exact), l, lz, lzz)
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,6 +115,18 @@ class Fails:
 
     def hessian(self, x: Array, u: Array) -> Array:
         return np.diag([0.0, 0.0, 2.0])
+
+
+class FailsLate:
+    """A cost that raises at every knot, early ones taking longer to do so."""
+
+    def value(self, x: Array, u: Array) -> float:
+        return float(u @ u)
+
+    def gradient(self, x: Array, u: Array) -> Array:
+        if x[0] == 0.0:
+            time.sleep(0.5)
+        raise ZeroDivisionError("the user's mistake")
 
 
 def failing_pendulum(after: int, kill: bool) -> ddp.Problem:

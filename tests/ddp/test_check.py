@@ -120,3 +120,52 @@ def test_terms_at_single_knots_are_checked_there():
     )
     report = ddp.check_derivatives(problem, *trajectory(problem))
     assert {check.knot for check in report.checks if check.name.startswith("at[37][0]")} == {37}
+
+
+class Hinge:
+    """1/2 max(0, x0 - at)² + |x1 - elsewhere|, right where they are smooth."""
+
+    def __init__(self, at, elsewhere=-9.0, factor=1.0):
+        self.at, self.elsewhere, self.factor = at, elsewhere, factor
+
+    def value(self, x, u):
+        return 0.5 * max(0.0, x[0] - self.at) ** 2 + abs(x[1] - self.elsewhere) + np.sin(u[0])
+
+    def gradient(self, x, u):
+        slope = 1.0 if x[1] > self.elsewhere else -1.0
+        return np.array([max(0.0, x[0] - self.at), slope, self.factor * np.cos(u[0])])
+
+    def hessian(self, x, u):
+        return np.diag([float(x[0] > self.at), 0.0, -self.factor * np.sin(u[0])])
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-11, 1e-4, 1e-3])
+def test_a_kink_is_not_taken_for_a_mistake(distance):
+    plain = with_terms([Swing()], [])
+    X, U = trajectory(plain)
+    for hinge in (Hinge(X[50, 0] - distance), Hinge(-99.0, X[50, 1] - distance)):
+        report = ddp.check_derivatives(with_terms([hinge], []), X, U, knots=[50])
+        assert report.ok, str(report)
+        if distance < 1e-3:
+            assert "cannot be judged where they are not smooth" in str(report)
+            assert "not smooth here, at knot 50, entry" in str(report)
+
+
+@pytest.mark.parametrize("factor", [1.001, -1.0])
+def test_a_mistake_beside_a_kink_is_still_one(factor):
+    plain = with_terms([Swing()], [])
+    X, U = trajectory(plain)
+    report = ddp.check_derivatives(with_terms([Hinge(X[50, 0], X[50, 1], factor)], []), X, U, knots=[50])
+    assert {(check.name, check.entry) for check in report.wrong} >= {("running[0] (Hinge) gradient", (2,))}
+
+
+def test_a_single_knot_needs_no_list():
+    problem = pendulum()
+    assert {check.knot for check in ddp.check_derivatives(problem, *trajectory(problem), knots=3).checks} == {3}
+
+
+@pytest.mark.parametrize("knots", ["ab", [0.5], [True], [-1], 101, 2.0])
+def test_knots_that_are_none_are_refused(knots):
+    problem = pendulum()
+    with pytest.raises(ddp.ProblemError, match="knots: expected knots from 0 to 100, got"):
+        ddp.check_derivatives(problem, *trajectory(problem), knots=knots)

@@ -1,14 +1,20 @@
 """What is malformed is refused before any work, by its field's name; what fails on the way says where."""
 
+import math
+
 import numpy as np
 import pytest
 from systems import Quadratic, Swing, failing_pendulum, pendulum, pendulum_step
 
 import ddp
+from ddp.errors import as_array
 from dynamics.function_dynamics import FunctionDynamics
+from problems.costs import ControlCost, StateCost
 
 DYNAMICS = FunctionDynamics(pendulum_step, 2, 1, dt=0.03)
 TERM = Quadratic(np.ones(3), np.zeros(3))
+EFFORT, WIDE = ControlCost(np.ones(1), np.ones(1)), ControlCost(np.zeros(2), np.ones(2))
+TALL = StateCost(FunctionDynamics(lambda x, u: x, 3, 1), np.zeros(3), np.ones(3))
 
 
 def problem(**changes):
@@ -33,6 +39,12 @@ def problem(**changes):
         ({"at": {11: [TERM]}}, "at: expected knots from 0 to 10 .* got 11"),
         ({"at": {-1: [TERM]}}, "at: expected knots from 0 to 10 .* got -1"),
         ({"at": {3: TERM}}, r"at\[3\]: expected a list"),
+        ({"running": [WIDE]}, r"running\[0\] \(ControlCost\): made for 2 controls, the dynamics has 1"),
+        ({"at": {4: [TERM, WIDE]}}, r"at\[4\]\[1\] \(ControlCost\): made for 2 controls, the dynamics has 1"),
+        ({"running": [TALL]}, r"running\[0\] \(StateCost\): made for 3 numbers in a state, the dynamics has 2"),
+        ({"running": [Quadratic(np.ones(4), np.zeros(4))]}, r"running\[0\] \(Quadratic\): raised ValueError"),
+        ({"terminal": [TERM, EFFORT]}, r"terminal\[1\] \(ControlCost\): .* got one of the controls alone"),
+        ({"at": {10: [EFFORT]}}, r"at\[10\]\[0\] \(ControlCost\): .* got one of the controls alone"),
     ],
 )
 def test_a_malformed_problem_is_refused_by_the_name_of_its_field(changes, message):
@@ -48,6 +60,9 @@ def test_a_malformed_problem_is_refused_by_the_name_of_its_field(changes, messag
         ({"max_iterations": 0}, "max_iterations: .* at least 1"),
         ({"hessian": "newton"}, "hessian: expected one of .* got 'newton'"),
         ({"switch": -1.0}, "switch: expected a positive number"),
+        ({"tolerance": "small"}, "tolerance: expected a real number, got 'small'"),
+        ({"tolerance": 1j}, "tolerance: expected a real number, got 1j"),
+        ({"max_regularization": 1e-10}, "max_regularization: expected at least 1e-09.* got 1e-10"),
     ],
 )
 def test_a_malformed_option_is_refused_by_its_name(options, message):
@@ -62,6 +77,11 @@ def test_a_malformed_option_is_refused_by_its_name(options, message):
         ({"guess": np.full((10, 1), np.inf)}, "guess: expected finite numbers"),
         ({"guess": (np.zeros((10, 2)), np.zeros((10, 1)))}, r"guess\[0\]: expected shape \(11, 2\)"),
         ({"guess": (np.zeros((11, 2)),)}, "guess: expected U, .* tuple of 1"),
+        ({"guess": [np.zeros((11, 2)), np.zeros((10, 1))]}, r"guess: expected U, a tuple \(X, U\) .* a list of two"),
+        ({"guess": np.zeros((10, 1), complex)}, "guess: expected real numbers .* complex128"),
+        ({"guess": [[None]] * 10}, "guess: expected real numbers .* object"),
+        ({"guess": "x" * 500}, r"guess: expected real numbers of shape \(10, 1\), got 'x{12}\.\.\.x{13}'"),
+        ({"callback": 3}, "callback: expected a function of a Record, got 3"),
         ({"workers": 0}, "workers: .* at least 1"),
         ({"solver": "DDP"}, "solver: expected DDP"),
     ],
@@ -87,8 +107,10 @@ def bad(x, u):
     [
         (bad, r"running\[1\] \(Term\): value raised KeyError: 'no such thing' at knot 0"),
         (lambda x, u: x, r"running\[1\] \(Term\): value: expected a number, got an array of shape \(2,\)"),
-        (lambda x, u: "cheap", r"running\[1\] \(Term\): value: expected a number, got 'cheap'"),
-        (lambda x, u: np.nan if u[0] == 0.0 else 0.0, "expected a finite cost, got nan at knot 4"),
+        (lambda x, u: "cheap", r"running\[1\] \(Term\): value: expected a real number, got 'cheap'"),
+        (lambda x, u: None, r"running\[1\] \(Term\): value: expected a real number, got None at knot 0"),
+        (lambda x, u: 1.0 + 0j, r"running\[1\] \(Term\): value: expected a real number, got \(1\+0j\) at knot 0"),
+        (lambda x, u: np.nan if u[0] == 0.0 else 0.0, r"running\[1\] \(Term\): its cost is nan at knot 4"),
     ],
 )
 def test_a_term_that_fails_is_named_with_its_knot(value, message):
@@ -119,13 +141,55 @@ def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
     explosive = FunctionDynamics(lambda x, u: 1e40 * x + u, 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
     with pytest.raises(
-        ddp.SolveError, match="the guess diverges: its state or cost at knot 8 is not finite"
+        ddp.SolveError, match="the guess diverges: the state at knot 8 is not finite, the dynamics diverged there"
     ) as caught:
         ddp.solve(ddp.Problem(explosive, [term], [term], np.ones(1), 20))
     solution = caught.value.solution
     assert not solution.converged
     assert solution.iterations == 0
     assert np.isnan(solution.stationarity())
+
+
+def test_what_a_function_raises_where_it_diverges_is_kept():
+    growing = FunctionDynamics(lambda x, u: np.array([math.exp(x[0])]), 1, 1)
+    term = Quadratic(np.ones(2), np.zeros(2))
+    solution = ddp.solve(ddp.Problem(growing, [term], [term], np.ones(1), 20), throw=False)
+    assert solution.status.startswith("not converged, the guess diverges: the state at knot 4 is not finite")
+    assert "f: raised OverflowError: math range error" in solution.status
+
+
+def test_a_guess_of_infinite_cost_says_which_term_and_where():
+    def steep(x, u):
+        return np.inf if x[0] > 0.0 else 0.0
+
+    solution = ddp.solve(problem(running=[TERM, Term(steep)]), guess=np.ones((10, 1)), throw=False)
+    assert solution.status.startswith("not converged, the guess has no finite cost")
+    assert solution.status.endswith("running[1] (Term): its cost is inf at knot 1")
+
+
+def test_a_cost_that_turns_into_no_number_on_the_way_leaves_the_best_iterate():
+    class Late:
+        """Its gradient fails after the first iteration."""
+
+        def __init__(self):
+            self.calls = 0
+
+        def value(self, x, u):
+            return float(u @ u)
+
+        def gradient(self, x, u):
+            self.calls += 1
+            return np.array([0.0, 0.0, 2.0 * u[0] if self.calls <= 105 else np.nan])
+
+        def hessian(self, x, u):
+            return np.diag([0.0, 0.0, 2.0])
+
+    plain = pendulum()
+    late = ddp.Problem(plain.dynamics, [*plain.running, Late()], plain.terminal, plain.x0, plain.horizon)
+    with pytest.raises(ddp.SolveError, match=r"running\[1\] \(Late\): its gradient is not finite at knot") as caught:
+        ddp.solve(late)
+    assert len(caught.value.solution.history) == 1
+    assert np.isfinite(caught.value.solution.cost)
 
 
 def test_derivatives_that_are_not_finite_are_reported_with_their_knot():
@@ -151,6 +215,11 @@ def test_an_unbounded_problem_does_not_converge_and_says_why():
     assert "not positive definite at knot" in solution.status
 
 
+def test_controls_that_cost_nothing_are_no_obstacle():
+    free = Quadratic(np.array([1.0, 1.0, 0.0]), np.ones(3))
+    assert ddp.solve(problem(running=[free], terminal=[free])).converged
+
+
 def test_the_iteration_limit_is_a_reason_and_not_a_convergence():
     with pytest.raises(ddp.SolveError, match="not converged after 3 iterations, the limit of 3") as caught:
         ddp.solve(pendulum(), ddp.DDP(max_iterations=3))
@@ -172,3 +241,30 @@ def test_a_wrong_gradient_never_passes_for_convergence():
     solution = ddp.solve(problem(running=[Liar()], terminal=[]), throw=False)
     assert not solution.converged
     assert "no step lowers the cost" in solution.status
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "message"),
+    [
+        ([1.0, 1j], (2,), r"z: expected real numbers of shape \(2,\), got \[1.0, 1j\] \(their type is complex128\)"),
+        (["1", "2"], (2,), "z: expected real numbers"),
+        (None, (), "z: expected a real number, got None"),
+        (np.nan, (), "z: expected finite numbers, got nan$"),
+        ([[1.0], [1.0, 2.0]], (2, 1), "z: expected real numbers"),
+        ([0.0, np.inf], (2,), r"z: expected finite numbers, got inf at \[1\]"),
+        ([1.0], (), r"z: expected a number, got \(1,\)"),
+    ],
+)
+def test_what_is_no_array_of_real_numbers_is_refused(value, shape, message):
+    with pytest.raises(ddp.ProblemError, match=message):
+        as_array("z", value, shape)
+
+
+def test_arrays_that_are_taken_are_what_kernels_want():
+    given = np.arange(6).reshape(2, 3).T
+    given.flags.writeable = False
+    taken = as_array("z", given, (3, None))
+    assert taken.dtype == np.float64
+    assert taken.flags.c_contiguous
+    assert taken.flags.writeable
+    assert np.array_equal(taken, given)

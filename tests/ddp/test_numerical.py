@@ -54,11 +54,55 @@ def test_derivatives_of_a_function_are_exact_whether_or_not_it_takes_complex_num
 )
 def test_a_function_that_complex_numbers_would_fool_gets_real_differences(f):
     z = np.array([0.3, 0.7])
-    J, analytic = differences.jacobian(f, z)
-    assert not analytic
     h = 1e-6
     central = [(f(z + h * e) - f(z - h * e)) / (2 * h) for e in np.eye(2)]
-    np.testing.assert_allclose(J, np.stack(central, axis=-1), rtol=0, atol=1e-8)
+    for J in (differences.jacobian(f, z), differences.second_order(f, z)[0]):
+        np.testing.assert_allclose(J, np.stack(central, axis=-1), rtol=0, atol=1e-8)
+
+
+def squares(norm):
+    """A sum of squares of z (3,) whose last part, far lighter than the others, is taken in some way."""
+    return lambda z: 1e3 * z[0] ** 2 + z[1] ** 2 + 1e-3 * norm(z[2:])
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda r: np.linalg.norm(r) ** 2,
+        lambda r: np.abs(r[0]) ** 2,
+        lambda r: np.vdot(r, r),
+        lambda r: np.real(r[0]) ** 2,
+        lambda r: r @ r,
+    ],
+)
+@pytest.mark.parametrize("u", [0.0, 1e-7, 0.1, 1.0])
+def test_a_square_by_any_name_has_its_curvature_wherever_it_is(norm, u):
+    z = np.array([0.0, 1.0, u])
+    gradient, hessian = differences.second_order(squares(norm), z)
+    np.testing.assert_allclose(gradient, [0.0, 2.0, 2e-3 * u], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(hessian, np.diag([2e3, 2.0, 2e-3]), rtol=1e-9, atol=1e-7)
+
+
+def test_mixed_curvature_that_conjugation_turns_around_is_found():
+    f = FunctionDynamics(lambda x, u: np.array([x[0], np.vdot(x[0], u[0])]), 2, 1)
+    expected = np.zeros((3, 3))
+    expected[0, 2] = expected[2, 0] = 1.0
+    np.testing.assert_allclose(f.hessian(np.zeros(2), np.zeros(1), np.array([0.0, 1.0])), expected, rtol=0, atol=1e-9)
+
+
+def test_the_hessian_of_a_function_with_a_norm_is_right_at_rest():
+    def drag(x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0] + 0.5 * np.linalg.norm(x) ** 2])
+
+    H = FunctionDynamics(drag, 2, 1).hessian(np.zeros(2), np.zeros(1), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(H, np.diag([1.0, 1.0, 0.0]), rtol=0, atol=1e-9)
+
+
+def test_a_function_is_differentiated_at_the_edge_of_its_domain():
+    x = np.array([1e-4])
+    with np.errstate(invalid="ignore"):
+        A, _ = FunctionDynamics(lambda x, u: np.sqrt(x), 1, 1).linearize(x, np.zeros(1))
+    assert A[0, 0] == pytest.approx(0.5 / np.sqrt(x[0]), rel=1e-12)
 
 
 def test_the_batched_calls_of_a_function_are_its_single_ones(rng):
@@ -77,6 +121,34 @@ def test_a_divergent_rollout_is_not_a_number_from_there_on():
 
 
 @pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, u: np.array([math.log(x[0])]),
+        lambda x, u: np.array([1.0 / float(x[0])]),
+        lambda x, u: np.linalg.solve(np.diag(x), x),
+    ],
+)
+def test_a_function_need_not_be_defined_at_zero(f):
+    assert np.isfinite(FunctionDynamics(f, 1, 1).step(np.ones(1), np.zeros(1))).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.step(np.zeros((3, 2)), np.zeros((2, 1))), r"u: expected shape \(3, 1\), got \(2, 1\)"),
+        (lambda d: d.step(np.zeros((3, 4)), np.zeros((3, 1))), r"x: expected shape \(any, 2\), got \(3, 4\)"),
+        (lambda d: d.step(1.0, np.zeros(1)), "x: expected shape"),
+        (lambda d: d.difference(np.zeros(2), np.zeros(3)), r"x1, x0: expected numbers of shape .* got \(3,\), \(2,\)"),
+        (lambda d: d.difference(np.zeros((3, 2)), np.zeros((2, 2))), "x1, x0: expected numbers"),
+        (lambda d: d.integrate(np.zeros(2), "ab"), "x, dx: expected numbers"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(ddp.ProblemError, match=message):
+        call(FunctionDynamics(pendulum_step, 2, 1))
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ((None, 2, 1), ddp.ProblemError, "f: expected a function"),
@@ -84,7 +156,8 @@ def test_a_divergent_rollout_is_not_a_number_from_there_on():
         ((pendulum_step, 2, 1, 0.0), ddp.ProblemError, "dt: expected a positive number"),
         ((lambda x, u: x[:1], 2, 1), ddp.ModelError, r"f: expected a next state of shape \(2,\), got \(1,\)"),
         ((lambda x, u: x[7], 2, 1), ddp.ModelError, "f: raised IndexError"),
-        ((lambda x, u: np.array(["a", "b"]), 2, 1), ddp.ModelError, "f: expected a next state of numbers"),
+        ((lambda x, u: np.array([1j, 0.0]), 2, 1), ddp.ModelError, "f: .* real numbers, got complex128"),
+        ((lambda x, u: np.array(["a", "b"]), 2, 1), ddp.ModelError, "f: expected a next state of real numbers"),
     ],
 )
 def test_malformed_functions_are_refused(arguments, error, message):
@@ -131,7 +204,9 @@ def test_the_gauss_newton_hessian_of_a_users_cost_is_positive_semidefinite():
     exact, convex = expansion(Rough(), x, u)[2], expansion(Rough(), x, u, exact=False)[2]
     assert np.linalg.eigvalsh(exact)[0] < -0.1
     assert np.linalg.eigvalsh(convex)[0] > -1e-12
-    np.testing.assert_allclose(convex - exact, positive_part(-exact), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(convex - exact, positive_part(-exact[None])[0], rtol=0, atol=1e-12)
+    broken = np.stack([exact, np.full((3, 3), np.nan)])
+    assert np.array_equal(np.isnan(positive_part(broken)).any(axis=(1, 2)), [False, True])
 
 
 def test_a_users_cost_solves_like_the_built_in_one():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from systems import Quadratic, failing_pendulum, pendulum, user_pendulum
+from systems import FailsLate, Quadratic, failing_pendulum, pendulum, user_pendulum
 
 import ddp
 from ddp import backward
@@ -83,6 +83,25 @@ def test_an_exception_in_a_worker_arrives_with_its_term_knot_and_traceback():
     assert 'raise ZeroDivisionError("the user\'s mistake")' in note
 
 
+def test_whichever_process_fails_first_the_first_knots_are_reported():
+    plain = pendulum()
+    problem = ddp.Problem(plain.dynamics, [*plain.running, FailsLate()], plain.terminal, plain.x0, plain.horizon)
+    with pytest.raises(ddp.ProblemError, match="the user's mistake at knot 0"):
+        ddp.solve(problem, workers=3)
+
+
+def test_a_callbacks_own_error_is_not_a_dead_workers():
+    mine = ddp.SolveError("enough")
+
+    def stop(record):
+        raise mine
+
+    with pytest.raises(ddp.SolveError, match=r"^enough$") as caught:
+        ddp.solve(pendulum(), callback=stop)
+    assert caught.value is mine
+    assert mine.solution is None
+
+
 def test_a_problem_that_cannot_be_pickled_is_explained():
     term = Quadratic(np.ones(2), np.zeros(2))
     problem = ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.zeros(1), 5)
@@ -113,12 +132,12 @@ def test_a_script_without_a_main_guard_is_told_about_it(tmp_path):
     assert "if __name__ == '__main__':" in errors
 
 
-FOREVER = """
+LONG = """
 def tell(record):
     print(*[child.pid for child in multiprocessing.active_children()], flush=True)
 
 if __name__ == "__main__":
-    ddp.solve(pendulum(), ddp.ILQR(tolerance=1e-300, max_iterations=10**9), workers=2, callback=tell)
+    ddp.solve(pendulum(horizon=20_000), ddp.ILQR(), workers=2, callback=tell)
 """
 
 
@@ -135,7 +154,7 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("to_the_group", [False, True])
 def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_group):
-    process = run(tmp_path / "forever.py", FOREVER, start_new_session=True)
+    process = run(tmp_path / "long.py", LONG, start_new_session=True)
     workers = [int(pid) for pid in process.stdout.readline().split()]
     assert len(workers) == 2
     send = os.killpg if to_the_group else os.kill
@@ -149,7 +168,7 @@ def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
-    process = run(tmp_path / "forever.py", FOREVER, start_new_session=True)
+    process = run(tmp_path / "long.py", LONG, start_new_session=True)
     workers = [int(pid) for pid in process.stdout.readline().split()]
     process.kill()
     process.communicate(timeout=120)
