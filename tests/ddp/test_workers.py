@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 HEADER = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
-import multiprocessing, os, ddp
+import multiprocessing, os, signal, ddp
 from systems import pendulum
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 """
 
 
@@ -159,7 +160,10 @@ def test_an_interrupt_leaves_no_process_no_memory_and_no_noise(tmp_path, to_the_
     assert len(workers) == 2
     send = os.killpg if to_the_group else os.kill
     send(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode in (1, -signal.SIGINT)
     assert errors.count("Traceback") == 1
     assert errors.rstrip().endswith("KeyboardInterrupt")
