@@ -28,9 +28,7 @@ SHIFT = 1e-9
 """The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
 below one, so that it stays small beside them: convergence would end where the error is mu / l_uu."""
 
-SMALLEST_BLEND = 0.125
-SHORTEST_STEP = 2.0**-9
-LM_TRIES = 6
+SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES = 0.125, 2.0**-9, 6
 
 
 class Step(NamedTuple):
@@ -109,8 +107,7 @@ class Globalisation:
         self.tolerance, self.switch, self.max_regularization = tolerance, switch, max_regularization
         self.mu = {GAUSS_NEWTON: 0.0, LEVENBERG_MARQUARDT: 0.0}
         self.blend = 1.0
-        models = (GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT)
-        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in models}
+        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in (GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT)}
         self.exact_patience, self.lm_patience = _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
@@ -119,8 +116,7 @@ class Globalisation:
     def iterate(self, point: Point) -> Attempt | None:
         """The best attempt of one iteration, or None if no regularisation makes a sweep succeed.
 
-        ``failed`` then is the knot of the last failed factorisation (None: steps were rejected until mu was
-        too large).
+        ``failed`` then is the knot of the last failed factorisation (None: mu grew as steps were rejected).
         """
         entered = self.mode
         best: Attempt | None = None
@@ -247,8 +243,7 @@ class Globalisation:
     def _damped(self, point: Point) -> Attempt | None:
         """The exact model + mu I; mu then follows how well its prediction came true."""
         mu, failing = max(self.mu[LEVENBERG_MARQUARDT], shift(point)), 0.0
-        floor = 0.01 * point.control_weight
-        failures = 0
+        floor, failures = 0.01 * point.control_weight, 0
         while mu <= self.max_regularization:
             sweep = point.sweep(1.0, mu)
             if sweep.failed < 0:
@@ -264,8 +259,7 @@ class Globalisation:
         self.failed = None
         attempt = self._searched(point, LEVENBERG_MARQUARDT, 1.0, mu, sweep)
         factor = _damping_factor(attempt, point.cost)
-        following = max(factor * mu, floor) if factor > 1.0 else factor * mu
-        self.mu[LEVENBERG_MARQUARDT] = max(following, np.sqrt(failing * mu))
+        self.mu[LEVENBERG_MARQUARDT] = max(factor * mu, floor if factor > 1.0 else 0.0, np.sqrt(failing * mu))
         return attempt
 
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:

@@ -83,6 +83,19 @@ def test_a_square_by_any_name_has_its_curvature_wherever_it_is(norm, u):
     np.testing.assert_allclose(hessian, np.diag([2e3, 2.0, 2e-3]), rtol=1e-9, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    "square", [lambda u: np.linalg.norm(u) ** 2, lambda u: np.abs(u[0]) ** 2, lambda u: np.vdot(u, u)]
+)
+def test_a_cost_written_with_a_norm_has_its_curvature_at_rest(square):
+    class Effort:
+        def value(self, x, u):
+            return x @ x + 0.1 * square(u)
+
+    _, gradient, hessian = expansion(Effort(), np.zeros(2), np.zeros(1))
+    assert np.abs(gradient).max() < 1e-12
+    np.testing.assert_allclose(hessian, np.diag([2.0, 2.0, 0.2]), rtol=0, atol=1e-9)
+
+
 def test_mixed_curvature_that_conjugation_turns_around_is_found():
     f = FunctionDynamics(lambda x, u: np.array([x[0], np.vdot(x[0], u[0])]), 2, 1)
     expected = np.zeros((3, 3))

@@ -275,6 +275,11 @@ MISTAKES = [
     ("lower", lambda r, s: JointLimits(r, 1.0, lower=np.full(19, 9.0))),
     ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(3, 9.0))),
     ("upper", lambda r, s: JointLimits(r, 1.0, upper=np.full(19, np.nan))),
+    ("lower: expected real numbers", lambda r, s: JointLimits(r, 1.0, lower="abc")),
+    ("dynamics: expected an object", lambda r, s: StateCost(None, np.zeros(3), np.ones(3))),
+    ("dynamics: expected an object", lambda r, s: StateCost(RobotDynamics, np.zeros(3), np.ones(3))),
+    ("reference: expected one of", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), ["local"])),
+    ("frame: hyq has no frame", lambda r, s: FramePosition(r, ["rf_foot"], np.zeros(3), 1.0)),
 ]
 
 
@@ -290,7 +295,9 @@ def test_mistakes_are_named_when_the_term_is_made(robots, named, make):
 
 def test_a_term_refuses_states_of_another_robot(robots):
     term = FramePosition(robots["ur5"], "tool0", np.zeros(3), 1.0)
-    with pytest.raises(ProblemError, match="FramePosition: X: expected 12 numbers"):
+    with pytest.raises(ProblemError, match="made for 12 numbers in a state, the dynamics has 37"):
         term.values(np.zeros((4, 37)), np.zeros((4, 12)))
-    with pytest.raises(ProblemError, match="ControlCost: U: expected 2 numbers"):
+    with pytest.raises(ProblemError, match="made for 2 controls, the dynamics has 6"):
         ControlCost(np.zeros(2), np.ones(2)).values(np.zeros((4, 12)), np.zeros((4, 6)))
+    with pytest.raises(ProblemError, match=r"expected an array of shape \(M, 12\), got \(12,\)"):
+        term.values(np.zeros(12), np.zeros(6))

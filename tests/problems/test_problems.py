@@ -11,10 +11,13 @@ import pinocchio as pin
 import pytest
 
 import problems
+from ddp.check import check_derivatives
 from ddp.errors import ProblemError
 from ddp.problem import Problem
+from ddp.solver import solve
 from dynamics.model import load
 from problems import arm, cartpole, pendulum, quadrotor, quadruped
+from problems.costs import ControlCost, JointLimits
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +196,52 @@ def test_guesses_are_the_benchmarks(built):
     thrust = problems.ALL["quadrotor/loop"].guess(built["quadrotor/loop"])
     np.testing.assert_allclose(thrust, 9.81 * 1.535 / 4, rtol=1e-4)
     assert not problems.ALL["pendulum/swing-up"].guess(built["pendulum/swing-up"]).any()
+
+
+@pytest.mark.parametrize("name", ["anymal", "solo12"])
+def test_guesses_are_made_for_the_robots_weight(name):
+    problem = quadruped.reorientation(name)
+    guess = quadruped.small_random_torques(problem)
+    assert np.isfinite(problem.dynamics.rollout(problem.x0, guess)).all()
+    mass = pin.computeTotalMass(problem.dynamics.robot.model)
+    np.testing.assert_allclose(guess[0], mass / 80.0 * np.random.default_rng(0).normal(size=12), rtol=1e-12)
+
+
+def test_a_control_cost_at_the_end_is_refused_by_its_name(built):
+    problem = built["arm/reach"]
+    terms = [*problem.terminal, ControlCost(np.ones(6), np.ones(6))]
+    with pytest.raises(ProblemError, match=r"terminal\[2\] \(ControlCost\): .* one of the controls alone"):
+        Problem(problem.dynamics, problem.running, terms, problem.x0, problem.horizon)
+
+
+def test_no_derivative_is_called_wrong_where_a_rotation_of_half_a_turn_starts(built):
+    problem = built["arm/out-of-reach"]
+    U = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+    report = check_derivatives(problem, problem.dynamics.rollout(problem.x0, U), U)
+    assert report.ok, str(report)
+    assert {check.name for check in report.checks if not check.smooth} == {
+        "terminal[0] (FramePose) gradient",
+        "terminal[0] (FramePose) Hessian",
+    }
+
+
+def test_no_derivative_is_called_wrong_where_a_joint_is_at_its_limit(built):
+    problem = built["arm/reach"]
+    q = problem.x0[:6]
+    limits = JointLimits(problem.dynamics.robot, 1.0, lower=q, upper=np.full(6, 9.0))
+    limited = Problem(problem.dynamics, [limits], [], problem.x0, 2)
+    report = check_derivatives(limited, np.tile(problem.x0, (3, 1)), np.zeros((2, 6)))
+    assert report.ok, str(report)
+    assert any(not check.smooth for check in report.checks)
+
+
+def test_a_solution_is_followed_by_its_gains_from_another_start():
+    """Open loop, an arm that starts a milliradian away falls for three seconds."""
+    problem = arm.reach("ur5", horizon=300)
+    moved = Problem(problem.dynamics, problem.running, problem.terminal, problem.x0 + 1e-3, problem.horizon)
+    solution = solve(moved, guess=solve(problem))
+    assert solution.iterations <= 2
+    assert solution.cost == pytest.approx(1.1648, abs=1e-4)
 
 
 def test_problems_survive_pickling(built):
