@@ -1,7 +1,10 @@
 """Full second-order differential dynamic programming: problems, solvers, solutions. Knows no robot."""
 
+from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
+from ddp.constraints import Constraint, Equality, Inequality
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.solution import Record, Solution
@@ -10,17 +13,22 @@ from ddp.solver import DDP, ILQR, solve
 __all__ = [
     "DDP",
     "ILQR",
+    "AugmentedLagrangian",
     "BatchTerm",
+    "Constraint",
     "Contraction",
     "DDPError",
     "DerivativeCheck",
     "DerivativeReport",
     "Dynamics",
+    "Equality",
     "Expansion",
+    "Inequality",
     "ModelError",
     "Problem",
     "ProblemError",
     "Record",
+    "Residual",
     "Solution",
     "SolveError",
     "Term",

@@ -113,6 +113,13 @@ class Globalisation:
         self.previous = np.inf
         self.failed: int | None = None
 
+    def restart(self, tolerance: float) -> None:
+        """Forget the past, but not the mode: the cost has changed, though not by much."""
+        self.tolerance, self.previous = tolerance, np.inf
+        self.past.clear()
+        for alphas in self.alphas.values():
+            alphas.extend([1.0, 1.0])
+
     def iterate(self, point: Point) -> Attempt | None:
         """The best attempt of one iteration, or None if no regularisation makes a sweep succeed.
 

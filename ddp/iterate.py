@@ -65,6 +65,16 @@ class Iterate:
         """The spacing of floating-point numbers at the total cost: no smaller decrease can be represented."""
         return float(np.finfo(float).eps * np.abs(self.work.derivatives.l).sum())
 
+    @property
+    def violation(self) -> float:
+        """The largest violation of a constraint."""
+        return self.problem.violation(self.X, self.U)
+
+    @property
+    def penalty(self) -> float:
+        """The largest penalty of a constraint; 0 without any."""
+        return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
+
     def sweep(self, blend: float, mu: float) -> Sweep:
         """A backward sweep, after the derivatives that it needs."""
         self._differentiate(2 if blend > 0.0 else 1)
@@ -97,6 +107,12 @@ class Iterate:
         if step.alpha > 0.0:
             self.X, self.U, self.cost = step.X, step.U, step.cost
             self.order = 0
+
+    def renew(self) -> None:
+        """The cost terms have changed: the same trajectory, its cost and derivatives anew."""
+        if self.obstacle is None:
+            self.cost = float(self.problem.values(self.X, self.problem.padded(self.U)).sum())
+        self.order = 0
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail."""

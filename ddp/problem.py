@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
+from ddp.constraints import ConstraintLike
+from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.lagrangian import Lagrangian, Residual, residuals, state_size
+from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
-from ddp.terms import DerivedTerm, TermError
+from ddp.terms import DerivedTerm, naming
 
 
 class Derivatives(NamedTuple):
@@ -21,6 +25,7 @@ class Derivatives(NamedTuple):
     A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
     l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
     lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
+    dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
     """
 
     A: Array
@@ -30,6 +35,7 @@ class Derivatives(NamedTuple):
     lz: Array
     lzz: Array
     exact: Array
+    dual: Array
 
 
 class _Entry(NamedTuple):
@@ -49,6 +55,9 @@ class Problem:
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
+    constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
+        imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``.
+        Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
     `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
@@ -60,27 +69,26 @@ class Problem:
     x0: Array
     horizon: int
     at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    constraints: Sequence[ConstraintLike] = ()
+    terminal_constraints: Sequence[ConstraintLike] = ()
+    constraints_at: Mapping[int, Sequence[ConstraintLike]] = field(default_factory=dict)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
     _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
     _terminal: tuple[_Entry, ...] = field(init=False, repr=False)
+    _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
+    _lagrangian: Lagrangian | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         if isinstance(self.dynamics, type) or not isinstance(self.dynamics, Dynamics):
             raise ProblemError(
-                f"dynamics: expected an object of the Dynamics protocol, got {_described(self.dynamics)}"
+                f"dynamics: expected an object of the Dynamics protocol, got {described(self.dynamics)}"
             )
         dt = positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
-        if not isinstance(self.at, Mapping):
-            raise ProblemError(
-                f"at: expected a mapping of knots to lists of terms, got {_described(self.at)}"
-            )
-        for knot in self.at:
-            whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
-            if not whole or not 0 <= knot <= horizon:
-                raise ProblemError(f"at: expected knots from 0 to {horizon} (the horizon), got {knot!r}")
+        check_knots("at", self.at, horizon)
+        check_knots("constraints_at", self.constraints_at, horizon)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
@@ -98,6 +106,11 @@ class Problem:
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
+        if self.constraints or self.terminal_constraints or self.constraints_at:
+            lists = self.constraints, self.constraints_at, self.terminal_constraints
+            object.__setattr__(self, "_placed", place(self.dynamics, horizon, x0, *lists))
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        object.__setattr__(self, "terminal_constraints", tuple(self.terminal_constraints))
 
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
@@ -132,6 +145,7 @@ class Problem:
             lz=empty((N + 1, nz)),
             lzz=empty((N + 1, nz, nz)),
             exact=empty((N + 1, nz, nz)),
+            dual=empty((0 if self._lagrangian is None else state_size(self._placed),)),
         )
 
     def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
@@ -144,7 +158,7 @@ class Problem:
             self.dynamics.expand(X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]))
         for array in (out.l, out.lz, out.lzz):
             array[start:stop] = 0.0
-        for entry, rows in self._within(start, stop):
+        for entry, rows in self._within(start, stop, out.dual):
             with _naming(entry, rows):
                 entry.term.expand(
                     X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
@@ -159,7 +173,7 @@ class Problem:
             )
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
-        for entry, rows in self._within(start, stop):
+        for entry, rows in self._within(start, stop, out.dual):
             own = slice(rows.start - start, rows.stop - start)
             with _naming(entry, rows):
                 entry.term.expand(
@@ -189,8 +203,68 @@ class Problem:
         for entry, knots in self._within(0, self.horizon + 1):
             yield entry.name, entry.term, knots
 
-    def _within(self, start: int, stop: int) -> Iterator[tuple[_Entry, slice]]:
-        """The terms of the knots start .. stop-1, with those of its knots, always in the same order."""
+    # constraints
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there are any constraints."""
+        return bool(self._placed)
+
+    @property
+    def multiplier_count(self) -> int:
+        """How many numbers all constraints constrain."""
+        return state_size(self._placed) - len(self._placed)
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """Every constraint, where it is imposed."""
+        return self._placed
+
+    def augmented(self, lagrangian: Lagrangian) -> Problem:
+        """The same problem, its cost with what the constraints contribute to the augmented Lagrangian."""
+        twin = copy.copy(self)
+        object.__setattr__(twin, "_lagrangian", lagrangian)
+        return twin
+
+    @property
+    def plain(self) -> Problem:
+        """The problem without what `augmented` added."""
+        if self._lagrangian is None:
+            return self
+        twin = copy.copy(self)
+        object.__setattr__(twin, "_lagrangian", None)
+        return twin
+
+    @property
+    def lagrangian(self) -> Lagrangian:
+        """The multipliers and penalties of an `augmented` problem."""
+        if self._lagrangian is None:
+            raise ProblemError("lagrangian: this problem is not augmented")
+        return self._lagrangian
+
+    def residuals(self, X: Array, U: Array, multipliers: Array | None = None) -> tuple[Residual, ...]:
+        """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
+        if multipliers is None:
+            multipliers = np.zeros(self.multiplier_count)
+        return residuals(self._placed, X, self.padded(U), multipliers)
+
+    def violation(self, X: Array, U: Array) -> float:
+        """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
+        return max((found.worst for found in self.residuals(X, U)), default=0.0)
+
+    def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
+        """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""
+        U = self.padded(U)
+        for entry in self._placed:
+            knots = slice(entry.start, entry.stop)
+            J = entry.constraint.jacobian(X[knots], U[knots])
+            lz[knots] += np.einsum("ki,kia->ka", entry.own(multipliers), J)
+
+    def _within(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[_Entry, slice]]:
+        """The terms of the knots start .. stop-1, with those of its knots, always in the same order.
+
+        dual: where multipliers and penalties are; default this problem's own.
+        """
         N = self.horizon
         if start < min(stop, N):
             for entry in self._running:
@@ -201,6 +275,10 @@ class Problem:
         if stop > N:
             for entry in self._terminal:
                 yield entry, slice(N, N + 1)
+        if self._lagrangian is not None:
+            own = self._lagrangian if dual is None else replace(self._lagrangian, state=dual)
+            for name, term, knots in own.within(start, stop):
+                yield _Entry(name, term, 1.0), knots
 
     def _try_terms(self) -> None:
         """Evaluate every batch term once: those made for another system are found here, not on the way.
@@ -229,31 +307,14 @@ def broken_rows(array: Array) -> NDArray[np.bool_]:
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
 
 
-@contextmanager
-def _naming(entry: _Entry, knots: slice) -> Iterator[None]:
-    """Turn the failure of a term's own code into a ProblemError that names the term and the knot."""
-    try:
-        yield
-    except TermError as failure:
-        knot = knots.start + failure.row
-        raise ProblemError(f"{entry.name}: {failure} at knot {knot}") from failure.__cause__
-    except ProblemError as failure:
-        raise ProblemError(f"{entry.name}: {failure}") from failure
-    except DDPError:
-        raise
-    except Exception as failure:
-        where = f"at knots {knots.start} to {knots.stop - 1}"
-        raise ProblemError(f"{entry.name}: raised {type(failure).__name__}: {failure} {where}") from failure
-
-
-def _described(thing: object) -> str:
-    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+def _naming(entry: _Entry, knots: slice) -> AbstractContextManager[None]:
+    return naming(entry.name, knots)
 
 
 def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[_Entry, ...]:
     """The user's list of terms, checked, named and wrapped."""
     if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
-        raise ProblemError(f"{name}: expected a list of cost terms, got {_described(terms)}")
+        raise ProblemError(f"{name}: expected a list of cost terms, got {described(terms)}")
     entries = []
     for i, term in enumerate(terms):
         label = f"{name}[{i}]"
@@ -267,7 +328,7 @@ def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[
             batch = DerivedTerm(term, dynamics)
         else:
             raise ProblemError(
-                f"{label}: expected a cost term, an object with value(x, u), got {_described(term)}"
+                f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
             )
         entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight))
     return tuple(entries)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ddp.adjoint import control_gradient
 from ddp.errors import ProblemError, as_array
+from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import Array
 
 FORMAT = "mayne solution"
-VERSION = 1
+VERSION = 2
 COLUMN = "history_"
 
 
@@ -26,11 +28,13 @@ COLUMN = "history_"
 class Record:
     """One iteration.
 
-    cost: total cost after it.  gradient: max-norm of the cost's gradient in the controls, before it.
+    cost: total cost after it; with constraints, of the augmented Lagrangian.
+    gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    violation: the largest of all constraints, after it.  penalty: the largest of all constraints.
     """
 
     cost: float
@@ -41,6 +45,8 @@ class Record:
     hessian: str
     blend: float
     seconds: float
+    violation: float = 0.0
+    penalty: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +61,8 @@ class Solution:
     iterations, seconds: how many, and the wall time of the whole solve.
     history: one `Record` per iteration.
     problem: what was solved; None if loaded without it.
+    multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
+    violation: the largest of a constraint, in its units.
     """
 
     X: Array = field(repr=False)
@@ -69,29 +77,39 @@ class Solution:
     seconds: float
     history: tuple[Record, ...] = field(repr=False)
     problem: Problem | None = field(default=None, repr=False)
+    multipliers: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    penalties: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    violation: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}"
+        constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
+        return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{constrained}"
+
+    def residuals(self) -> tuple[Residual, ...]:
+        """Every constraint along the trajectory: values, violations and multipliers.
+
+        Raises ProblemError for a solution that was loaded without its problem.
+        """
+        if self.problem is None:
+            raise ProblemError("problem: residuals need one: Solution.load(path, problem)")
+        return self.problem.residuals(self.X, self.U, self.multipliers)
 
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
 
-        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory or
-        one of the derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
+        With constraints, of their Lagrangian ``cost + multipliers · c``. NaN if the trajectory or one of the
+        derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
         """
         if self.problem is None:
             raise ProblemError("problem: stationarity needs one: Solution.load(path, problem)")
-        problem, n = self.problem, self.problem.dynamics.n
+        problem = self.problem
         if not (np.isfinite(self.X).all() and np.isfinite(self.U).all()):
             return float("nan")
         d = problem.allocate()
         problem.expand(self.X, problem.padded(self.U), d, 0, problem.horizon + 1)
-        costate = d.lz[-1, :n]
-        gradient = np.empty_like(self.U)
-        with np.errstate(all="ignore"):
-            for k in reversed(range(problem.horizon)):
-                gradient[k] = d.lz[k, n:] + d.B[k].T @ costate
-                costate = d.lz[k, :n] + d.A[k].T @ costate
+        if self.multipliers.size:
+            problem.add_forces(self.X, self.U, self.multipliers, d.lz)
+        gradient = control_gradient(d.A, d.B, d.lz)
         return float(np.abs(gradient).max())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -143,6 +161,9 @@ class Solution:
             seconds=float(content["seconds"]),
             history=tuple(Record(*row) for row in zip(*columns, strict=True)),
             problem=problem,
+            multipliers=content["multipliers"],
+            penalties=content["penalties"],
+            violation=float(content["violation"]),
         )
         if problem is not None:
             _check_belongs(file, solution, problem)
@@ -151,6 +172,7 @@ class Solution:
 
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
+_SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
 _SAVED |= {COLUMN + column.name: "U1" if column.name == "hessian" else "f1" for column in fields(Record)}
 """What a file holds: the kind and the rank of every array."""
 
@@ -201,6 +223,7 @@ def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
         ("U", solution.U, (N, d.nu)),
         ("k", solution.k, (N, d.nu)),
         ("K", solution.K, (N, d.nu, d.n)),
+        ("multipliers", solution.multipliers, (problem.multiplier_count,)),
     ):
         if array.shape != shape:
             raise ProblemError(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import reprlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ddp.augmented import AugmentedLagrangian, certified, minimise, relaxed
 from ddp.backward import Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
@@ -39,6 +40,7 @@ class DDP:
     switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch (1 + |cost|)``:
         1e-3 is cautious, 1e-1 eager.
     max_regularization: beyond this mu the solve ends, not converged.
+    constraints: how the problem's constraints are held, if it has any.
     """
 
     tolerance: float = 1e-9
@@ -46,6 +48,7 @@ class DDP:
     hessian: str = "auto"
     switch: float = 1e-2
     max_regularization: float = 1e9
+    constraints: AugmentedLagrangian = field(default_factory=AugmentedLagrangian)
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
@@ -60,6 +63,8 @@ class DDP:
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
                 f"got {self.max_regularization:g}"
             )
+        if not isinstance(self.constraints, AugmentedLagrangian):
+            raise ProblemError(f"constraints: expected AugmentedLagrangian(...), got {self.constraints!r}")
 
 
 def ILQR(tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9) -> DDP:
@@ -100,15 +105,16 @@ def solve(
     policy = _policy(problem, guess)
     count = positive_integer("workers", workers)
     history: list[Record] = []
-    with differentiator(problem, count) as work, np.errstate(all="ignore"):
-        iterate = Iterate(problem, work, policy)
+    goal = relaxed(problem, solver.constraints, guess)
+    with differentiator(goal, count) as work, np.errstate(all="ignore"):
+        iterate = Iterate(goal, work, policy)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
         except WorkerError as failure:
             status = f"not converged after {len(history)} iterations, {failure}"
-            failure.solution = iterate.solution(status, False, tuple(history), start, None)
+            failure.solution = certified(iterate.solution(status, False, tuple(history), start, None))
             raise
-        outcome = iterate.solution(status, converged, tuple(history), start, sweep)
+        outcome = certified(iterate.solution(status, converged, tuple(history), start, sweep))
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
@@ -146,6 +152,27 @@ def _loop(
     if iterate.obstacle is not None:
         return f"not converged, {iterate.obstacle}", False, None
     globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
+    if iterate.problem.constrained:
+        outcome, reason = minimise(iterate, solver, globalisation, history, callback, _descend)
+    else:
+        outcome, reason = _descend(iterate, solver, globalisation, history, callback)
+    exact = solver.hessian != GAUSS_NEWTON
+    sweep, was_exact = iterate.final_sweep(exact)
+    if not outcome:
+        return f"not converged after {len(history)} iterations, {reason}", False, sweep
+    status = f"{outcome} after {len(history)} iterations"
+    if outcome != "converged":
+        status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
+    if exact and not was_exact:
+        status += " where the exact Hessian is not positive definite (perhaps no minimum; Gauss-Newton gains)"
+    return status, True, sweep
+
+
+def _descend(
+    iterate: Iterate, solver: DDP, globalisation: Globalisation, history: list[Record],
+    callback: Callable[[Record], None] | None,
+) -> tuple[str, str]:  # fmt: skip
+    """Iterate until convergence, an outcome in words, or for another reason to stop; the other one is empty."""
     outcome, reason = "", f"the limit of {solver.max_iterations} iterations was reached"
     settled = 0
     before = time.perf_counter()
@@ -172,21 +199,14 @@ def _loop(
             hessian=attempt.hessian,
             blend=attempt.blend,
             seconds=now - before,
+            violation=iterate.violation,
+            penalty=iterate.penalty,
         )
         before = now
         history.append(record)
         if callback is not None:
             callback(record)
-    exact = solver.hessian != GAUSS_NEWTON
-    sweep, was_exact = iterate.final_sweep(exact)
-    if not outcome:
-        return f"not converged after {len(history)} iterations, {reason}", False, sweep
-    status = f"{outcome} after {len(history)} iterations"
-    if outcome != "converged":
-        status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
-    if exact and not was_exact:
-        status += " where the exact Hessian is not positive definite (perhaps no minimum; Gauss-Newton gains)"
-    return status, True, sweep
+    return outcome, "" if outcome else reason
 
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:

@@ -9,14 +9,15 @@ knot; at the end of the horizon u is zeros.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, ProblemError, as_array
+from ddp.errors import REAL, DDPError, ProblemError, as_array
 from ddp.protocols import Array, Dynamics, Term
 
 
@@ -26,6 +27,23 @@ class TermError(Exception):
     def __init__(self, row: int, message: str) -> None:
         super().__init__(message)
         self.row = row
+
+
+@contextmanager
+def naming(name: str, knots: slice) -> Iterator[None]:
+    """Turn the failure of a term's or a constraint's own code into a ProblemError that names it and the knot."""
+    try:
+        yield
+    except TermError as failure:
+        knot = knots.start + failure.row
+        raise ProblemError(f"{name}: {failure} at knot {knot}") from failure.__cause__
+    except ProblemError as failure:
+        raise ProblemError(f"{name}: {failure}") from failure
+    except DDPError:
+        raise
+    except Exception as failure:
+        where = f"at knots {knots.start} to {knots.stop - 1}"
+        raise ProblemError(f"{name}: raised {type(failure).__name__}: {failure} {where}") from failure
 
 
 @runtime_checkable

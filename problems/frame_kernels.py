@@ -33,7 +33,7 @@ def _transposed(R):
 
 
 @inline
-def _pose_error(target, R, p):
+def pose_error(target, R, p):
     Rt, pt = _load_target(target)
     return log6(rotation_product(_transposed(Rt), R), rotate_back(Rt, sub3(p, pt)))
 
@@ -44,7 +44,7 @@ def pose_values(branch, target, weights, X, out):
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
-        out[k] = half_square(weights, _pose_error(target, R, p))
+        out[k] = half_square(weights, pose_error(target, R, p))
 
 
 @kernel
@@ -54,7 +54,7 @@ def expand_pose(branch, target, weights, X, scale, exact, l, lz, lzz):
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
-        r = _pose_error(target, R, p)
+        r = pose_error(target, R, p)
         l[k] += scale * half_square(weights, r)
         wr = (
             weights[0] * r[0], weights[1] * r[1], weights[2] * r[2],

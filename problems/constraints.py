@@ -1,0 +1,294 @@
+"""Constraints on robots, with exact Jacobians and curvatures: limits, frames, states, distances to obstacles.
+
+Each is ``lower <= c(x, u) <= upper`` at a knot, immutable, checked when it is made, and evaluated for all knots in one
+call (the protocol `ddp.constraints.Constraint`). They go into a problem's ``constraints``, ``terminal_constraints`` or
+``constraints_at``. Units are those of c; everything malformed raises ProblemError, naming the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ProblemError, as_array
+from ddp.protocols import Array, Dynamics
+from dynamics import frames
+from dynamics.model import Robot
+from dynamics.robot_dynamics import RobotDynamics
+from problems import checks, constraint_kernels
+from problems.layout import Layout, scalar_joints, state_layout
+
+
+class StateConstraint(Protocol):
+    """A constraint of the state alone: it writes ``_values``, ``_jacobian`` and ``_curvature`` itself."""
+
+    lower: Array
+    upper: Array
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of it."""
+
+    def _values(self, X: Array, out: Array) -> None:
+        """c into ``out`` (M, size)."""
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        """``∂c/∂z`` into ``out`` (M, size, nz), zeros before."""
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        """The Hessian of ``weight · c`` into ``out`` (M, nz, nz), zeros before."""
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size) at the states X (M, nx)."""
+        X = checks.rows("numbers in a state", X, self.nx)
+        out = np.zeros((len(X), self.lower.size))
+        self._values(X, out)
+        return out
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz), z = (dx, du)."""
+        X = checks.rows("numbers in a state", X, self.nx)
+        out = np.zeros((len(X), self.lower.size, self.n + U.shape[1]))
+        self._jacobian(X, out)
+        return out
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, size)."""
+        X = checks.rows("numbers in a state", X, self.nx)
+        nz = self.n + U.shape[1]
+        out = np.zeros((len(X), nz, nz))
+        self._curvature(X, np.ascontiguousarray(weight, dtype=np.float64), out)
+        return out
+
+
+class RobotConstraint(StateConstraint, Protocol):
+    """A constraint of a robot's state x = (q, v)."""
+
+    robot: Robot
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self.robot.nq + self.robot.nv
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of it."""
+        return 2 * self.robot.nv
+
+
+class _Selection(RobotConstraint, Protocol):
+    """Some numbers of the state, each its own tangent coordinate: rows (index in x, index in the tangent)."""
+
+    _rows: NDArray[np.int64]
+
+    def _values(self, X: Array, out: Array) -> None:
+        out[:] = X[:, self._rows[:, 0]]
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        out[:, np.arange(len(self._rows)), self._rows[:, 1]] = 1.0
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        """None."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimits(_Selection):
+    """``lower <= q_j <= upper`` of revolute and prismatic joints [rad, m]; free-flyers and continuous joints have none.
+
+    lower, upper (nq,): the model's unless given, infinite where there is none.
+    """
+
+    robot: Robot
+    lower: Array = None  # type: ignore[assignment]
+    upper: Array = None  # type: ignore[assignment]
+    _rows: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        model, nq = checks.robot("robot", self.robot).model, self.robot.nq
+        lower = checks.limits("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq)
+        upper = checks.limits("upper", model.upperPositionLimit if self.upper is None else self.upper, nq)
+        rows = scalar_joints(self.robot).flat
+        _limit(self, rows, lower[rows[:, 0]], upper[rows[:, 0]])
+
+
+@dataclass(frozen=True, eq=False)
+class VelocityLimits(_Selection):
+    """``|v_j| <= limit`` [rad/s, m/s]; limits (nv,): the model's unless given, infinite where there is none."""
+
+    robot: Robot
+    limits: Array = None  # type: ignore[assignment]
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _rows: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        model, nq, nv = checks.robot("robot", self.robot).model, self.robot.nq, self.robot.nv
+        limits = _magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv)
+        _set(self, limits=limits)
+        _limit(self, np.stack([nq + np.arange(nv), nv + np.arange(nv)], axis=1), -limits, limits)
+
+
+@dataclass(frozen=True, eq=False)
+class TorqueLimits:
+    """``|τ_j| <= limit`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
+
+    limits (nv,): the model's effort limits unless given, infinite where there is none. Degrees of freedom that no
+    control acts on have none.
+    """
+
+    dynamics: RobotDynamics
+    limits: Array = None  # type: ignore[assignment]
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _actuation: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dynamics, RobotDynamics):
+            raise ProblemError(f"dynamics: expected RobotDynamics, got {type(self.dynamics).__name__}")
+        robot, S = self.dynamics.robot, self.dynamics.actuation
+        limits = _magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv)
+        held = np.isfinite(limits) & S.any(axis=1)
+        if not held.any():
+            raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
+        _set(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
+
+    def values(self, X: Array, U: Array) -> Array:
+        """τ (M, size)."""
+        return checks.rows("controls", U, self.dynamics.nu) @ self._actuation.T
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """(0, S) (M, size, nz)."""
+        J = np.zeros((len(U), self.lower.size, self.dynamics.n + U.shape[1]))
+        J[:, :, self.dynamics.n :] = self._actuation
+        return J
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """None: zeros (M, nz, nz)."""
+        nz = self.dynamics.n + U.shape[1]
+        return np.zeros((len(U), nz, nz))
+
+
+@dataclass(frozen=True, eq=False)
+class StateEquality(StateConstraint):
+    """``x = target_x``: c = x ⊖ target_x (n,) in the tangent space at the target."""
+
+    dynamics: Dynamics
+    target_x: Array
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _layout: Layout = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = as_array("target_x", self.target_x, (checks.system("dynamics", self.dynamics).nx,)).copy()
+        self.dynamics.check_state("target_x", target)
+        zeros = np.zeros(self.dynamics.n)
+        _set(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self.dynamics.nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of it."""
+        return self.dynamics.n
+
+    def _values(self, X: Array, out: Array) -> None:
+        constraint_kernels.state_values(self._layout, self.target_x, X, out)
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        constraint_kernels.state_jacobian(self._layout, self.target_x, X, out)
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        constraint_kernels.state_curvature(self._layout, self.target_x, X, weight, out)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePositionEquality(RobotConstraint):
+    """``p(q) = target`` of a frame's origin p in the world: c = p - target (3,) [m]."""
+
+    robot: Robot
+    frame: str
+    target_xyz: Array
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _branch: frames.Branch = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
+        _set(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
+
+    def _values(self, X: Array, out: Array) -> None:
+        constraint_kernels.position_values(self._branch, self.target_xyz, X, out)
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        constraint_kernels.position_jacobian(self._branch, X, out)
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        constraint_kernels.position_curvature(self._branch, X, weight, out)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePoseEquality(RobotConstraint):
+    """``oMf(q) = target``: c = log6(target⁻¹ oMf) (6,) [linear m; angular rad].
+
+    target: a pin.SE3 or a homogeneous (4, 4) matrix.
+    """
+
+    robot: Robot
+    frame: str
+    target: pin.SE3
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _branch: frames.Branch = field(init=False, repr=False)
+    _pose: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        target = checks.pose("target", self.target)
+        _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+        _set(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
+
+    def _values(self, X: Array, out: Array) -> None:
+        constraint_kernels.pose_values(self._branch, self._pose, X, out)
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        constraint_kernels.pose_jacobian(self._branch, self._pose, X, out)
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        constraint_kernels.pose_curvature(self._branch, self._pose, X, weight, out)
+
+
+def _limit(constraint: object, rows: NDArray[np.int64], lower: Array, upper: Array) -> None:
+    """Keep the rows that have a limit."""
+    held = np.isfinite(lower) | np.isfinite(upper)
+    if not held.any():
+        raise ProblemError("limits: expected at least one that is finite, of a joint whose position is a plain number")
+    if (lower > upper).any():
+        worst = int(np.argmax(lower - upper))
+        raise ProblemError(f"lower: expected at most upper, got {lower[worst]} > {upper[worst]} at [{rows[worst, 0]}]")
+    _set(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
+
+
+def _magnitudes(name: str, value: ArrayLike, size: int) -> Array:
+    """Limits (size,) of magnitudes: positive numbers, infinite where there is none."""
+    limits = checks.limits(name, value, size)
+    if (limits <= 0.0).any():
+        worst = int(np.argmin(limits))
+        raise ProblemError(f"{name}: expected positive numbers, infinite where free; got {limits[worst]} at [{worst}]")
+    return limits
+
+
+def _set(constraint: object, **fields: object) -> None:
+    """Replace what the user gave by what was checked."""
+    for name, value in fields.items():
+        object.__setattr__(constraint, name, value)

@@ -1,0 +1,148 @@
+"""Obstacles, and the constraint that a robot's body stays clear of them.
+
+A sphere is a point and a radius, a capsule a segment and a radius; both as obstacles, fixed in the world, and as bodies
+of the robot, carried by its frames. Their signed distance is that of the axes less both radii, negative where they
+overlap. It is smooth except where the axes touch (there the world's z axis stands in for the normal, and leads out),
+where two parallel segments face each other, and, in its second derivative, where the nearest point passes an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, as_array, positive
+from ddp.protocols import Array
+from dynamics import frames
+from dynamics.model import Robot
+from problems import checks, constraint_kernels
+from problems.constraints import RobotConstraint
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """All points within a radius [m] of the segment from start (3,) to end (3,) [m], in the world."""
+
+    start: Array
+    end: Array
+    radius: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            object.__setattr__(self, name, as_array(name, getattr(self, name), (3,)).copy())
+        object.__setattr__(self, "radius", positive("radius", self.radius))
+
+
+def Sphere(center: Array, radius: float) -> Capsule:
+    """All points within a radius [m] of center (3,) [m]: a capsule without length."""
+    center = as_array("center", center, (3,))
+    return Capsule(center, center, radius)
+
+
+class Body(NamedTuple):
+    """A capsule that two frames of a robot carry, for the kernels; without length if not ``long``.
+
+    dof (m,): the degrees of freedom that move it; columns: where among them those of each branch are.
+    """
+
+    first: frames.Branch
+    second: frames.Branch
+    first_columns: NDArray[np.int64]
+    second_columns: NDArray[np.int64]
+    dof: NDArray[np.int64]
+    radius: float
+    long: bool
+
+
+class Clearance(RobotConstraint, Protocol):
+    """What both share: the distances (K,) [m] of a body of the robot to K obstacles, at least a margin each."""
+
+    obstacles: Sequence[Capsule]
+    _body: Body
+    _obstacles: Array
+
+    def _values(self, X: Array, out: Array) -> None:
+        constraint_kernels.clearance_values(self._body, self._obstacles, X, out)
+
+    def _jacobian(self, X: Array, out: Array) -> None:
+        constraint_kernels.clearance_jacobian(self._body, self._obstacles, X, out)
+
+    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
+        constraint_kernels.clearance_curvature(self._body, self._obstacles, X, weight, out)
+
+
+@dataclass(frozen=True, eq=False)
+class SphereClearance(Clearance):
+    """A ball about a frame's origin stays ``margin`` clear of every obstacle.
+
+    radius [m]: of the ball, 0 for a point.   obstacles: spheres and capsules.   margin [m]: 0, touching, or more.
+    """
+
+    robot: Robot
+    frame: str
+    radius: float
+    obstacles: Sequence[Capsule]
+    margin: float = 0.0
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _body: Body = field(init=False, repr=False)
+    _obstacles: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        branch = checks.branch(self.robot, self.frame)
+        _settle(self, _body(branch, branch, checks.weight("radius", self.radius), False), self.obstacles, self.margin)
+
+
+@dataclass(frozen=True, eq=False)
+class CapsuleClearance(Clearance):
+    """A capsule between the origins of two frames stays ``margin`` clear of every obstacle.
+
+    frames: the names of the two, different links or not.   The rest as in `SphereClearance`.
+    """
+
+    robot: Robot
+    frames: tuple[str, str]
+    radius: float
+    obstacles: Sequence[Capsule]
+    margin: float = 0.0
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
+    _body: Body = field(init=False, repr=False)
+    _obstacles: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = self.frames
+        if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
+            raise ProblemError(f"frames: expected the names of two frames, got {names!r}")
+        for name in names:
+            checks.frame_name(self.robot, name)
+        first, second = (frames.branch(self.robot, name) for name in names)
+        body = _body(first, second, checks.weight("radius", self.radius), True)
+        if body.dof.size == 0:
+            raise ProblemError(f"frames: no joint of {self.robot.name} moves {names[0]!r} or {names[1]!r}")
+        _settle(self, body, self.obstacles, self.margin)
+
+
+def _body(first: frames.Branch, second: frames.Branch, radius: float, long: bool) -> Body:
+    dof = np.union1d(first.dof, second.dof)
+    return Body(first, second, np.searchsorted(dof, first.dof), np.searchsorted(dof, second.dof), dof, radius, long)
+
+
+def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:
+    """Check what both have in common."""
+    if not isinstance(obstacles, Sequence) or not obstacles:
+        raise ProblemError(f"obstacles: expected a list of spheres and capsules, at least one; got {obstacles!r}")
+    for i, obstacle in enumerate(obstacles):
+        if not isinstance(obstacle, Capsule):
+            raise ProblemError(f"obstacles[{i}]: expected Sphere(...) or Capsule(...), got {type(obstacle).__name__}")
+    rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
+    lower = np.full(len(rows), checks.weight("margin", margin))
+    for name, value in (
+        ("obstacles", tuple(obstacles)), ("lower", lower), ("upper", np.full(len(rows), np.inf)),
+        ("_body", body), ("_obstacles", rows),
+    ):  # fmt: skip
+        object.__setattr__(constraint, name, value)
