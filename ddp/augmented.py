@@ -34,6 +34,7 @@ ENOUGH = 0.25
 """A round has done enough for a constraint if its e falls to this fraction."""
 
 GROWTH = 10.0
+FIRST=2.0
 
 STUCK = 3
 """After so many rounds in which penalties grew and the violation did not fall, the slope of the violation decides."""
@@ -110,6 +111,10 @@ def minimise(
         outcome, reason = descend(iterate, inner, globalisation, history, callback)
         if not outcome:
             return "", f"{reason}; {state.worst()}"
+        if state.cold:
+            state.cold = False
+            state.first_penalties()
+            continue
         state.measure()
         if state.settled and tolerance <= solver.tolerance:
             sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
@@ -134,8 +139,9 @@ class _State:
         self.before = np.inf
         if options.penalty is not None:
             self.lagrangian.penalties[:] = options.penalty
-        elif not self.lagrangian.warm:
-            self.lagrangian.penalties[:] = self._first_penalties()
+        self.cold = options.penalty is None and not self.lagrangian.warm
+        if self.cold:
+            self.lagrangian.penalties[:] = 1e-12
         self._publish()
 
     @property
@@ -168,11 +174,15 @@ class _State:
         penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.options.max_penalty)
         self._publish()
 
-    def _first_penalties(self) -> Array:
+    def first_penalties(self) -> None:
         problem = self.iterate.problem.plain
         cost = problem.cost(self.iterate.X, self.iterate.U)
-        squares = [float((r.violation**2).sum()) for r in problem.residuals(self.iterate.X, self.iterate.U)]
-        return np.array([np.clip(2.0 * (1.0 + abs(cost)) / max(square, 1e-12), 1.0, 1e4) for square in squares])
+        for i, found in enumerate(problem.residuals(self.iterate.X, self.iterate.U)):
+            own = self.lagrangian.placed[i]
+            finite = np.minimum(abs(found.values - own.lower), abs(found.values - own.upper))
+            square = max(float((found.violation**2).sum()), 0.01 * float((finite[np.isfinite(finite)] ** 2).sum()))
+            self.lagrangian.penalties[i] = np.clip(FIRST * (1.0 + abs(cost)) / max(square, 1e-12), 1e-6, 1e6)
+        self._publish()
 
     def _publish(self) -> None:
         self.iterate.work.derivatives.dual[:] = self.lagrangian.state

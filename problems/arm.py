@@ -7,6 +7,8 @@ its name, file or ``Robot``, takes its usual posture and a goal made for it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -19,12 +21,20 @@ from ddp.protocols import Array, BatchTerm
 from dynamics.model import Robot, load
 from dynamics.robot_dynamics import RobotDynamics
 from problems import checks
+from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
+from problems.obstacles import Capsule, CapsuleClearance, Sphere, SphereClearance
 
 RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 
 _UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
 _UR5_GOAL = (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
+_UR5_TORQUES = (20.0, 66.0, 18.0, 10.0, 5.0, 1.2)
+_UR5_SPHERES = (
+    Sphere([0.45, 0.25, 0.12], 0.10),
+    Sphere([0.20, 0.45, 0.42], 0.08),
+    Sphere([0.00, 0.55, 0.05], 0.12),
+)
 
 
 def reach(
@@ -86,6 +96,48 @@ def out_of_reach(
     """
     target = pin.SE3(np.eye(3), as_array("position", position, (3,)).copy())
     return reach(robot, target, q0, frame, horizon, dt, rotation_weight=0.0)
+
+
+def obstacles(
+    robot: RobotLike = "ur5",
+    target: pin.SE3 | ArrayLike | None = None,
+    q0: ArrayLike | None = None,
+    frame: str | None = None,
+    obstacles: Sequence[Capsule] | None = None,
+    torque_limits: ArrayLike | None = None,
+    radius: float = 0.05,
+    horizon: int = 100,
+    dt: float = 0.01,
+) -> Problem:
+    """Bring a frame to a pose and rest there, past spheres and capsules, with limited torques.
+
+    obstacles: default three spheres close to the way there.   torque_limits (nv,) [N m]: default for a UR5 so small that
+    they matter, else the model's.   radius [m]: of the ball about the frame and, for a UR5, of its forearm and wrist,
+    that must stay clear.   The rest as in `reach`.
+    """
+    arm = _fixed_arm(robot)
+    ur5 = arm.name == "ur5"
+    plain = reach(arm, target, q0, frame, horizon, dt)
+    tool = _tool(arm) if frame is None else frame
+    if obstacles is None:
+        if not ur5 and target is not None:
+            raise ProblemError(f"obstacles: expected some for {arm.name} and this target, there are no default ones")
+        obstacles = _UR5_SPHERES if ur5 else _in_the_way(arm, tool, _configuration(arm, "q0", arm.q0 if q0 is None else q0))
+    links = [("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link")] if ur5 else []
+    if torque_limits is None and ur5:
+        torque_limits = _UR5_TORQUES
+    return replace(
+        plain,
+        constraints=[
+            SphereClearance(arm, tool, radius, obstacles),
+            *(CapsuleClearance(arm, link, radius, obstacles) for link in links),
+            TorqueLimits(plain.dynamics, torque_limits),
+        ],
+        terminal_constraints=[
+            SphereClearance(arm, tool, radius, obstacles),
+            *(CapsuleClearance(arm, link, radius, obstacles) for link in links),
+        ],
+    )
 
 
 def throw(
@@ -185,6 +237,13 @@ def _turned(arm: Robot, q: Array) -> Array:
     away = np.where(np.isfinite(middle) & (q > np.nan_to_num(middle)), -0.5, 0.5)
     step = np.array([away[i] for i in arm.tree.iq])
     return np.asarray(pin.integrate(arm.model, q, step))
+
+
+def _in_the_way(arm: Robot, frame: str, q: Array) -> list[Capsule]:
+    """Three spheres on either side of the way that a frame takes if all joints turn steadily to where `_turned` ends."""
+    way = pin.difference(arm.model, q, _turned(arm, q))
+    places = [_pose(arm, frame, pin.integrate(arm.model, q, t * way)).translation for t in (0.3, 0.5, 0.7)]
+    return [Sphere(place + [0.0, 0.0, side], 0.08) for place, side in zip(places, (-0.1, 0.1, -0.1), strict=True)]
 
 
 def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:
