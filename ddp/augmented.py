@@ -10,7 +10,8 @@ as in ALGENCAN (Birgin & Martinez 2014, algorithm 4.1). With this λ the gradien
 inner loop made small, so that close to the end one or two inner iterations suffice each time. Second derivatives of
 constraints are in the exact Hessians: the inner loop stays of second order.
 
-If penalties grow and the violation stays while its own slope vanishes, there is no way down in the neighbourhood: the
+A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
+violation does not fall, violations are minimised alone. If they do not give way, there is no way down near there: the
 status then says so, and which constraint is violated most, where, and by how much.
 """
 
@@ -22,22 +23,31 @@ from typing import Any
 
 import numpy as np
 
+from ddp.adjoint import control_gradient
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON
 from ddp.iterate import Iterate
-from ddp.lagrangian import Lagrangian, state_size
+from ddp.lagrangian import Lagrangian, Residual, state_size
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 
-ENOUGH = 0.25
-"""A round has done enough for a constraint if its e falls to this fraction."""
+COARSE = 1e-2
+"""The first tolerance, relative to the cost."""
 
-GROWTH = 10.0
-FIRST=2.0
+ENOUGH, GROWTH = 0.25, 10.0
+"""A round has done enough for a constraint if its e falls to this fraction; if not, its penalty grows."""
+
+START = 50
+"""Iterations that the first round, without constraints, has at most: it need not have a minimum."""
+
+NEGLIGIBLE, FIRST_PENALTIES = 1e-12, (1e-6, 1e6)
 
 STUCK = 3
-"""After so many rounds in which penalties grew and the violation did not fall, the slope of the violation decides."""
+"""After so many growths in a row that did not halve a violation, violations alone are minimised."""
+
+RESTORED, RESTORING = 1e-6, 200
+"""What the cost is beside violations then, and how close to their minimum is enough; iterations at most."""
 
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
@@ -53,9 +63,9 @@ class AugmentedLagrangian:
     tolerance: convergence needs no violation larger than this, in the constraints' units, and no multiplier further
         than this from the bound that it belongs to.
     stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls.
-    penalty: what the first round costs a unit of violation squared, in units of the cost; None: so much that the
-        violation of the guess costs as much as everything else, between 1 and 1e4.
-    max_penalty: beyond this the solve ends, not converged.
+    penalty: twice what a unit of violation, squared, costs at first, in units of the cost; None: found by a first
+        round without constraints.
+    max_penalty: beyond this penalties do not grow.
     rounds: how often the multipliers are updated at most.
     """
 
@@ -98,93 +108,145 @@ def minimise(
     iterate: Iterate, solver: Any, globalisation: Any, history: list[Any], callback: Any, descend: Descend
 ) -> tuple[str, str]:
     """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them."""
-    options: AugmentedLagrangian = solver.constraints
-    state = _State(iterate, options)
-    tolerance = np.inf
-    while state.round < options.rounds:
-        if tolerance > solver.tolerance:
-            tolerance = max(solver.tolerance, min(0.1 * tolerance, 1e-2 * (1.0 + abs(iterate.cost))))
-            if state.settled:
-                tolerance = solver.tolerance
+
+    def inner(tolerance: float, limit: int = solver.max_iterations) -> tuple[str, str]:
         globalisation.restart(tolerance)
-        inner = replace(solver, tolerance=tolerance)
-        outcome, reason = descend(iterate, inner, globalisation, history, callback)
+        bounded = replace(solver, tolerance=tolerance, max_iterations=min(limit, solver.max_iterations))
+        return descend(iterate, bounded, globalisation, history, callback)
+
+    options: AugmentedLagrangian = solver.constraints
+    rounds = _Rounds(iterate, options)
+    if rounds.cold:
+        inner(COARSE * (1.0 + abs(iterate.cost)), START)
+        rounds.balance()
+    tolerance = np.inf
+    for _ in range(options.rounds):
+        if tolerance > solver.tolerance:
+            tolerance = min(0.1 * tolerance, COARSE * (1.0 + abs(iterate.cost)))
+            tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
+        outcome, reason = inner(tolerance)
         if not outcome:
-            return "", f"{reason}; {state.worst()}"
-        if state.cold:
-            state.cold = False
-            state.first_penalties()
-            continue
-        state.measure()
-        if state.settled and tolerance <= solver.tolerance:
+            return "", f"{reason}; {rounds.worst()}"
+        rounds.measure()
+        if rounds.settled and tolerance <= solver.tolerance:
             sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
             if sweep is None or sweep.gradient <= options.stationarity or tolerance < 1e-8 * solver.tolerance:
                 return outcome, ""
-            tolerance *= 1e-2
-        if verdict := state.verdict():
-            return "", verdict
-        state.update()
-    return "", f"the limit of {options.rounds} updates of the multipliers was reached; {state.worst()}"
+            tolerance *= COARSE
+        if rounds.stuck:
+            rounds.weigh_violations()
+            inner(RESTORED * iterate.cost, len(history) + RESTORING)
+            if verdict := rounds.verdict():
+                return "", verdict
+            tolerance = np.inf
+        else:
+            rounds.update()
+    return "", f"the limit of {options.rounds} updates of the multipliers was reached; {rounds.worst()}"
 
 
-class _State:
-    """Multipliers and penalties between two rounds."""
+class _Rounds:
+    """What is known between two rounds. e (one for each constraint): see `Lagrangian.shifts`."""
 
     def __init__(self, iterate: Iterate, options: AugmentedLagrangian) -> None:
         self.iterate, self.options = iterate, options
         self.lagrangian = iterate.problem.lagrangian
-        self.round = self.stuck = 0
+        self.cold = options.penalty is None and not self.lagrangian.warm
         self.e = np.full(len(self.lagrangian.placed), np.inf)
-        self.grew = self.e < 0.0
-        self.before = np.inf
+        self.grew = np.zeros(len(self.e), dtype=bool)
+        self.growths = np.zeros(len(self.e), dtype=int)
+        self.violations = [self.e]
         if options.penalty is not None:
             self.lagrangian.penalties[:] = options.penalty
-        self.cold = options.penalty is None and not self.lagrangian.warm
-        if self.cold:
-            self.lagrangian.penalties[:] = 1e-12
+        elif self.cold:
+            self.lagrangian.penalties[:] = NEGLIGIBLE
         self._publish()
 
     @property
     def settled(self) -> bool:
+        """Whether constraints hold and multipliers stand at bounds, to the tolerance."""
         return bool(self.e.max() <= self.options.tolerance)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether growing penalties have not halved the violation of some constraint."""
+        past = self.violations[-STUCK - 1 :]
+        held = (self.growths >= STUCK) & (past[-1] > 0.5 * past[0]) & (past[-1] > self.options.tolerance)
+        return bool((held | (self.grew & (self.lagrangian.penalties >= self.options.max_penalty))).any())
+
     def worst(self) -> str:
-        found = self.iterate.problem.residuals(self.iterate.X, self.iterate.U)
-        return str(max(found, key=lambda residual: residual.worst))
+        """The largest violation, in words."""
+        return str(max(self._residuals(), key=lambda residual: residual.worst))
 
     def measure(self) -> None:
         """After a round: the next estimate of the multipliers, and which penalties have to grow."""
-        problem, options = self.iterate.problem, self.options
-        self.estimate, e = self.lagrangian.shifts(self.iterate.X, problem.padded(self.iterate.U))
-        self.grew = (e > ENOUGH * self.e) & (e > options.tolerance)
+        iterate = self.iterate
+        self.estimate, e = self.lagrangian.shifts(iterate.X, iterate.problem.padded(iterate.U))
+        self.grew = (e > ENOUGH * self.e) & (e > self.options.tolerance)
+        self.growths = np.where(self.grew, self.growths + 1, 0)
         self.e = e
-        self.round += 1
-        violation = problem.violation(self.iterate.X, self.iterate.U)
-        stays = self.grew.any() and violation > 0.99 * self.before
-        self.stuck = self.stuck + 1 if stays else 0
-        self.before = violation
-
-    def verdict(self) -> str:
-        """Why there is no use in going on; empty if there is."""
-        return ""
+        self.violations.append(np.array([residual.worst for residual in self._residuals()]))
 
     def update(self) -> None:
+        """The next round's multipliers and penalties."""
         multipliers, penalties = self.lagrangian.multipliers, self.lagrangian.penalties
         multipliers[:] = np.clip(self.estimate, -LARGEST_MULTIPLIER, LARGEST_MULTIPLIER)
         penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.options.max_penalty)
         self._publish()
 
-    def first_penalties(self) -> None:
-        problem = self.iterate.problem.plain
-        cost = problem.cost(self.iterate.X, self.iterate.U)
-        for i, found in enumerate(problem.residuals(self.iterate.X, self.iterate.U)):
-            own = self.lagrangian.placed[i]
-            finite = np.minimum(abs(found.values - own.lower), abs(found.values - own.upper))
-            square = max(float((found.violation**2).sum()), 0.01 * float((finite[np.isfinite(finite)] ** 2).sum()))
-            self.lagrangian.penalties[i] = np.clip(FIRST * (1.0 + abs(cost)) / max(square, 1e-12), 1e-6, 1e6)
+    def balance(self) -> None:
+        """The first penalties: at an iterate that knows of no constraint, violations cost as much as all else.
+
+        Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
+        """
+        iterate, problem = self.iterate, self.iterate.problem.plain
+        cost = 1.0 + abs(problem.cost(iterate.X, iterate.U))
+        for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
+            away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
+            square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
+            self.lagrangian.penalties[i] = np.clip(2.0 * cost / square, *FIRST_PENALTIES)
         self._publish()
 
+    def weigh_violations(self) -> None:
+        """No multipliers, and penalties, in their present ratios, beside which the cost is negligible."""
+        problem, penalties = self.iterate.problem.plain, self.lagrangian.penalties
+        self.kept = penalties.copy()
+        cost = 1.0 + abs(problem.cost(self.iterate.X, self.iterate.U))
+        penalties *= cost / (RESTORED * 0.5 * penalties @ self._squares())
+        self.lagrangian.multipliers[:] = 0.0
+        self._publish()
+
+    def verdict(self) -> str:
+        """After violations alone were minimised: why there is no use in going on; empty if they gave way."""
+        iterate, before = self.iterate, self.violations[-1]
+        after = np.array([residual.worst for residual in self._residuals()])
+        weights = self.lagrangian.penalties.copy()
+        total = 0.5 * weights @ self._squares()
+        self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.options.max_penalty)
+        if (after <= np.maximum(0.5 * before, self.options.tolerance)).all():
+            self.e[:] = np.inf
+            self.growths[:] = 0
+            self._publish()
+            return ""
+        iterate.sweep(0.0, 0.0)
+        derivatives, problem = iterate.work.derivatives, iterate.problem
+        forces = [w * r.violation.ravel() for w, r in zip(weights, self._residuals(), strict=True)]
+        lz = np.zeros_like(derivatives.lz)
+        problem.add_forces(iterate.X, iterate.U, np.concatenate(forces), lz)
+        slope = np.abs(control_gradient(derivatives.A, derivatives.B, lz)).max() / total
+        return (
+            f"infeasible as far as can be seen from here: {self.worst()}, where squared violations are at a minimum "
+            f"(a unit of control changes them by a fraction of {slope:.1g})"
+        )
+
+    def _residuals(self) -> tuple[Residual, ...]:
+        return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)
+
+    def _squares(self) -> Array:
+        """The sum of squared violations of each constraint."""
+        return np.array([(residual.violation**2).sum() for residual in self._residuals()])
+
     def _publish(self) -> None:
+        """Let all processes know multipliers and penalties."""
         self.iterate.work.derivatives.dual[:] = self.lagrangian.state
         self.iterate.renew()
 

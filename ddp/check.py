@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp import differences
+from ddp.constraints import Constraint
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Derivatives, Problem
 from ddp.protocols import Array, BatchTerm
@@ -103,10 +104,11 @@ def check_derivatives(
     functions.
 
     The dynamics' A and B, the Hessian of a random weight (of a fixed seed) times the dynamics as the backward
-    sweep gets it, and the gradient and exact Hessian of every cost term. Only ``step``, ``integrate``,
+    sweep gets it, and the gradient and exact Hessian of every cost term, the Jacobian of every constraint and
+    the Hessian of a random weight times it. Only ``step``, ``integrate``,
     ``difference`` and the terms' values are differenced, never a derivative. X need not be a rollout of U.
 
-    knots: which of 0 .. N to check; by default five evenly spread, and those of ``problem.at``.
+    knots: which of 0 .. N to check; by default five evenly spread, and those of ``problem.at`` and ``constraints_at``.
     Entries that are not smooth there, where differences mean nothing, are reported as such, not as wrong.
     """
     N, d = problem.horizon, problem.dynamics
@@ -123,13 +125,17 @@ def check_derivatives(
     for name, term, own in problem.terms():
         for knot in (k for k in chosen if own.start <= k < own.stop):
             checks += _term_checks(problem, name, term, knot, X[knot], U[knot])
+    for placed in problem.placed:
+        for knot in (k for k in chosen if placed.start <= k < placed.stop):
+            checks += _constraint_checks(problem, placed.name, placed.constraint, knot, X[knot], U[knot])
     return DerivativeReport(tuple(checks))
 
 
 def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
     N = problem.horizon
     if knots is None:
-        return sorted({*np.linspace(0, N, SAMPLED_KNOTS).astype(int).tolist(), N - 1, *problem.at})
+        single = {*problem.at, *problem.constraints_at}
+        return sorted({*np.linspace(0, N, SAMPLED_KNOTS).astype(int).tolist(), N - 1, *single})
     chosen = list(knots) if isinstance(knots, Iterable) else [knots]
     for knot in chosen:
         if isinstance(knot, bool) or not isinstance(knot, (int, np.integer)) or not 0 <= knot <= N:
@@ -171,6 +177,25 @@ def _term_checks(
     return [
         about.check_first(f"{name} gradient", knot, gradient[0, used], used),
         about.check_second(f"{name} Hessian", knot, hessian[0, used, used]),
+    ]
+
+
+def _constraint_checks(
+    problem: Problem, name: str, constraint: Constraint, knot: int, x: Array, u: Array
+) -> list[DerivativeCheck]:
+    d = problem.dynamics
+    value = constraint.values(x[None], u[None])[0]
+    weight = np.random.default_rng(knot).normal(size=value.size)
+    used = slice(0, d.n + d.nu if knot < problem.horizon else d.n)
+    jacobian = constraint.jacobian(x[None], u[None])[0]
+    curvature = constraint.curvature(x[None], u[None], weight[None])[0]
+    size = float(np.abs(value).max())
+    first = _Differences(problem, constraint.values, x, u, size)
+    total = float(np.abs(weight).sum())
+    second = _Differences(problem, lambda Xs, Us: constraint.values(Xs, Us) @ weight, x, u, size * total)
+    return [
+        first.check_first(f"{name} Jacobian", knot, jacobian[:, used], used),
+        second.check_second(f"{name} Hessian", knot, curvature[used, used]),
     ]
 
 

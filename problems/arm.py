@@ -15,6 +15,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
+from ddp.constraints import Constraint
 from ddp.errors import ProblemError, as_array, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
@@ -30,6 +31,7 @@ RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 _UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
 _UR5_GOAL = (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
 _UR5_TORQUES = (20.0, 66.0, 18.0, 10.0, 5.0, 1.2)
+_UR5_LINKS = (("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link"))
 _UR5_SPHERES = (
     Sphere([0.45, 0.25, 0.12], 0.10),
     Sphere([0.20, 0.45, 0.42], 0.08),
@@ -111,9 +113,9 @@ def obstacles(
 ) -> Problem:
     """Bring a frame to a pose and rest there, past spheres and capsules, with limited torques.
 
-    obstacles: default three spheres close to the way there.   torque_limits (nv,) [N m]: default for a UR5 so small that
-    they matter, else the model's.   radius [m]: of the ball about the frame and, for a UR5, of its forearm and wrist,
-    that must stay clear.   The rest as in `reach`.
+    obstacles: default three spheres close to the way there.   torque_limits (nv,) [N m]: default for a UR5 so small
+    that they matter, else the model's.   radius [m]: of the ball about the frame and, for a UR5, of its forearm and
+    wrist, that must stay clear.   The rest as in `reach`.
     """
     arm = _fixed_arm(robot)
     ur5 = arm.name == "ur5"
@@ -122,22 +124,14 @@ def obstacles(
     if obstacles is None:
         if not ur5 and target is not None:
             raise ProblemError(f"obstacles: expected some for {arm.name} and this target, there are no default ones")
-        obstacles = _UR5_SPHERES if ur5 else _in_the_way(arm, tool, _configuration(arm, "q0", arm.q0 if q0 is None else q0))
-    links = [("forearm_link", "wrist_1_link"), ("wrist_1_link", "wrist_3_link")] if ur5 else []
-    if torque_limits is None and ur5:
-        torque_limits = _UR5_TORQUES
-    return replace(
-        plain,
-        constraints=[
-            SphereClearance(arm, tool, radius, obstacles),
-            *(CapsuleClearance(arm, link, radius, obstacles) for link in links),
-            TorqueLimits(plain.dynamics, torque_limits),
-        ],
-        terminal_constraints=[
-            SphereClearance(arm, tool, radius, obstacles),
-            *(CapsuleClearance(arm, link, radius, obstacles) for link in links),
-        ],
-    )
+        obstacles = _UR5_SPHERES if ur5 else _in_the_way(arm, tool, plain.x0[: arm.nq])
+    clear: list[Constraint] = [SphereClearance(arm, tool, radius, obstacles)]
+    if ur5:
+        clear += [CapsuleClearance(arm, link, radius, obstacles) for link in _UR5_LINKS]
+        torque_limits = _UR5_TORQUES if torque_limits is None else torque_limits
+    limits = arm.model.effortLimit if torque_limits is None else as_array("torque_limits", torque_limits, (arm.nv,))
+    system = RobotDynamics(arm, dt)
+    return replace(plain, constraints=[*clear, TorqueLimits(system, limits)], terminal_constraints=clear)
 
 
 def throw(
@@ -240,10 +234,11 @@ def _turned(arm: Robot, q: Array) -> Array:
 
 
 def _in_the_way(arm: Robot, frame: str, q: Array) -> list[Capsule]:
-    """Three spheres on either side of the way that a frame takes if all joints turn steadily to where `_turned` ends."""
+    """Three spheres below and above the way that a frame takes if all joints turn steadily to where `_turned` ends."""
     way = pin.difference(arm.model, q, _turned(arm, q))
     places = [_pose(arm, frame, pin.integrate(arm.model, q, t * way)).translation for t in (0.3, 0.5, 0.7)]
-    return [Sphere(place + [0.0, 0.0, side], 0.08) for place, side in zip(places, (-0.1, 0.1, -0.1), strict=True)]
+    up = np.array([0.0, 0.0, 0.1])
+    return [Sphere(place + side * up, 0.08) for place, side in zip(places, (-1.0, 1.0, -1.0), strict=True)]
 
 
 def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, positive
 from ddp.protocols import Array
@@ -37,10 +37,10 @@ class Capsule:
         object.__setattr__(self, "radius", positive("radius", self.radius))
 
 
-def Sphere(center: Array, radius: float) -> Capsule:
+def Sphere(center: ArrayLike, radius: float) -> Capsule:
     """All points within a radius [m] of center (3,) [m]: a capsule without length."""
-    center = as_array("center", center, (3,))
-    return Capsule(center, center, radius)
+    point = as_array("center", center, (3,))
+    return Capsule(point, point, radius)
 
 
 class Body(NamedTuple):
