@@ -117,7 +117,10 @@ def minimise(
     options: AugmentedLagrangian = solver.constraints
     rounds = _Rounds(iterate, options)
     if rounds.cold:
-        inner(COARSE * (1.0 + abs(iterate.cost)), START)
+        cost = np.inf
+        while iterate.cost < 0.5 * cost and len(history) < START:
+            cost = iterate.cost
+            inner(COARSE * (1.0 + abs(cost)), START)
         rounds.balance()
     tolerance = np.inf
     for _ in range(options.rounds):
