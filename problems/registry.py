@@ -60,6 +60,11 @@ ALL: dict[str, Entry] = {
             ("fixed-base", "arm", "large-residual"), 156.7, "ur5", ("tool0",),
         ),
         Entry(
+            "arm/obstacles", arm.obstacles, arm.gravity_compensation,
+            "a UR5 reaches among three spheres, its torques limited",
+            ("fixed-base", "arm", "constrained"), 1.2057, "ur5", ("tool0",),
+        ),
+        Entry(
             "arm/throw", arm.throw, arm.gravity_compensation,
             "a Panda's hand passes a point at 3 m/s",
             ("fixed-base", "arm"), 0.20346, "panda", ("panda_hand_tcp",),

@@ -14,6 +14,7 @@ DDP_BARS = {
     "cartpole/swing-up": (55, 0.92042),
     "arm/reach": (11, 1.1798),
     "arm/out-of-reach": (30, 156.7),
+    "arm/obstacles": (60, 1.2057),
     "arm/throw": (28, 0.2035),
     "quadruped/reorientation": (60, 2.7003),
     "quadrotor/loop": (14, 17.138),

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
 from viz.bodies import Drawable
-from viz.scene import Scene, build, pack
+from viz.scene import Obstacle, Scene, build, pack
 from viz.shapes import Color
 
 
@@ -34,17 +34,18 @@ def save_html(
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     title: str | None = None,
+    obstacles: Sequence[Obstacle] = (),
 ) -> Drawn:
     """Write the motion X (N, nx), one state every dt [s], as a self-contained HTML animation.
 
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
-    title: shown above. Meshes that are missing are named in the result, in the log and in the file; a
-    skeleton stands in for them.
+    title: shown above; obstacles: spheres and capsules, such as those of ``problems.obstacles``. Meshes that are
+    missing are named in the result, in the log and in the file; a skeleton stands in for them.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
-    scene = build(robot, X, dt, frames, ghost)
+    scene = build(robot, X, dt, frames, ghost, obstacles)
     target.write_text(page(scene, title or robot.name), encoding="utf-8")
     return Drawn(str(target), scene.missing)
 

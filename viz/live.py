@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from viz.bodies import Drawable
 from viz.html import Drawn
-from viz.scene import Message, build
+from viz.scene import Message, Obstacle, build
 
 logger = logging.getLogger("mayne")
 
@@ -34,13 +34,14 @@ def animate(
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     open_browser: bool = False,
+    obstacles: Sequence[Obstacle] = (),
 ) -> Drawn:
     """Play the motion X (N, nx), one state every dt [s], in a meshcat viewer on localhost.
 
     The viewer's address is in the result and in the log; it lives until the program ends. Arguments as in
     ``save_html``.
     """
-    scene = build(robot, X, dt, frames, ghost)
+    scene = build(robot, X, dt, frames, ghost, obstacles)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # meshcat imports what pyzmq has deprecated
         import meshcat  # slow to import, and only needed here

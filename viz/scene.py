@@ -6,7 +6,7 @@ import itertools
 import math
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from viz.bodies import Bodies, Drawable, bodies
-from viz.shapes import Array, Color, Mesh, grid, merge, tube
+from viz.shapes import Array, Color, Mesh, capsule, grid, merge, tube
 
 Message = dict[str, Any]
 
@@ -23,6 +23,7 @@ PAUSE = 0.6
 """How long the last state is held before the motion starts over [s]."""
 FIELD_OF_VIEW = 40.0
 GROUND: Color = (0.62, 0.66, 0.70, 1.0)
+OBSTACLE: Color = (0.80, 0.47, 0.20, 0.55)
 GHOST: Color = (0.16, 0.50, 0.73, 0.28)
 TRACES: list[Color] = [
     (0.84, 0.15, 0.16, 1.0),
@@ -35,6 +36,17 @@ TRACES: list[Color] = [
 """The colours of the traces, in turn."""
 
 
+class Obstacle(Protocol):
+    """All points within a radius [m] of the segment from start (3,) to end (3,) [m], in the world."""
+
+    @property
+    def start(self) -> Array: ...
+    @property
+    def end(self) -> Array: ...
+    @property
+    def radius(self) -> float: ...
+
+
 class Scene(NamedTuple):
     """messages, in the order to send them; legend: what colours mean; duration [s]; missing meshes' names."""
 
@@ -45,11 +57,13 @@ class Scene(NamedTuple):
 
 
 def build(
-    robot: Drawable, X: ArrayLike, dt: float, frames: Sequence[str] = (), ghost: ArrayLike | None = None
-) -> Scene:
+    robot: Drawable, X: ArrayLike, dt: float, frames: Sequence[str] = (), ghost: ArrayLike | None = None,
+    obstacles: Sequence[Obstacle] = (),
+) -> Scene:  # fmt: skip
     """The scene of a robot that moves along X (N, nx) or (N, nq), one state every dt [s].
 
-    frames: names of frames whose path is drawn; ghost: a state, or several, drawn translucent and still.
+    frames: names of frames whose path is drawn; ghost: a state, or several, drawn translucent and still;
+    obstacles: spheres and capsules, fixed in the world.
     """
     dt = positive("dt", dt)
     model = robot.model
@@ -58,7 +72,8 @@ def build(
     shapes, missing = bodies(robot)
     ghosts = None if ghost is None else _configurations("ghost", ghost, model)
     still = None if ghosts is None else _ghost(model, shapes, ghosts)
-    points = _points(shapes, places, paths, still)
+    solids = [_solid(obstacle) for obstacle in obstacles]
+    points = np.concatenate([_points(shapes, places, paths, still), *(solid.vertices for solid in solids)])
     low, high = points.min(axis=0), points.max(axis=0)
     center = 0.5 * (low + high)
     radius = max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2)
@@ -77,6 +92,9 @@ def build(
         color = TRACES[k % len(TRACES)]
         legend.append((f"path of {name}", color))
         messages.append(_object(f"/mayne/traces/{_safe(name)}", tube(trace, 0.004 * radius, color)))
+    if solids:
+        legend.append(("obstacles", OBSTACLE))
+        messages.append(_object("/mayne/obstacles", merge(solids)))
     if still is not None and ghosts is not None:
         known = {"its first state": Q[:1], "its last state": Q[-1:]}
         same = [what for what, state in known.items() if np.array_equal(ghosts, state)]
@@ -84,6 +102,14 @@ def build(
         messages.append(_object("/mayne/ghost", still))
     messages.append(_animation(model, [joint for joint in shapes if joint > 0], places, dt))
     return Scene(messages, legend, (len(Q) - 1) * dt, missing)
+
+
+def _solid(obstacle: Obstacle) -> Mesh:
+    along = obstacle.end - obstacle.start
+    length = float(np.linalg.norm(along))
+    up = np.array([0.0, 0.0, 1.0])
+    turn = np.asarray(pin.Quaternion.FromTwoVectors(up, along if length > 0.0 else up).matrix())
+    return capsule(obstacle.radius, length, OBSTACLE).moved(turn, 0.5 * (obstacle.start + obstacle.end))
 
 
 def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:

@@ -1,0 +1,301 @@
+"""Constraints held by the augmented Lagrangian: against dense KKT systems, certificates, verdicts, bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import ddp
+from ddp.errors import ProblemError, SolveError
+from dynamics.function_dynamics import FunctionDynamics
+from tests.ddp.systems import Quadratic, pendulum
+
+N = 12
+
+
+def double_integrator(x, u):
+    return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]])
+
+
+def linear_problem(**constraints):
+    """A quadratic cost about the origin; x0 = (1, 0)."""
+    cost = Quadratic(np.array([1.0, 0.1, 0.1]), np.zeros(3))
+    return ddp.Problem(
+        FunctionDynamics(double_integrator, 2, 1, dt=0.1), [cost], [], np.array([1.0, 0.0]), N, **constraints
+    )
+
+
+def upright(x, u):
+    return x - np.array([np.pi, 0.0])
+
+
+def torque(x, u):
+    return u
+
+
+def position(x, u):
+    return x[0]
+
+
+def dense(problem):
+    """The states as functions of the controls, X = a + S U, and the cost's Hessian and gradient at U = 0."""
+    A, B = problem.dynamics.linearize(problem.x0, np.zeros(1))
+    a, S = np.zeros((N + 1, 2)), np.zeros((N + 1, 2, N))
+    a[0] = problem.x0
+    for k in range(N):
+        a[k + 1], S[k + 1] = A @ a[k], A @ S[k]
+        S[k + 1][:, k] += B[:, 0]
+    W = 0.1 * np.diag([1.0, 0.1])
+    H = sum(S[k].T @ W @ S[k] for k in range(N)) + 0.1 * 0.1 * np.eye(N)
+    return a, S, H, sum(S[k].T @ W @ a[k] for k in range(N))
+
+
+def test_equalities_of_a_linear_problem_solve_its_kkt_system():
+    problem = linear_problem(
+        terminal_constraints=[ddp.Equality(lambda x, u: x - [0.2, 0.1])],
+        constraints_at={5: [ddp.Equality(lambda x, u: x[0] + 0.3 * u[0] - 0.8)]},
+    )
+    solution = ddp.solve(problem)
+    a, S, H, g = dense(problem)
+    row = S[5][0].copy()
+    row[5] += 0.3
+    C, c = np.vstack([row, S[N]]), np.concatenate([[a[5][0] - 0.8], a[N] - [0.2, 0.1]])
+    kkt = np.linalg.solve(np.block([[H, C.T], [C, np.zeros((3, 3))]]), -np.concatenate([g, c]))
+    np.testing.assert_allclose(solution.U[:, 0], kkt[:N], atol=1e-7)
+    np.testing.assert_allclose(solution.multipliers, kkt[N:], atol=1e-6)
+    assert solution.violation <= 1e-8
+    assert solution.stationarity() <= 1e-6
+
+
+def test_inequalities_of_a_linear_problem_satisfy_the_conditions_of_its_quadratic_programme():
+    limits = [ddp.Inequality(torque, lower=-0.4, upper=2.0), ddp.Inequality(lambda x, u: -0.15 - x[1])]
+    problem = linear_problem(constraints=limits, terminal_constraints=[ddp.Equality(lambda x, u: x[0] - 0.87)])
+    solution = ddp.solve(problem)
+    a, S, H, g = dense(problem)
+    ends = {"type": "eq", "fun": lambda U: a[N][0] + S[N][0] @ U - 0.87, "jac": lambda U: S[N][0]}
+    slow = {
+        "type": "ineq",
+        "fun": lambda U: 0.15 + a[1:N, 1] + S[1:N, 1] @ U,
+        "jac": lambda U: S[1:N, 1],
+    }
+    found = minimize(
+        lambda U: 0.5 * U @ H @ U + g @ U, np.zeros(N), jac=lambda U: H @ U + g, method="SLSQP",
+        bounds=[(-0.4, 2.0)] * N, constraints=[ends, slow], options={"ftol": 1e-15, "maxiter": 200},
+    )  # fmt: skip
+    np.testing.assert_allclose(solution.U[:, 0], found.x, atol=1e-5)
+    control, speed, end = solution.residuals()
+    assert (solution.U[:, 0] < -0.4 + 1e-7).any()
+    for residual, upper in ((control, 2.0), (speed, 0.0)):
+        held, slack = residual.multipliers > 0.0, upper - residual.values
+        assert np.abs(slack[held]).max(initial=0.0) <= 1e-8
+        assert not residual.multipliers[slack > 1e-7].clip(0.0).any()
+    assert (speed.multipliers > 1e-3).any()
+    assert (control.multipliers[:, 0] <= 0.0).all()
+    assert end.worst <= 1e-8
+    assert solution.stationarity() <= 1e-6
+
+
+@pytest.fixture(scope="module")
+def swing():
+    """A pendulum that has to be upright and at rest at the end, with a speed limit."""
+    plain = pendulum()
+    return replace(
+        plain, terminal=[], terminal_constraints=[ddp.Equality(upright)],
+        constraints=[ddp.Inequality(lambda x, u: x[1], jacobian=lambda x, u: [[0.0, 1.0]], lower=-4.0, upper=4.0)],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swung(swing):
+    return ddp.solve(swing, guess=np.zeros((100, 1)))
+
+
+def test_a_pendulum_ends_where_it_must(swing, swung):
+    assert swung.converged
+    assert swung.violation <= 1e-8
+    np.testing.assert_allclose(swung.X[-1], [np.pi, 0.0], atol=1e-8)
+    assert np.abs(swung.X[:, 1]).max() <= 4.0 + 1e-8
+    assert np.abs(swung.X[:, 1]).max() >= 4.0 - 1e-8
+    assert swung.cost == pytest.approx(swing.cost(swung.X, swung.U), rel=1e-12)
+    assert swung.history[-1].violation == swung.violation
+    assert swung.history[-1].penalty > 0.0
+
+
+def lagrangian_gradient(solution):
+    """Differences, of order four, of cost + multipliers · c along rollouts of U."""
+    problem = solution.problem
+
+    def value(U):
+        X = problem.dynamics.rollout(problem.x0, U)
+        residuals = problem.residuals(X, U, solution.multipliers)
+        return problem.cost(X, U) + sum((r.multipliers * r.values).sum() for r in residuals)
+
+    gradient, h = np.empty_like(solution.U), 1e-3
+    for index in np.ndindex(*solution.U.shape):
+        near, far = (np.zeros_like(solution.U) for _ in range(2))
+        near[index], far[index] = h, 2.0 * h
+        change = 8.0 * (value(solution.U + near) - value(solution.U - near))
+        gradient[index] = (change - value(solution.U + far) + value(solution.U - far)) / (12.0 * h)
+    return gradient
+
+
+def test_multipliers_make_the_lagrangian_stationary(swung):
+    assert np.abs(lagrangian_gradient(swung)).max() <= 1e-6
+    assert swung.stationarity() <= 1e-6
+    assert np.abs(replace(swung, multipliers=0.5 * swung.multipliers).stationarity()) > 1e-3
+
+
+def test_the_inner_loop_stays_of_second_order(swing, swung):
+    """Where multipliers have settled, an exact round needs no more than two iterations."""
+    again = ddp.solve(swing, guess=swung)
+    assert again.iterations <= 3
+    assert ddp.solve(swing, ddp.ILQR(max_iterations=2000), guess=swung).violation <= 1e-8
+
+
+def test_solutions_keep_their_multipliers_in_files(swing, swung, tmp_path):
+    swung.save(tmp_path / "swing.npz")
+    loaded = ddp.Solution.load(tmp_path / "swing.npz", swing)
+    np.testing.assert_array_equal(loaded.multipliers, swung.multipliers)
+    assert loaded.violation == swung.violation
+    assert loaded.stationarity() == swung.stationarity()
+    assert ddp.solve(swing, guess=loaded).iterations <= 3
+    with pytest.raises(ProblemError, match="multipliers"):
+        ddp.Solution.load(tmp_path / "swing.npz", replace(swing, constraints=[]))
+    with pytest.raises(ProblemError, match=r"guess\.multipliers"):
+        ddp.solve(replace(swing, constraints=[]), guess=loaded)
+
+
+def test_derivative_checks_cover_constraints(swing, swung):
+    report = ddp.check_derivatives(swing, swung.X, swung.U)
+    assert report.ok, str(report)
+    names = {check.name for check in report.checks}
+    assert {f"constraints[0] (Inequality) {what}" for what in ("Jacobian", "Hessian")} <= names
+    wrong = replace(swing, constraints=[ddp.Inequality(lambda x, u: x[1] ** 2, jacobian=lambda x, u: [[0.0, x[1]]])])
+    found = {check.name for check in ddp.check_derivatives(wrong, swung.X, swung.U).wrong}
+    assert "constraints[0] (Inequality) Jacobian" in found
+
+
+def test_constraints_that_contradict_each_other_are_called_infeasible():
+    problem = linear_problem(
+        constraints_at={7: [ddp.Equality(lambda x, u: x[0] - 3.0)], 8: [ddp.Inequality(lambda x, u: x[0], upper=2.0)]},
+        constraints=[ddp.Inequality(lambda x, u: x[1], lower=-5.0, upper=5.0)],
+    )
+    with pytest.raises(SolveError, match=r"infeasible.*constraints.*quality\) is violated by .* at knot \d"):
+        ddp.solve(problem)
+    solution = ddp.solve(problem, throw=False)
+    assert not solution.converged
+    assert solution.violation > 0.1
+    assert solution.iterations < 300
+
+
+def test_the_end_out_of_reach_is_named_with_its_knot_and_distance():
+    """A linear system of bounded speed, |v| <= 1 over 1.2 s, cannot get from 1 to 5: at best to 2.1."""
+    problem = linear_problem(
+        constraints=[ddp.Inequality(lambda x, u: x[1], lower=-1.0, upper=1.0)],
+        terminal_constraints=[ddp.Equality(position)],
+    )
+    far = replace(problem, terminal_constraints=[ddp.Equality(lambda x, u: x[0] - 5.0)])
+    assert ddp.solve(problem).violation <= 1e-8
+    solution = ddp.solve(far, throw=False)
+    assert "infeasible" in solution.status
+    assert " is violated by " in solution.status
+    assert "at knot" in solution.status
+
+
+def test_what_no_control_can_change_at_the_start_is_not_imposed():
+    problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: np.array([x[1] + 0.05, u[0] - 1.0]))])
+    solution = ddp.solve(problem)
+    assert solution.violation <= 1e-8
+    assert solution.X[0, 1] == 0.0
+    assert solution.X[1, 1] == pytest.approx(-0.05, abs=1e-8)
+    assert not solution.residuals()[0].multipliers[0].any()
+
+
+@pytest.fixture(scope="module")
+def free():
+    """The pendulum without any constraint."""
+    return ddp.solve(pendulum(), guess=np.zeros((100, 1)))
+
+
+def test_without_constraints_nothing_is_added(free):
+    solution = free
+    assert solution.multipliers.size == 0
+    assert solution.violation == 0.0
+    assert solution.residuals() == ()
+    assert "violation" not in str(solution)
+    assert {record.penalty for record in solution.history} == {0.0}
+    assert solution.problem.allocate().dual.size == 0
+
+
+def test_a_constraint_that_is_never_reached_changes_nothing(free):
+    wide = replace(pendulum(), constraints=[ddp.Inequality(torque, lower=-1e3, upper=1e3)])
+    solution = ddp.solve(wide, guess=np.zeros((100, 1)))
+    np.testing.assert_allclose(solution.U, free.U, atol=1e-6)
+    assert not solution.multipliers.any()
+
+
+class Broken:
+    """A constraint that fails somewhere along the way."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, x, u):
+        if abs(x[0] - 1.0) > 1e-9:
+            if self.how == "raises":
+                raise ZeroDivisionError("the user's mistake")
+            return float("nan")
+        return x[0] - 2.0
+
+
+def test_a_constraint_that_fails_is_named_with_its_knot():
+    with pytest.raises(ProblemError, match=r"constraints\[0\] \(Inequality\): c raised ZeroDivisionError: .* at knot"):
+        ddp.solve(linear_problem(constraints=[ddp.Inequality(Broken("raises"))]), guess=np.ones((N, 1)))
+    with pytest.raises(ProblemError, match=r"constraints\[0\] \(Inequality\): .*nan at knot 2"):
+        ddp.solve(linear_problem(constraints=[ddp.Inequality(Broken("nan"))]), guess=np.ones((N, 1)))
+
+
+@pytest.mark.parametrize(
+    ("named", "constraints"),
+    [
+        (r"constraints: expected a list", {"constraints": ddp.Equality(torque)}),
+        (r"constraints\[0\].*expected a constraint", {"constraints": [torque]}),
+        (r"constraints\[0\].*the class Equality", {"constraints": [ddp.Equality]}),
+        (r"constraints_at: expected knots from 0 to 12", {"constraints_at": {13: [ddp.Equality(position)]}}),
+        (r"constraints_at: expected a mapping", {"constraints_at": [ddp.Equality(position)]}),
+        (r"constraints\[0\].*lower <= upper", {"constraints": [ddp.Inequality(position, lower=1.0)]}),
+        (r"constraints\[0\].*upper: expected shape", {"constraints": [ddp.Inequality(position, upper=np.ones(2))]}),
+        (r"constraints\[0\].*c raised IndexError", {"constraints": [ddp.Equality(lambda x, u: x[7])]}),
+        (r"constraints\[0\].*one axis", {"constraints": [ddp.Equality(lambda x, u: np.eye(2))]}),
+        (r"constraints\[0\].*at least one number", {"constraints": [ddp.Equality(lambda x, u: [])]}),
+        (r"terminal_constraints\[0\].*there is no control", {"terminal_constraints": [ddp.Equality(torque)]}),
+    ],
+)
+def test_malformed_constraints_are_named(named, constraints):
+    with pytest.raises(ProblemError, match=named):
+        linear_problem(**constraints)
+
+
+@pytest.mark.parametrize(
+    ("named", "make"),
+    [
+        ("function", lambda: ddp.Equality(3.0)),
+        ("jacobian", lambda: ddp.Inequality(torque, jacobian=1.0)),
+        (r"constraints\.tolerance", lambda: ddp.AugmentedLagrangian(tolerance=0.0)),
+        (r"constraints\.penalty", lambda: ddp.AugmentedLagrangian(penalty=1e9, max_penalty=1.0)),
+        (r"constraints\.rounds", lambda: ddp.AugmentedLagrangian(rounds=0)),
+        (r"constraints: expected AugmentedLagrangian", lambda: ddp.DDP(constraints=1e-8)),
+    ],
+)
+def test_malformed_options_are_named(named, make):
+    with pytest.raises(ProblemError, match=named):
+        make()
+
+
+def test_a_given_jacobian_of_the_wrong_shape_is_named():
+    wrong = ddp.Inequality(position, jacobian=lambda x, u: np.ones((2, 2)), upper=0.5)
+    with pytest.raises(ProblemError, match=r"constraints\[0\].*jacobian: expected shape \(1, 3\)"):
+        ddp.solve(linear_problem(constraints=[wrong]))
