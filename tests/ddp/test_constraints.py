@@ -206,11 +206,11 @@ def test_the_end_out_of_reach_is_named_with_its_knot_and_distance():
 
 
 def test_what_no_control_can_change_at_the_start_is_not_imposed():
-    problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: np.array([x[1] + 0.05, u[0] - 1.0]))])
+    problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: np.array([x[1] + 0.3, u[0] - 1.0]))])
     solution = ddp.solve(problem)
     assert solution.violation <= 1e-8
     assert solution.X[0, 1] == 0.0
-    assert solution.X[1, 1] == pytest.approx(-0.05, abs=1e-8)
+    assert solution.X[1, 1] == pytest.approx(-0.3, abs=1e-8)
     assert not solution.residuals()[0].multipliers[0].any()
 
 

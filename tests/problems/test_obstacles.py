@@ -40,7 +40,7 @@ def exact(constraint, model, residual, x, rng, nu=2):
     np.testing.assert_allclose(J[:, :n], Oracle(model, residual, np.ones(truth.size)).jacobian(x), atol=1e-8)
     weight = rng.normal(size=truth.size)
     H = constraint.curvature(x[None], U, weight[None])[0]
-    # ½ (sqrt(2) sqrt(w·c + const))² would do, too: the oracle's value is ½ r², and ½ (1 + s)² - ½ (1 - s)² = 2 s
+    # the oracle differentiates squares: ½ (1 + s)² - ½ (1 - s)² = 2 s
     plus = Oracle(model, lambda q, v: 1.0 + weight @ residual(q, v), np.ones(1)).hessian(x)
     minus = Oracle(model, lambda q, v: 1.0 - weight @ residual(q, v), np.ones(1)).hessian(x)
     np.testing.assert_allclose(H[:n, :n], 0.5 * (plus - minus), atol=2e-6 * max(1.0, np.abs(H).max()))
@@ -130,7 +130,9 @@ def test_degenerate_distances_are_finite_and_lead_out(robots, case):
         "parallel": Capsule(a + shift, b + shift, 0.1),
         "crossing": Capsule(0.5 * (a + b) - shift, 0.5 * (a + b) + shift, 0.1),
     }[case]
-    for constraint in (SphereClearance(robot, TIPS["ur5"][0], 0.0, [obstacle]), CapsuleClearance(robot, TIPS["ur5"], 0.0, [obstacle])):
+    ball = SphereClearance(robot, TIPS["ur5"][0], 0.0, [obstacle])
+    long = CapsuleClearance(robot, TIPS["ur5"], 0.0, [obstacle])
+    for constraint in (ball, long):
         U, one = np.zeros((1, 6)), np.ones((1, 1))
         value, J = constraint.values(x[None], U)[0, 0], constraint.jacobian(x[None], U)[0, 0]
         assert np.isfinite(value)
@@ -240,7 +242,7 @@ def test_multipliers_of_an_arm_make_its_lagrangian_stationary(among):
 
 
 def test_an_arm_among_obstacles_is_where_scipy_puts_it():
-    """SLSQP on the controls of a short horizon, with Pinocchio's values; from 2 % beside, as it has other minima too."""
+    """SLSQP on the controls of a short horizon, with Pinocchio's values; from 2 % beside: there are other minima."""
     problem = arm.obstacles(horizon=6, dt=0.16)
     solution, evaluated = ddp.solve(problem), oracle(problem)
     assert sum((residual.multipliers != 0.0).sum() for residual in solution.residuals()) >= 4
@@ -275,7 +277,7 @@ def test_processes_share_multipliers():
 
 
 def test_a_frame_out_of_reach_is_called_infeasible_with_its_knot():
-    """The point is 1.55 m from the base, at most 1.11 m can be covered: the best is 0.44 m away."""
+    """The point is 1.55 m from the base; how close the arm comes is what minimising that distance alone finds."""
     plain = arm.reach()
     far = FramePositionEquality(plain.dynamics.robot, "tool0", [0.4, 1.2, 0.9])
     solution = ddp.solve(replace(plain, terminal=[], terminal_constraints=[far]), throw=False)
@@ -284,24 +286,21 @@ def test_a_frame_out_of_reach_is_called_infeasible_with_its_knot():
     assert "infeasible" in solution.status
     assert "terminal_constraints[0] (FramePositionEquality)" in solution.status
     assert "at knot 100" in solution.status
-    missed = np.linalg.norm(solution.residuals()[0].values)
-    tips = [np.linalg.norm(frame_at(plain, x)) for x in plain.dynamics.robot.random_configuration(np.random.default_rng(0))[None]]
-    assert tips
-    assert missed < 0.75
-
-
-def frame_at(problem, q):
-    return points(problem.dynamics.robot.model, problem.dynamics.robot.model.createData(), ["tool0"], q)[0]
+    robot, data = plain.dynamics.robot, plain.dynamics.robot.model.createData()
+    best = minimize(
+        lambda q: np.linalg.norm(points(robot.model, data, ["tool0"], q)[0] - far.target_xyz), solution.X[-1, :6] + 0.1
+    )
+    assert np.linalg.norm(solution.residuals()[0].values) == pytest.approx(best.fun, abs=1e-3)
 
 
 def test_a_goal_inside_an_obstacle_is_called_infeasible():
     plain = arm.reach(horizon=30, dt=0.04)
-    goal = plain.terminal[0].target
+    goal = plain.terminal[0].target.translation
     blocked = replace(
         plain,
         terminal_constraints=[
-            FramePositionEquality(plain.dynamics.robot, "tool0", goal.translation),
-            SphereClearance(plain.dynamics.robot, "tool0", 0.02, [Sphere(goal.translation + [0.0, 0.0, 0.03], 0.08)]),
+            FramePositionEquality(plain.dynamics.robot, "tool0", goal),
+            SphereClearance(plain.dynamics.robot, "tool0", 0.02, [Sphere(goal + 0.02, 0.08)]),
         ],
     )
     status = ddp.solve(blocked, throw=False).status
@@ -346,7 +345,7 @@ def test_constrained_problems_survive_pickling():
         ("target_x", lambda r, s: StateEquality(s, np.zeros(3))),
         ("target", lambda r, s: FramePoseEquality(r, "tool0", np.zeros((4, 4)))),
         ("target_xyz", lambda r, s: FramePositionEquality(r, "tool0", [0.0, np.nan, 0.0])),
-        ("numbers in a state", lambda r, s: ddp.Problem(s, [], [], np.zeros(12), 2, constraints=[JointLimits(load("panda"))])),
+        ("numbers in a state", lambda r, s: replace(arm.reach(), constraints=[JointLimits(load("panda"))])),
     ],
 )
 def test_mistakes_are_named(robots, named, make):
