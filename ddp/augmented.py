@@ -110,7 +110,9 @@ def minimise(
     """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them."""
 
     def inner(tolerance: float, limit: int = solver.max_iterations) -> tuple[str, str]:
-        globalisation.restart(tolerance)
+        if rounds.changed:
+            globalisation.restart()
+            rounds.changed = False
         bounded = replace(solver, tolerance=tolerance, max_iterations=min(limit, solver.max_iterations))
         return descend(iterate, bounded, globalisation, history, callback)
 
@@ -122,11 +124,12 @@ def minimise(
             cost = iterate.cost
             inner(COARSE * (1.0 + abs(cost)), START)
         rounds.balance()
-    tolerance = np.inf
+    tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
     for _ in range(options.rounds):
         if tolerance > solver.tolerance:
             tolerance = min(0.1 * tolerance, COARSE * (1.0 + abs(iterate.cost)))
             tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
+            globalisation.tolerance = tolerance  # what it compares the rate of Gauss-Newton with
         outcome, reason = inner(tolerance)
         if not outcome:
             return "", f"{reason}; {rounds.worst()}"
@@ -148,11 +151,16 @@ def minimise(
 
 
 class _Rounds:
-    """What is known between two rounds. e (one for each constraint): see `Lagrangian.shifts`."""
+    """What is known between two rounds.
+
+    e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
+    changed: whether the cost has since the last round; not where all constraints hold anyway.
+    """
 
     def __init__(self, iterate: Iterate, options: AugmentedLagrangian) -> None:
         self.iterate, self.options = iterate, options
         self.lagrangian = iterate.problem.lagrangian
+        self.changed = False
         self.cold = options.penalty is None and not self.lagrangian.warm
         self.e = np.full(len(self.lagrangian.placed), np.inf)
         self.grew = np.zeros(len(self.e), dtype=bool)
@@ -251,7 +259,9 @@ class _Rounds:
     def _publish(self) -> None:
         """Let all processes know multipliers and penalties."""
         self.iterate.work.derivatives.dual[:] = self.lagrangian.state
+        before = self.iterate.cost
         self.iterate.renew()
+        self.changed = self.changed or self.iterate.cost != before
 
 
 def certified(solution: Solution) -> Solution:

@@ -113,9 +113,9 @@ class Globalisation:
         self.previous = np.inf
         self.failed: int | None = None
 
-    def restart(self, tolerance: float) -> None:
+    def restart(self) -> None:
         """Forget the past, but not the mode: the cost has changed, though not by much."""
-        self.tolerance, self.previous = tolerance, np.inf
+        self.previous = np.inf
         self.past.clear()
         for alphas in self.alphas.values():
             alphas.extend([1.0, 1.0])

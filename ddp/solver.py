@@ -67,9 +67,13 @@ class DDP:
             raise ProblemError(f"constraints: expected AugmentedLagrangian(...), got {self.constraints!r}")
 
 
-def ILQR(tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9) -> DDP:
+def ILQR(
+    tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9,
+    constraints: AugmentedLagrangian | None = None,
+) -> DDP:  # fmt: skip
     """Iterative LQR: `DDP` with ``hessian="gauss-newton"`` and nothing else changed."""
-    return DDP(tolerance, max_iterations, GAUSS_NEWTON, max_regularization=max_regularization)
+    held = AugmentedLagrangian() if constraints is None else constraints
+    return DDP(tolerance, max_iterations, GAUSS_NEWTON, max_regularization=max_regularization, constraints=held)
 
 
 def solve(
@@ -89,6 +93,9 @@ def solve(
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many processes share the derivatives; results are the same for any number.
+
+    Constraints are held by an augmented Lagrangian (`augmented`), whose Hessian the gains are of: they give way to
+    what disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
