@@ -168,6 +168,11 @@ class Problem:
             self.dynamics.expand_second(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+
+        self.expand_costs(X, U, out, start, stop)
+
+    def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The exact cost Hessians alone."""
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
         for entry, rows in self._within(start, stop):
