@@ -140,6 +140,12 @@ class Backward:
                 self._age = self._age or 0
         return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
 
+    def curvature(self) -> tuple[float, int]:
+        """The smallest eigenvalue of Q_uu at the knot where the last sweep ended, and the control most concerned."""
+        n = self._K.shape[2]
+        values, vectors = np.linalg.eigh(self._scratch.Q[n:, n:])
+        return float(values[0]), int(np.argmax(np.abs(vectors[:, 0])))
+
     def _contract_with_costates(self) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
         d, gaps = self._derivatives, (self.gaps, *self._closing[:2])

@@ -182,6 +182,17 @@ class Iterate:
                     return sweep, blend > 0.0
         return None, False
 
+    def concavity(self) -> str:
+        """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
+        sweep = self.backward(1.0 if self.order == 2 else 0.0, 0.0)
+        if sweep.failed < 0 or not np.isfinite(self.backward.curvature()[0]):
+            return ""
+        smallest, control = self.backward.curvature()
+        where = f"at knot {sweep.failed}, along control {control}"
+        said = f"; without it, its smallest eigenvalue is {smallest:.2g} {where}"
+        term = self.problem.most_concave(self.X, self.problem.padded(self.U), sweep.failed)
+        return said + (f"; {term} has negative curvature there" if term else "")
+
     def fault(self) -> str | None:
         """Which derivative is not finite, and at which knot, in words; None if all are."""
         d = self.work.derivatives

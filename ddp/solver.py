@@ -204,6 +204,8 @@ def _loop(
     exact = solver.hessian != GAUSS_NEWTON
     sweep, was_exact = iterate.final_sweep(exact)
     if not outcome:
+        if len(history) == solver.max_iterations:
+            reason += f" when a decrease of {history[-1].expected:.2g} was expected of the next step"
         if iterate.gap >= CLOSED:
             worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
             reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"
@@ -238,7 +240,7 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
     if globalisation.failed is not None:
         return (
             f"the Hessian in the controls is not positive definite at knot {globalisation.failed} "
-            f"with regularisation up to {solver.max_regularization:g}"
+            f"with regularisation up to {solver.max_regularization:g}{iterate.concavity()}"
         )
     if iterate.diverged is not None:
         return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"
