@@ -8,7 +8,7 @@ from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.solution import Record, Solution
-from ddp.solver import DDP, ILQR, solve
+from ddp.solver import DDP, ILQR, Newton, solve
 
 __all__ = [
     "DDP",
@@ -25,6 +25,7 @@ __all__ = [
     "Expansion",
     "Inequality",
     "ModelError",
+    "Newton",
     "Problem",
     "ProblemError",
     "Record",

@@ -260,7 +260,7 @@ class _Rounds:
         """Let all processes know multipliers and penalties."""
         self.iterate.work.derivatives.dual[:] = self.lagrangian.state
         before = self.iterate.cost
-        self.iterate.renew()
+        self.iterate.evaluate()
         self.changed = self.changed or self.iterate.cost != before
 
 

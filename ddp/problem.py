@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints import ConstraintLike
 from ddp.errors import ProblemError, as_array, positive, positive_integer
@@ -55,6 +55,8 @@ class Problem:
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
+    control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
+        As ``lower``, ``upper`` (N, nu) they can be read back.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
@@ -69,6 +71,9 @@ class Problem:
     x0: Array
     horizon: int
     at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    control_limits: tuple[ArrayLike, ArrayLike] | None = None
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
     constraints: Sequence[ConstraintLike] = ()
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int, Sequence[ConstraintLike]] = field(default_factory=dict)
@@ -94,9 +99,13 @@ class Problem:
             for knot in sorted(self.at)
             for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
         )
-        x0.flags.writeable = False
+        lower, upper = _limits(self.control_limits, horizon, self.dynamics.nu)
+        for array in (x0, lower, upper):
+            array.flags.writeable = False
         for name, value in (
             ("x0", x0),
+            ("lower", lower),
+            ("upper", upper),
             ("horizon", horizon),
             ("_running", _entries("running", self.running, dt, self.dynamics)),
             ("_at", single),
@@ -155,7 +164,9 @@ class Problem:
         """
         knots = slice(start, min(stop, self.horizon))
         if knots.stop > knots.start:
-            self.dynamics.expand(X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]))
+            self.dynamics.expand(
+                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
+            )
         for array in (out.l, out.lz, out.lzz):
             array[start:stop] = 0.0
         for entry, rows in self._within(start, stop, out.dual):
@@ -169,8 +180,13 @@ class Problem:
         knots = slice(start, min(stop, self.horizon))
         if knots.stop > knots.start:
             self.dynamics.expand_second(
-                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots])
+                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+
+        self.expand_costs(X, U, out, start, stop)
+
+    def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The exact cost Hessians alone."""
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
         for entry, rows in self._within(start, stop, out.dual):
@@ -197,6 +213,17 @@ class Problem:
                     value = array[row] if what == "cost" else "not finite"
                     return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
         return None
+
+    def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
+        """The term with the most negative curvature at a knot of X (N+1, nx), U (N+1, nu); None if none has any."""
+        nz = self.dynamics.n + self.dynamics.nu
+        found: tuple[float, str | None] = (-1e-12, None)
+        for entry, _ in self._within(knot, knot + 1):
+            l, lz, lzz = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))
+            entry.term.expand(X[knot : knot + 1], U[knot : knot + 1], entry.weight, True, l, lz, lzz)
+            if np.isfinite(lzz).all():
+                found = min(found, (float(np.linalg.eigvalsh(lzz[0])[0]), entry.name), key=lambda pair: pair[0])
+        return found[1]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports."""
@@ -302,6 +329,13 @@ class Problem:
                 )
 
 
+def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """``lower - U``, ``upper - U``; zero where only rounding is between."""
+    low, high = lower - U, upper - U
+    near = 1e-14 * (1.0 + np.abs(U))
+    return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
+
+
 def broken_rows(array: Array) -> NDArray[np.bool_]:
     """Which rows of an array (M, ...) hold a number that is not finite."""
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
@@ -309,6 +343,34 @@ def broken_rows(array: Array) -> NDArray[np.bool_]:
 
 def _naming(entry: _Entry, knots: slice) -> AbstractContextManager[None]:
     return naming(entry.name, knots)
+
+
+def _limits(limits: Any, N: int, nu: int) -> tuple[Array, Array]:
+    """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper."""
+    if limits is None:
+        return np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+    if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
+        raise ProblemError(f"control_limits: expected a pair (lower, upper), got {described(limits)}")
+    pair = []
+    for side, value in enumerate(limits):
+        name = f"control_limits[{side}]"
+        try:
+            shape = np.shape(value)
+        except ValueError:
+            shape = (N, nu)  # as_array says what is wrong
+        if shape not in ((), (nu,), (N, nu)):
+            raise ProblemError(f"{name}: expected a number or shape ({nu},) or ({N}, {nu}), got shape {shape}")
+        array = as_array(name, value, shape, finite=False)
+        if np.isnan(array).any():
+            raise ProblemError(f"{name}: expected numbers or infinities, got nan")
+        pair.append(np.broadcast_to(array, (N, nu)).copy())
+    if (crossed := ~(pair[0] < pair[1])).any():
+        knot, i = (int(index) for index in np.argwhere(crossed)[0])
+        raise ProblemError(
+            f"control_limits: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
+            f"for control {i} at knot {knot}"
+        )
+    return pair[0], pair[1]
 
 
 def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[_Entry, ...]:

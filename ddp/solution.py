@@ -16,7 +16,7 @@ import numpy as np
 from ddp.adjoint import control_gradient
 from ddp.errors import ProblemError, as_array
 from ddp.lagrangian import Residual
-from ddp.problem import Problem
+from ddp.problem import Problem, room
 from ddp.protocols import Array
 
 FORMAT = "mayne solution"
@@ -31,9 +31,12 @@ class Record:
     cost: total cost after it; with constraints, of the augmented Lagrangian.
     gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
-        if none.
+        if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "costate" (Newton), "kept"
+        (from an earlier iterate, see ``DDP.reuse``) or "none".
+    gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     violation: the largest of all constraints, after it.  penalty: the largest of all constraints.
     """
 
@@ -45,6 +48,8 @@ class Record:
     hessian: str
     blend: float
     seconds: float
+    gap: float
+    contraction: str
     violation: float = 0.0
     penalty: float = 0.0
 
@@ -56,7 +61,7 @@ class Solution:
     X (N+1, nx), U (N, nu): states and controls.
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
-    cost, gradient: total cost, and max-norm of its gradient in U.
+    cost, gradient: total cost, and max-norm of its gradient in U, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words.
     iterations, seconds: how many, and the wall time of the whole solve.
     history: one `Record` per iteration.
@@ -97,8 +102,9 @@ class Solution:
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
 
-        With constraints, of their Lagrangian ``cost + multipliers · c``. NaN if the trajectory or one of the
-        derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
+        With constraints, of their Lagrangian ``cost + multipliers · c``. By the adjoint recursion; zero where a control
+        is at a limit and the gradient pushes against it. It is a certificate where `gap` is zero. NaN if the trajectory
+        or one of the derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
         """
         if self.problem is None:
             raise ProblemError("problem: stationarity needs one: Solution.load(path, problem)")
@@ -110,7 +116,20 @@ class Solution:
         if self.multipliers.size:
             problem.add_forces(self.X, self.U, self.multipliers, d.lz)
         gradient = control_gradient(d.A, d.B, d.lz)
-        return float(np.abs(gradient).max())
+        low, high = room(self.U, problem.lower, problem.upper)
+        held = ((low >= 0.0) & (gradient > 0.0)) | ((high <= 0.0) & (gradient < 0.0))
+        return float(np.abs(np.where(held, 0.0, gradient)).max())
+
+    def gap(self) -> float:
+        """The largest component of ``f(X_k, U_k) ⊖ X_{k+1}``, recomputed from the problem alone: 0 if X follows from U.
+
+        Raises ProblemError for a solution that was loaded without its problem.
+        """
+        if self.problem is None:
+            raise ProblemError("problem: gap needs one: Solution.load(path, problem)")
+        d = self.problem.dynamics
+        with np.errstate(all="ignore"):
+            return float(np.abs(d.difference(self.X[1:], d.step(self.X[:-1], self.U))).max())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the problem to one .npz file (no pickle), completely or not at all.
@@ -122,7 +141,7 @@ class Solution:
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
         for column in fields(Record):
             rows = [getattr(record, column.name) for record in self.history]
-            content[COLUMN + column.name] = np.array(rows, str if column.name == "hessian" else float)
+            content[COLUMN + column.name] = np.array(rows, str if column.type == "str" else float)
         try:
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as reason:
@@ -173,7 +192,7 @@ class Solution:
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
 _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
-_SAVED |= {COLUMN + column.name: "U1" if column.name == "hessian" else "f1" for column in fields(Record)}
+_SAVED |= {COLUMN + column.name: "U1" if column.type == "str" else "f1" for column in fields(Record)}
 """What a file holds: the kind and the rank of every array."""
 
 
