@@ -6,6 +6,7 @@ Solving: ``U`` (N, nu) controls to start from (null: the quasi-static ones), ``s
 ``trace``, whether to say what every iteration did (which slows it a little).
 """
 
+import itertools
 import json
 import os
 import sys
@@ -44,6 +45,17 @@ class Trace(crocoddyl.CallbackAbstract):
         self.rows.append({**row, "sweeps": self.sweeps, "exact": 0.0, "rollouts": self.rollouts})
 
 
+class Clock(crocoddyl.CallbackAbstract):
+    """When iterations end, on the wall and of the processor."""
+
+    def __init__(self):
+        crocoddyl.CallbackAbstract.__init__(self)
+        self.stamps = []
+
+    def __call__(self, solver):
+        self.stamps.append((time.perf_counter(), time.thread_time()))
+
+
 def controls(problem, U):
     models, x0 = problem.runningModels, problem.x0
     if U is None:
@@ -58,15 +70,19 @@ def solve(problem, request):
     answer = {"guess_cost": problem.calc(list(problem.rollout(us)), us)}
     solver = SOLVERS[request.get("solver", "fddp")](problem)
     solver.th_stop = request.get("tolerance", 1e-9)
-    trace = Trace()
-    if request.get("trace"):
-        solver.setCallbacks([trace])
+    trace, clock = Trace(), Clock()
+    solver.setCallbacks([trace] if request.get("trace") else [clock])
     wall, cpu = time.perf_counter(), time.thread_time()
     converged = solver.solve(xs, us, request.get("limit", 1000), not tiled)
     answer["cpu"], answer["seconds"] = time.thread_time() - cpu, time.perf_counter() - wall
     iterations = min(solver.iter + 1, request.get("limit", 1000))
     answer |= {"converged": bool(converged), "iterations": iterations, "cost": solver.cost, "stop": solver.stop}
-    return answer | ({"trace": trace.rows} if request.get("trace") else {})
+    if request.get("trace"):
+        return answer | {"trace": trace.rows}
+    for i, name in enumerate(("wall_each", "cpu_each")):
+        ends = [(wall, cpu)[i], *(stamp[i] for stamp in clock.stamps)]
+        answer[name] = [after - before for before, after in itertools.pairwise(ends)]
+    return answer
 
 
 def parts(problem, request):
