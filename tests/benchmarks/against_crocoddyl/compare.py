@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from math import exp, log
+from pathlib import Path
 
 import random_starts
 from crocoddyl_client import ONE_THREAD, Crocoddyl
@@ -63,27 +64,30 @@ def main():
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
     names = list(dict.fromkeys(options.problems))
     console = Console(width=None if sys.stdout.isatty() else 180)
-    measured = {}
     with Crocoddyl(options.python) as crocoddyl:
-        measured["versions"] = crocoddyl.versions
+        measured = {"versions": crocoddyl.versions, "clock": options.clock, "times": [], "starts": []}
         versions = ", ".join(f"{name} {version}" for name, version in crocoddyl.versions.items())
         console.print(f"against {versions}; clock: {options.clock}")
-        if options.only != "starts":
-            rows = [times(crocoddyl, name, options) for name in names]
-            measured["times"] = rows
-            print_times(console, rows)
-        if options.only != "times":
-            rows = []
-            for name in (name for name in names if name in random_starts.SIGMAS):
+        for name in names if options.only != "starts" else ():
+            measured["times"].append(times(crocoddyl, name, options))
+            finished(console, name, "timed", measured, options.json)
+        if measured["times"]:
+            print_times(console, measured["times"])
+        for name in names if options.only != "times" else ():
+            if name in random_starts.SIGMAS:
                 runs = random_starts.runs(crocoddyl, name, range(options.starts), options.states)
-                rows.append({**random_starts.summary(name, runs), "runs": runs})
-                console.print(f"[dim]random starts of {name} done[/dim]")
-            measured["starts"] = rows
-            print_work(console, rows)
-            print_starts(console, rows)
-    if options.json:
-        with open(options.json, "w") as stream:
-            json.dump(measured, stream, indent=1)
+                measured["starts"].append({**random_starts.summary(name, runs), "runs": runs})
+                finished(console, name, "from random starts", measured, options.json)
+        if measured["starts"]:
+            print_work(console, measured["starts"])
+            print_starts(console, measured["starts"])
+
+
+def finished(console, name, what, measured, path):
+    """Say so, and keep what there is."""
+    console.print(f"[dim]{name} {what}[/dim]")
+    if path:
+        Path(path).write_text(json.dumps(measured, indent=1))
 
 
 def times(crocoddyl, name, options):
