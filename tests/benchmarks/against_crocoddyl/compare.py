@@ -186,7 +186,7 @@ def print_times(console, rows):
 
 
 def print_work(console, rows):
-    table = Table(title=f"Work and iterations over FDDP's, {random_starts.COMPARED} random starts, both converged")
+    table = Table(title=f"Work and iterations over FDDP's, first {random_starts.COMPARED} starts, where both converge")
     for heading in ("problem", "W 1e-4", "W 1e-6", "worst", "W 1e-9", "worst", "its 1e-6", "its 1e-9"):
         table.add_column(heading, justify="right" if heading != "problem" else "left")
     for heading in ("median W 1e-9 FDDP / mayne", "above 1.3 (1e-6, 1e-9)", "lost"):
