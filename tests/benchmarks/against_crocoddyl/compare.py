@@ -63,7 +63,7 @@ def main():
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
     names = list(dict.fromkeys(options.problems))
-    console = Console(width=None if sys.stdout.isatty() else 180)
+    console = Console(width=None if sys.stdout.isatty() else 220)
     with Crocoddyl(options.python) as crocoddyl:
         measured = {"versions": crocoddyl.versions, "clock": options.clock, "times": [], "starts": []}
         versions = ", ".join(f"{name} {version}" for name, version in crocoddyl.versions.items())
