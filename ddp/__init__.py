@@ -7,6 +7,7 @@ from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
+from ddp.receding import RecedingHorizon
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
 
@@ -28,6 +29,7 @@ __all__ = [
     "Newton",
     "Problem",
     "ProblemError",
+    "RecedingHorizon",
     "Record",
     "Residual",
     "Solution",

@@ -17,7 +17,7 @@ from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import WorkerError, differentiator
+from ddp.workers import Differentiator, WorkerError, differentiator
 
 Start = Array | tuple[Array, Array] | Solution | None
 
@@ -129,11 +129,23 @@ def solve(
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {solver!r}")
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
-    policy = _policy(problem, guess)
+    policy = start_policy(problem, guess)
     count = positive_integer("workers", workers)
-    history: list[Record] = []
     goal = relaxed(problem, solver.constraints, guess)
-    with differentiator(goal, count) as work, np.errstate(all="ignore"):
+    with differentiator(goal, count) as work:
+        outcome = descend_from(goal, solver, policy, work, callback, start)
+    if throw and not outcome.converged:
+        raise SolveError(str(outcome), outcome)
+    return outcome
+
+
+def descend_from(
+    goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
+    start: float,
+) -> Solution:  # fmt: skip
+    """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
+    history: list[Record] = []
+    with np.errstate(all="ignore"):
         iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
@@ -141,13 +153,10 @@ def solve(
             status = f"not converged after {len(history)} iterations, {failure}"
             failure.solution = certified(iterate.solution(status, False, tuple(history), start, None))
             raise
-        outcome = certified(iterate.solution(status, converged, tuple(history), start, sweep))
-    if throw and not outcome.converged:
-        raise SolveError(str(outcome), outcome)
-    return outcome
+        return certified(iterate.solution(status, converged, tuple(history), start, sweep))
 
 
-def _policy(problem: Problem, guess: Start) -> Guess:
+def start_policy(problem: Problem, guess: Start) -> Guess:
     """The policy that a guess means."""
     d, N = problem.dynamics, problem.horizon
     if isinstance(guess, Solution):

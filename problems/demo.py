@@ -65,13 +65,13 @@ def draw(entry: Entry, problem: Problem, X: Array, page: Path | None) -> str:
         return "nowhere: this system is no robot"
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
-    solids = obstacles_of(problem)
+    solids = [viz.Capsule(solid.start, solid.end, solid.radius) for solid in _obstacles(problem)]
     if page is None:
         return viz.animate(robot, X, system.dt, frames, X[-1], obstacles=solids).where
-    return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, solids).where
+    return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, obstacles=solids).where
 
 
-def obstacles_of(problem: Problem) -> list[Capsule]:
+def _obstacles(problem: Problem) -> list[Capsule]:
     """What a problem's constraints keep the robot clear of, each once."""
     lists = [
         placed.constraint.obstacles

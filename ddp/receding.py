@@ -1,0 +1,70 @@
+"""Receding horizons (model predictive control): one problem, solved again and again from where the system is."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Self
+
+from ddp.augmented import relaxed
+from ddp.errors import ProblemError, positive_integer
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.solver import DDP, Start, descend_from, start_policy
+from ddp.workers import differentiator
+
+
+class RecedingHorizon:
+    """Solves ``problem`` from ever new states, each time from its last solution.
+
+        with ddp.RecedingHorizon(problem) as controller:
+            while running:
+                solution = controller.solve(measured_state)
+                apply(solution.U[0])                        # or solution.policy(t, x) at a higher rate
+
+    problem: its x0 is where the first guess starts; terms and constraints ``at`` single knots keep their place in the
+        horizon.
+    solver: `DDP` (the default), `ILQR` or `Newton`; few ``max_iterations`` bound the time of a solve.
+    guess: for the first solve, as in `solve`.
+    workers: as in `solve`; the processes live until the end of the block or `close`.
+
+    Memory for derivatives, compiled kernels and processes are kept. Raises ProblemError for bad input.
+    """
+
+    def __init__(self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int = 1) -> None:
+        if not isinstance(problem, Problem):
+            raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
+        self.solver = DDP() if solver is None else solver
+        if not isinstance(self.solver, DDP):
+            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {solver!r}")
+        self.problem, self.guess = problem, guess
+        self.solution: Solution | None = None
+        start_policy(problem, guess)  # what is wrong with it is said here
+        self._resources = ExitStack()
+        goal = relaxed(problem, self.solver.constraints, guess)
+        self._work = self._resources.enter_context(differentiator(goal, positive_integer("workers", workers)))
+
+    def solve(self, x: Array, steps: int = 1) -> Solution:
+        """The solution from state x (nx,), ``steps`` knots after the last one was asked for.
+
+        The guess is the last solution, moved on by as many knots and followed from x with its gains; the first time,
+        the user's. What does not converge is returned all the same, with its status. Raises ProblemError for an x that
+        is no state, and SolveError if a worker dies.
+        """
+        start = time.perf_counter()
+        problem = self.problem.starting_at(x)
+        guess = self.guess if self.solution is None else self.solution.shift(steps)
+        goal = relaxed(problem, self.solver.constraints, guess)
+        self.solution = descend_from(goal, self.solver, start_policy(problem, guess), self._work, None, start)
+        return self.solution
+
+    def close(self) -> None:
+        """End the processes."""
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
