@@ -99,9 +99,9 @@ class Solution:
         return self._own_problem("residuals").residuals(self.X, self.U, self.multipliers)
 
     def policy(self, t: float, x: ArrayLike) -> Array:
-        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k), knot k being the last one before t.
+        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k) within limits, k the knot before t.
 
-        It keeps the problem's control limits. Controls are held over a step: k = floor(t / dt), forgiving rounding.
+        Controls are held over a step: k = floor(t / dt), forgiving rounding.
         Raises ProblemError for a t that the horizon does not hold, and for an x that is no state.
         """
         problem = self._own_problem("policy")
@@ -111,8 +111,8 @@ class Solution:
             raise ProblemError(f"t: expected 0 <= t < {N * dt:g} s, the horizon, got {time:g}")
         x = as_array("x", x, (problem.dynamics.nx,))
         problem.dynamics.check_state("x", x)
-        control = self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x)
-        return np.clip(control, problem.lower[k], problem.upper[k])
+        u = self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x)
+        return np.asarray(np.clip(u, problem.lower[k], problem.upper[k]))
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
@@ -124,9 +124,9 @@ class Solution:
             raise ProblemError(f"steps: expected at most {problem.horizon}, the horizon, got {by}")
         d, X, U = problem.dynamics, [*self.X[by:]], [*self.U[by:]]
         for _ in range(by):
-            control = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
-            U.append(np.clip(control, problem.lower[-1], problem.upper[-1]))
-            X.append(d.step(X[-1], U[-1]))
+            u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
+            U.append(np.clip(u, problem.lower[-1], problem.upper[-1]))
+            X.append(d.step(X[-1], U[-1], problem.horizon - 1))
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         later, multipliers = problem.starting_at(X[0]), self.multipliers.copy()
         for placed in problem.placed:
