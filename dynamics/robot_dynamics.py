@@ -14,11 +14,13 @@ from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import Packed, contract_explicit_one, contract_knots, contract_one, contraction_callback
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.lane_rollouts import size as room_of_rollouts
+from dynamics.lane_rollouts import track
 from dynamics.lanes import arena
 from dynamics.linearization import linearize, size
 from dynamics.model import Robot
 from dynamics.rigid_body import inverse_dynamics
-from dynamics.rollouts import rollout, track
+from dynamics.rollouts import rollout
 from dynamics.runge_kutta import EULER, RK4
 from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
 from dynamics.samples import check_configurations
@@ -155,9 +157,11 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        system = self._tree, self.actuation, self._dt, self._stages
-        track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        if lower.shape != U.shape:
+            lower, upper = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
+        memory = arena(room_of_rollouts(self._tree, self.robot.nq, self.nu, self._stages))
+        system = self._tree, memory, self.actuation, self._dt, self._stages
+        track(*system, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
         return Xs, Us
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
