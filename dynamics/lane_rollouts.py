@@ -6,10 +6,8 @@ Lanes that diverge become NaN and stay so; the others do not notice.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.kernel import inline, kernel
-from dynamics.articulated import Tree, bodies_at, column, forward_dynamics, numbers, room_of_bodies, tables_of
+from dynamics.articulated import bodies_at, column, forward_dynamics, numbers, room_of_bodies, tables_of
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.lane_lie import (
     angle_of,
@@ -24,8 +22,8 @@ from dynamics.lane_lie import (
 from dynamics.lanes import WIDTH
 from dynamics.model import Model
 from dynamics.runge_kutta import fraction, share
-from dynamics.spatial import cross_motion
-from dynamics.tables import lane_root, lane_smaller, scatter, spread, where_less
+from dynamics.spatial import cross_motion, join
+from dynamics.tables import lane_root, scatter, spread, where_less
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
@@ -47,6 +45,12 @@ def three(x, i):
 
 
 @inline
+def six(x, i):
+    """Six numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
 def seven(x, i):
     """Seven numbers of a table from the i-th on."""
     return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6])
@@ -65,7 +69,7 @@ def moved(tree, q, xi, out):
     for b in range(tree.nb):
         i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
         if kind == FREE_FLYER:
-            put(out, i, free_flyer_moved(seven(q, i), three(xi, iv) + three(xi, iv + 3)))
+            put(out, i, free_flyer_moved(seven(q, i), six(xi, iv)))
         elif kind == SPHERICAL:
             put(out, i, turned(four(q, i), three(xi, iv)))
         elif kind == PLANAR:
@@ -153,11 +157,12 @@ def bracket(tree, scale, x, y, out):
         iv, kind = tree.iv[b], tree.kind[b]
         zero = spread(0.0)
         if kind == FREE_FLYER:
-            z = cross_motion(three(x, iv) + three(x, iv + 3), three(y, iv) + three(y, iv + 3))
+            z = cross_motion(six(x, iv), six(y, iv))
             for k in range(6):
                 out[iv + k] += scale * z[k]
         elif kind == SPHERICAL:
-            z = cross_motion((zero, zero, zero) + three(x, iv), (zero, zero, zero) + three(y, iv))
+            none = (zero, zero, zero)
+            z = cross_motion(join(none, three(x, iv)), join(none, three(y, iv)))
             for k in range(3):
                 out[iv + k] += scale * z[3 + k]
         elif kind == PLANAR:
