@@ -54,7 +54,7 @@ class StateCost(StateTerm):
         target = as_array("target_x", self.target_x, (nx,)).copy()
         self.dynamics.check_state("target_x", target)
         _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
-        _set(self, _layout=state_layout(self.dynamics))
+        _set(self, _layout=state_layout(self.dynamics).weighted(self.weights))
 
     @property
     def nx(self) -> int:

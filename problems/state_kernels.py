@@ -25,16 +25,16 @@ def load_six(x, i):
 def difference(layout, target, x, r):
     """The tangent vector r (n,) = x ⊖ target."""
     for b in range(layout.flat.shape[0]):
-        i, t = layout.flat[b]
+        i, t = layout.flat[b, 0], layout.flat[b, 1]
         r[t] = x[i] - target[i]
     for b in range(layout.circle.shape[0]):
-        i, t = layout.circle[b]
+        i, t = layout.circle[b, 0], layout.circle[b, 1]
         c, s = target[i], target[i + 1]
         r[t] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
     for b in range(layout.group.shape[0]):
-        i, t, kind, nj = layout.group[b]
+        i, t, kind = layout.group[b, 0], layout.group[b, 1], layout.group[b, 2]
         xi = difference_of(kind, target, x, i)
-        for k in range(nj):
+        for k in range(layout.group[b, 3]):
             r[t + k] = xi[slot(kind, k)]
 
 
@@ -49,31 +49,49 @@ def half_square(weights, r):
 
 @kernel
 def state_values(layout, target, weights, X, out):
-    """Values of StateCost."""
-    r = np.zeros(weights.size)
+    """Values of StateCost: sums over the layout's rows alone."""
+    flat, r = layout.flat, np.zeros(weights.size)
+    bent = layout.circle.shape[0] + layout.group.shape[0] > 0
     for k in range(X.shape[0]):
-        difference(layout, target, X[k], r)
-        out[k] = half_square(weights, r)
+        total = 0.0
+        if bent:
+            difference(layout, target, X[k], r)
+            total = half_square(weights, r)
+        else:
+            for b in range(flat.shape[0]):
+                d = X[k, flat[b, 0]] - target[flat[b, 0]]
+                total += 0.5 * weights[flat[b, 1]] * d * d
+        out[k] = total
 
 
 @kernel
 def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
     """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
-    n = weights.size
+    n, flat, circle = weights.size, layout.flat, layout.circle
     r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
-    of_group = np.zeros(n, np.bool_)
-    for b in range(layout.group.shape[0]):
-        of_group[layout.group[b, 1] : layout.group[b, 1] + layout.group[b, 3]] = True
+    bent = circle.shape[0] + layout.group.shape[0] > 0
     for k in range(X.shape[0]):
+        total = 0.0
+        for b in range(flat.shape[0]):
+            i, t = flat[b, 0], flat[b, 1]
+            w, d = scale * weights[t], X[k, i] - target[i]
+            total += 0.5 * w * d * d
+            lz[k, t] += w * d
+            lzz[k, t, t] += w
+        l[k] += total
+        if not bent:
+            continue
         difference(layout, target, X[k], r)
-        l[k] += scale * half_square(weights, r)
-        for i in range(n):
-            force[i] = weights[i] * r[i]
-            if not of_group[i]:
-                lz[k, i] += scale * force[i]
-                lzz[k, i, i] += scale * weights[i]
+        for b in range(circle.shape[0]):
+            t = circle[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
         for b in range(layout.group.shape[0]):
-            _, t, kind, nj = layout.group[b]
+            t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
+            for i in range(t, t + nj):
+                force[i] = weights[i] * r[i]
+                l[k] += 0.5 * scale * force[i] * r[i]
             xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
             jlog6(xi, J)
             curvature[:] = 0.0
@@ -130,7 +148,7 @@ def expand_limits(layout, lower, upper, weight, X, scale, l, lz, lzz):
     """Expansion of JointLimits: w beyond a limit, nothing within."""
     for k in range(X.shape[0]):
         for b in range(layout.flat.shape[0]):
-            i, t = layout.flat[b]
+            i, t = layout.flat[b, 0], layout.flat[b, 1]
             e = _excess(X[k, i], lower[b], upper[b])
             if X[k, i] < lower[b] or X[k, i] > upper[b]:
                 l[k] += scale * 0.5 * weight * e * e
