@@ -2,10 +2,10 @@
 
 With z = (dx, du), F = [A B], V and v the next value's Hessian and gradient:
 
-    Q = H + Fᵀ V F,    q = l_z + Fᵀ v                            the action value            `action_value`
-    Q_uu = Uᵀ U,   [Y y] = U⁻ᵀ [Q_ux q_u]                        Cholesky, by panels of rows `factorize`
-    V = Q_xx - Yᵀ Y,   v = q_x - Yᵀ y                            the value                   `value`
-    K = -U⁻¹ Y,   k = -U⁻¹ y                                     the policy                  `policy`
+    Q = H + Fᵀ V F,    q = l_z + Fᵀ v                            the action value             `action_value`
+    Q_uu = Uᵀ U,   [Y y] = U⁻ᵀ [Q_ux q_u]                        Cholesky, by panels of rows  `factorize`
+    V = Q_xx - Yᵀ Y,   v = q_x - Yᵀ y                            the value                    `value`
+    K = -U⁻¹ Y,   k = -U⁻¹ y                                     the policy                   `policy`
 
 A step is *semi-implicit* if x = (x_q, x_v), m numbers each, and the rows of F are
 
@@ -28,23 +28,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import carray
 
+from ddp.cholesky import PIVOT
 from ddp.kernel import kernel, pointer
 from ddp.protocols import Array
 from ddp.tiles import (
     WIDTH,
     add_product,
     add_scaled,
+    add_some,
     add_upper_product,
     clear_rows,
     copy_rows,
+    copy_some,
     mirror,
     padded,
     substitute,
     transpose,
 )
-
-PIVOT = 1e-15
-"""A pivot this much smaller than its diagonal entry is rounding: the matrix counts as singular."""
 
 
 class Room(NamedTuple):
@@ -112,15 +112,32 @@ def numbers_at(address, size):
 
 
 @kernel
-def load(room, A, B, lz, H):
-    """F, Q, q := one knot's [A B] or its lower half (the rows of v), H (nz, nz) and (l_z, l_z)."""
+def load(room, A, B, lz):
+    """F and q := one knot's [A B] or its lower half (the rows of v), and (l_z, l_z)."""
     n, nu, m, ld = room.n, room.nu, room.m, room.ld
     a, b = A.ctypes.data + 8 * (n - m) * n, B.ctypes.data + 8 * (n - m) * nu
     for i in range(m):  # the zeros after B may fall on the row to come, or on G
         copy_rows(room.F + 8 * i * ld, ld, a + 8 * i * n, n, 1, n)
         copy_rows(room.F + 8 * (i * ld + n), ld, b + 8 * i * nu, nu, 1, nu)
-    copy_rows(room.Q, ld, H.ctypes.data, n + nu, n + nu, n + nu)
     copy_rows(room.q, ld, lz.ctypes.data, 0, 2, n + nu)
+
+
+@kernel
+def load_hessian(room, H):
+    """Q := H (nz, nz), what is needed of it."""
+    n, nz, ld, source = room.n, room.n + room.nu, room.ld, H.ctypes.data
+    for i in range(nz):
+        for j in range(i // WIDTH * WIDTH if i < n else 0, n if i < n else nz, WIDTH):
+            copy_some(room.Q + 8 * (i * ld + j), source + 8 * (i * nz + j), (n if i < n else nz) - j)
+
+
+@kernel
+def add_hessian(room, factor, H):
+    """Q += factor H (nz, nz)."""
+    n, nz, ld, source = room.n, room.n + room.nu, room.ld, H.ctypes.data
+    for i in range(nz):
+        for j in range(i // WIDTH * WIDTH if i < n else 0, n if i < n else nz, WIDTH):
+            add_some(room.Q + 8 * (i * ld + j), factor, source + 8 * (i * nz + j), (n if i < n else nz) - j)
 
 
 @kernel
@@ -234,11 +251,23 @@ def _panel(nu, begun):
 
 
 @kernel
-def factorize(room):
-    """U over Q_uu, Y over Q_ux, y, and N; False if Q_uu is not positive definite, or NaN.
+def forget_idle(room):
+    """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
+    n, nz = room.n, room.n + room.nu
+    Q, q = rows_at(room.Q, nz, room.ld), numbers_at(room.q, nz)
+    for i in range(n, nz):
+        idle = q[i] == 0.0 and Q[i, i] == 0.0
+        for j in range(nz):
+            if not idle:
+                break
+            idle = Q[i, j] == 0.0
+        if idle:
+            Q[i, i] = 1.0
 
-    A control without any curvature, Q_uu[i, i] = 0, is left alone: its rows of Y and K become zero.
-    """
+
+@kernel
+def factorize(room):
+    """U over Q_uu, Y over Q_ux, y, and N; False if Q_uu is not positive definite, or NaN."""
     n, nu, ld = room.n, room.nu, room.ld
     Q, U = rows_at(room.Q, n + nu, ld), rows_at(room.U, 6, 6)
     inverse, diagonal, y = numbers_at(room.inverse, nu), numbers_at(room.diagonal, nu), numbers_at(room.y, nu)
@@ -253,13 +282,10 @@ def factorize(room):
             pivot = Q[n + j + i, n + j + i]
             for l in range(i):
                 pivot -= U[l, i] * U[l, i]
-            if diagonal[j + i] == 0.0 and pivot == 0.0:
-                U[i, i] = inverse[j + i] = 0.0
-            elif pivot > PIVOT * abs(diagonal[j + i]):
-                U[i, i] = np.sqrt(pivot)
-                inverse[j + i] = 1.0 / U[i, i]
-            else:
+            if not (pivot > PIVOT * abs(diagonal[j + i])):
                 return False
+            U[i, i] = np.sqrt(pivot)
+            inverse[j + i] = 1.0 / U[i, i]
             for k in range(i + 1, b):
                 total = Q[n + j + i, n + j + k]
                 for l in range(i):

@@ -35,12 +35,16 @@ def _pointer(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, _DOUBLE.as_pointer())
 
 
-def _scalar(builder: Any, base: Any, offset: Any) -> Any:
-    """The double at an offset, in every lane."""
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), builder.load(builder.gep(base, [offset])),
-                                 ir.Constant(_HALF, 0))  # fmt: skip
+def _splat(builder: Any, x: Any) -> Any:
+    """A double in every lane."""
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), x, ir.Constant(_HALF, 0))
     mask = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
     return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), mask)
+
+
+def _scalar(builder: Any, base: Any, offset: Any) -> Any:
+    """The double at an offset, in every lane."""
+    return _splat(builder, builder.load(builder.gep(base, [offset])))
 
 
 def _register(builder: Any, base: Any, offset: Any) -> Any:
@@ -224,37 +228,51 @@ def _add_scaled(typingctx, out, x, factor, y):  # type: ignore[no-untyped-def]
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         zero = ir.Constant(_WORD, 0)
         out, x, y = _pointer(builder, args[0]), _pointer(builder, args[1]), _pointer(builder, args[3])
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), args[2], ir.Constant(_HALF, 0))
-        mask = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
-        factor = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), mask)
-        product = builder.fmul(factor, _load(builder, y, zero), flags=("contract",))
+        product = builder.fmul(_splat(builder, args[2]), _load(builder, y, zero), flags=("contract",))
         _store(builder, builder.fadd(_load(builder, x, zero), product, flags=("contract",)), out, zero)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float64, types.int64), codegen
 
 
+def _load_some(builder: Any, address: Any, count: Any) -> Any:
+    """The first ``count`` of eight numbers, then zeros."""
+    words = ir.VectorType(_WORD, WIDTH)
+    one = builder.insert_element(ir.Constant(words, ir.Undefined), count, ir.Constant(_HALF, 0))
+    first = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
+    count = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), first)
+    mask = builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), count)
+    bits = ir.VectorType(ir.IntType(1), WIDTH)
+    kind = ir.FunctionType(_VECTOR, [_VECTOR.as_pointer(), _HALF, bits, _VECTOR])
+    name = f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64"
+    masked = cgutils.get_or_insert_function(builder.module, kind, name)
+    source = _register(builder, _pointer(builder, address), ir.Constant(_WORD, 0))
+    return builder.call(masked, [source, ir.Constant(_HALF, 8), mask, ir.Constant(_VECTOR, [0.0] * WIDTH)])
+
+
 @intrinsic
-def _copy_some(typingctx, out, x, count):  # type: ignore[no-untyped-def]
+def copy_some(typingctx, out, x, count):  # type: ignore[no-untyped-def]
     """Eight numbers out := the first ``count`` of x, then zeros; nothing of x is touched beyond them."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        zero, words = ir.Constant(_WORD, 0), ir.VectorType(_WORD, WIDTH)
-        one = builder.insert_element(ir.Constant(words, ir.Undefined), args[2], ir.Constant(_HALF, 0))
-        first = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
-        count = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), first)
-        mask = builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), count)
-        bits = ir.VectorType(ir.IntType(1), WIDTH)
-        kind = ir.FunctionType(_VECTOR, [_VECTOR.as_pointer(), _HALF, bits, _VECTOR])
-        name = f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64"
-        masked = cgutils.get_or_insert_function(builder.module, kind, name)
-        source = _register(builder, _pointer(builder, args[1]), zero)
-        nothing = ir.Constant(_VECTOR, [0.0] * WIDTH)
-        loaded = builder.call(masked, [source, ir.Constant(_HALF, 8), mask, nothing])
-        _store(builder, loaded, _pointer(builder, args[0]), zero)
+        loaded = _load_some(builder, args[1], args[2])
+        _store(builder, loaded, _pointer(builder, args[0]), ir.Constant(_WORD, 0))
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def add_some(typingctx, out, factor, x, count):  # type: ignore[no-untyped-def]
+    """Eight numbers out += factor times the first ``count`` of x; nothing of x is touched beyond them."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        out, zero = _pointer(builder, args[0]), ir.Constant(_WORD, 0)
+        product = builder.fmul(_splat(builder, args[1]), _load_some(builder, args[2], args[3]), flags=("contract",))
+        _store(builder, builder.fadd(_load(builder, out, zero), product, flags=("contract",)), out, zero)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64, types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -293,7 +311,7 @@ def copy_rows(out, ldo, x, ldx, rows, columns):
     for i in range(rows):
         target, source = out + 8 * i * ldo, x + 8 * i * ldx
         for j in range(0, columns, WIDTH):
-            _copy_some(target + 8 * j, source + 8 * j, columns - j)
+            copy_some(target + 8 * j, source + 8 * j, columns - j)
 
 
 @kernel
@@ -301,7 +319,7 @@ def clear_rows(out, ldo, rows, end):
     """out := 0, in whole registers."""
     for i in range(rows):
         for j in range(0, end, WIDTH):
-            _copy_some(out + 8 * (i * ldo + j), out, 0)
+            copy_some(out + 8 * (i * ldo + j), out, 0)
 
 
 @kernel

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from ddp.kernel import kernel
-from ddp.riccati import action_value, factorize, fill, load, make_room, policy, pull_back, rows_at, value
+from ddp.riccati import (
+    action_value,
+    factorize,
+    fill,
+    forget_idle,
+    load,
+    load_hessian,
+    make_room,
+    policy,
+    pull_back,
+    rows_at,
+    value,
+)
 
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
 
@@ -22,8 +34,10 @@ def sweep(room, semi_implicit, h, first, size, T, J, A, B, H, l, V, v, k, K):
             pull_back(room, h, first, size, T[t].ctypes.data, J[t].ctypes.data)
         else:
             fill(room)
-        load(room, A[t], B[t], l[t], H[t])
+        load(room, A[t], B[t], l[t])
+        load_hessian(room, H[t])
         action_value(room, semi_implicit)
+        forget_idle(room)
         if not factorize(room):
             return t
         policy(room, k[t], K[t])

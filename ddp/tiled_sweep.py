@@ -1,0 +1,77 @@
+"""The recursion of backward.py on register tiles, for trajectories without gaps and controls without limits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.kernel import call_contraction, kernel
+from ddp.riccati import (
+    action_value,
+    add_hessian,
+    factorize,
+    fill,
+    forget_idle,
+    load,
+    load_hessian,
+    numbers_at,
+    policy,
+    rows_at,
+    value,
+)
+
+
+@kernel
+def blended(room, blend, lzz, exact):
+    """Q := l_zz + blend (exact - l_zz) of one knot."""
+    if blend == 0.0:
+        load_hessian(room, lzz)
+    else:
+        load_hessian(room, exact)
+        if blend != 1.0:
+            Q = rows_at(room.Q, room.n + room.nu, room.ld)
+            for i in range(Q.shape[0]):
+                for j in range(Q.shape[1]):
+                    Q[i, j] *= blend
+            add_hessian(room, 1.0 - blend, lzz)
+
+
+@kernel
+def sweep(A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, room):
+    """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm."""
+    N, n, nu = B.shape
+    nz = n + nu
+    change, steepest = 0.0, 0.0
+    Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
+    v = rows_at(room.v, 2, room.lx)
+    blended(room, blend, lzz[N], exact[N])
+    for i in range(n):
+        Q[i, i] += mu
+        v[0, i] = lz[N, i]
+        v[1, i] = lz[N, i]
+    for t in range(N - 1, -1, -1):
+        fill(room)
+        load(room, A[t], B[t], lz[t])
+        blended(room, blend, lzz[t], exact[t])
+        if blend > 0.0:
+            T = second[t if second.shape[0] == N else 0]
+            if not kept:
+                row, weight = np.int64(record[t].ctypes.data), room.v + (8 * room.lx if by_costate else 0)
+                call_contraction(address, context, row, weight, np.int64(T.ctypes.data))
+            add_hessian(room, blend, T)
+        action_value(room, False)
+        for i in range(n, nz):
+            if abs(q[1, i]) > steepest or np.isnan(q[1, i]):  # max would forget a NaN
+                steepest = abs(q[1, i])
+            Q[i, i] += mu
+        forget_idle(room)
+        if not factorize(room):
+            return t, 2.0 * change, change, steepest
+        for i in range(nu):
+            change -= 0.5 * y[i] * y[i]
+        if not (abs(change) < np.inf):
+            return t, 2.0 * change, change, steepest
+        policy(room, k[t], K[t])
+        value(room)
+        for i in range(n):
+            Q[i, i] += mu
+    return -1, 2.0 * change, change, steepest
