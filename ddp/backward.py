@@ -88,6 +88,7 @@ class Backward:
 
     gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
         writes them, and calls `moved` whenever derivatives have changed.
+    separable (N+1,): where lzz is known to be diagonal and equal to exact.
     reuse: for how many iterates after the one that it was computed at f_zz, contracted, is used again.
     """
 
@@ -101,6 +102,7 @@ class Backward:
         self._weights = np.zeros((N if multipliers == COSTATE else 0, n))
         self._second = np.zeros((N if multipliers == COSTATE or reuse else 1, nz, nz))
         self._age: int | None = None
+        self.separable = np.zeros(N + 1, dtype=bool)
         self.gaps = np.zeros((N, n))
         self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         shapes = ((n, nz), (n, n), (n, nz), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (2, n, n))
@@ -135,7 +137,7 @@ class Backward:
         outcome = self._k, self._K
         if self._plain:
             failed, slope, change, gradient = tiled_sweep.sweep(
-                *model, by_costate, kept, self._second, *outcome, self._room
+                *model, by_costate, kept, self._second, *outcome, self.separable, self._room
             )
         else:
             failed, slope, change, gradient = _sweep(

@@ -13,13 +13,16 @@ from ddp.backward import VALUE, Backward, Sweep
 from ddp.errors import DDPError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
 from ddp.problem import Problem, broken_rows, room
-from ddp.protocols import Array
+from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator
 
 CHUNKS = (0, 1, 3)
-"""Where the chunks of a line search's rollouts begin: dynamics may do several step lengths for the price of one."""
+"""Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
 
+
+LONGEST_SEARCH = 64
+"""More step lengths than a line search tries."""
 
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
@@ -50,6 +53,9 @@ class Iterate:
     ) -> None:
         self.problem, self.work = problem, work
         self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse)
+        self.backward.separable = problem.separable
+        d = problem.dynamics
+        self._chunks = tuple(range(0, LONGEST_SEARCH, d.lanes)) if isinstance(d, Lanes) else CHUNKS
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._place(*self._started(guess))
@@ -206,7 +212,7 @@ class Iterate:
     ) -> Iterator[tuple[Array, Array]]:
         """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
         limits = self.problem.lower, self.problem.upper
-        bounds = [bound for bound in CHUNKS if bound < len(alphas)] + [len(alphas)]
+        bounds = [bound for bound in self._chunks if bound < len(alphas)] + [len(alphas)]
         for start, stop in itertools.pairwise(bounds):
             chunk = np.array(alphas[start:stop])
             yield from zip(

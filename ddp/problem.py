@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
-from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
+from ddp.hessians import clear_hessians, copy_diagonals
+from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
 from ddp.terms import DerivedTerm, TermError
+
+MOST_RUNS = 8
+"""Of knots whose exact Hessians are computed apart from the others."""
 
 
 class Derivatives(NamedTuple):
@@ -130,8 +135,8 @@ class Problem:
                 costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
         return costs
 
-    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> Derivatives:
-        """Uninitialised arrays for all derivatives of this problem, from an allocator ``empty(shape)``."""
+    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.zeros) -> Derivatives:
+        """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
         N, n, nu, nz = self.horizon, self.dynamics.n, self.dynamics.nu, self.dynamics.n + self.dynamics.nu
         return Derivatives(
             A=empty((N, n, n)),
@@ -153,8 +158,9 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
-        for array in (out.l, out.lz, out.lzz):
+        for array in (out.l, out.lz):
             array[start:stop] = 0.0
+        clear_hessians(self.separable, start, stop, out.lzz)
         for entry, rows in self._within(start, stop):
             with _naming(entry, rows):
                 entry.term.expand(
@@ -168,6 +174,14 @@ class Problem:
             self.dynamics.expand_second(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+        copy_diagonals(self.separable, start, stop, out.lzz, out.exact)
+        for begin, end in self._curved:
+            self._exact(X, U, out, max(start, begin), min(stop, end))
+
+    def _exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """Exact Hessians of the knots start .. stop-1, if there are any."""
+        if stop <= start:
+            return
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
         for entry, rows in self._within(start, stop):
@@ -176,6 +190,22 @@ class Problem:
                 entry.term.expand(
                     X[rows], U[rows], entry.weight, True, value[own], gradient[own], out.exact[rows]
                 )
+
+    @cached_property
+    def separable(self) -> NDArray[np.bool_]:
+        """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
+        mask = np.ones(self.horizon + 1, dtype=bool)
+        for entry, knots in self._within(0, self.horizon + 1):
+            if not (isinstance(entry.term, Separable) and entry.term.separable):
+                mask[knots] = False
+        return mask
+
+    @cached_property
+    def _curved(self) -> list[tuple[int, int]]:
+        """Runs of knots that are not separable; all as one where there are many."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], ~self.separable, [False]])))
+        runs = [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+        return runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)]
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""

@@ -113,31 +113,41 @@ def numbers_at(address, size):
 
 @kernel
 def load(room, A, B, lz):
-    """F and q := one knot's [A B] or its lower half (the rows of v), and (l_z, l_z)."""
+    """F and q := one knot's [A B] or its lower half (the rows of v), and (l_z, l_z); all given by their addresses."""
     n, nu, m, ld = room.n, room.nu, room.m, room.ld
-    a, b = A.ctypes.data + 8 * (n - m) * n, B.ctypes.data + 8 * (n - m) * nu
+    a, b = A + 8 * (n - m) * n, B + 8 * (n - m) * nu
     for i in range(m):  # the zeros after B may fall on the row to come, or on G
         copy_rows(room.F + 8 * i * ld, ld, a + 8 * i * n, n, 1, n)
         copy_rows(room.F + 8 * (i * ld + n), ld, b + 8 * i * nu, nu, 1, nu)
-    copy_rows(room.q, ld, lz.ctypes.data, 0, 2, n + nu)
+    copy_rows(room.q, ld, lz, 0, 2, n + nu)
 
 
 @kernel
 def load_hessian(room, H):
-    """Q := H (nz, nz), what is needed of it."""
-    n, nz, ld, source = room.n, room.n + room.nu, room.ld, H.ctypes.data
+    """Q := the matrix (nz, nz) at an address, what is needed of it."""
+    n, nz, ld = room.n, room.n + room.nu, room.ld
     for i in range(nz):
         for j in range(i // WIDTH * WIDTH if i < n else 0, n if i < n else nz, WIDTH):
-            copy_some(room.Q + 8 * (i * ld + j), source + 8 * (i * nz + j), (n if i < n else nz) - j)
+            copy_some(room.Q + 8 * (i * ld + j), H + 8 * (i * nz + j), (n if i < n else nz) - j)
+
+
+@kernel
+def load_diagonal(room, H):
+    """Q := the diagonal of the matrix (nz, nz) at an address."""
+    nz, ld = room.n + room.nu, room.ld
+    Q, diagonal = rows_at(room.Q, nz, ld), rows_at(H, nz, nz)
+    clear_rows(room.Q, ld, nz, ld)
+    for i in range(nz):
+        Q[i, i] = diagonal[i, i]
 
 
 @kernel
 def add_hessian(room, factor, H):
-    """Q += factor H (nz, nz)."""
-    n, nz, ld, source = room.n, room.n + room.nu, room.ld, H.ctypes.data
+    """Q += factor times the matrix (nz, nz) at an address."""
+    n, nz, ld = room.n, room.n + room.nu, room.ld
     for i in range(nz):
         for j in range(i // WIDTH * WIDTH if i < n else 0, n if i < n else nz, WIDTH):
-            add_some(room.Q + 8 * (i * ld + j), factor, source + 8 * (i * nz + j), (n if i < n else nz) - j)
+            add_some(room.Q + 8 * (i * ld + j), factor, H + 8 * (i * nz + j), (n if i < n else nz) - j)
 
 
 @kernel
@@ -320,8 +330,9 @@ def value(room):
 
 @kernel
 def policy(room, k, K):
-    """k (nu,) and K (nu, n), after `factorize`."""
+    """k (nu,) and K (nu, n) at two addresses, after `factorize`."""
     n, nu, ld, lx = room.n, room.nu, room.ld, room.lx
+    k, K = numbers_at(k, nu), rows_at(K, nu, n)
     Q, X, y = rows_at(room.Q, n + nu, ld), rows_at(room.K, nu, lx), numbers_at(room.y, nu)
     inverse = numbers_at(room.inverse, nu)
     copy_rows(room.K, lx, room.Q + 8 * n * ld, ld, nu, n)

@@ -12,6 +12,7 @@ from ddp.riccati import (
     fill,
     forget_idle,
     load,
+    load_diagonal,
     load_hessian,
     numbers_at,
     policy,
@@ -21,9 +22,11 @@ from ddp.riccati import (
 
 
 @kernel
-def blended(room, blend, lzz, exact):
-    """Q := l_zz + blend (exact - l_zz) of one knot."""
-    if blend == 0.0:
+def blended(room, blend, separable, lzz, exact):
+    """Q := l_zz + blend (exact - l_zz) of one knot, matrices at two addresses."""
+    if separable:
+        load_diagonal(room, lzz)
+    elif blend == 0.0:
         load_hessian(room, lzz)
     else:
         load_hessian(room, exact)
@@ -36,27 +39,34 @@ def blended(room, blend, lzz, exact):
 
 
 @kernel
-def sweep(A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, room):
-    """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm."""
+def sweep(
+    A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable, room
+):  # fmt: skip
+    """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
+
+    separable (N+1,): where l_zz is diagonal and equal to exact.
+    """
     N, n, nu = B.shape
-    nz = n + nu
+    nz, square = n + nu, 8 * (n + nu) * (n + nu)
     change, steepest = 0.0, 0.0
     Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
     v = rows_at(room.v, 2, room.lx)
-    blended(room, blend, lzz[N], exact[N])
+    A_at, B_at, lz_at, k_at, K_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data, k.ctypes.data, K.ctypes.data
+    lzz_at, exact_at, record_at, T_at = lzz.ctypes.data, exact.ctypes.data, record.ctypes.data, second.ctypes.data
+    weight = room.v + (8 * room.lx if by_costate else 0)
+    blended(room, blend, separable[N], lzz_at + N * square, exact_at + N * square)
     for i in range(n):
         Q[i, i] += mu
         v[0, i] = lz[N, i]
         v[1, i] = lz[N, i]
     for t in range(N - 1, -1, -1):
         fill(room)
-        load(room, A[t], B[t], lz[t])
-        blended(room, blend, lzz[t], exact[t])
+        load(room, A_at + 8 * t * n * n, B_at + 8 * t * n * nu, lz_at + 8 * t * nz)
+        blended(room, blend, separable[t], lzz_at + t * square, exact_at + t * square)
         if blend > 0.0:
-            T = second[t if second.shape[0] == N else 0]
+            T = T_at + (t * square if second.shape[0] == N else 0)
             if not kept:
-                row, weight = np.int64(record[t].ctypes.data), room.v + (8 * room.lx if by_costate else 0)
-                call_contraction(address, context, row, weight, np.int64(T.ctypes.data))
+                call_contraction(address, context, record_at + 8 * t * record.shape[1], weight, T)
             add_hessian(room, blend, T)
         action_value(room, False)
         for i in range(n, nz):
@@ -70,7 +80,7 @@ def sweep(A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate,
             change -= 0.5 * y[i] * y[i]
         if not (abs(change) < np.inf):
             return t, 2.0 * change, change, steepest
-        policy(room, k[t], K[t])
+        policy(room, k_at + 8 * t * nu, K_at + 8 * t * nu * n)
         value(room)
         for i in range(n):
             Q[i, i] += mu

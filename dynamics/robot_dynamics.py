@@ -16,7 +16,7 @@ from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.lane_rollouts import size as room_of_rollouts
 from dynamics.lane_rollouts import track
-from dynamics.lanes import arena
+from dynamics.lanes import WIDTH, arena
 from dynamics.linearization import linearize, size
 from dynamics.model import Robot
 from dynamics.rigid_body import inverse_dynamics
@@ -52,6 +52,7 @@ class RobotDynamics:
         if integrator not in INTEGRATORS:
             raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
         self.robot = robot
+        self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
         self.integrator = integrator
         self.damping = damping
         self._stages = INTEGRATORS[integrator]
@@ -67,12 +68,17 @@ class RobotDynamics:
     @property
     def nx(self) -> int:
         """Numbers in a state."""
-        return self.robot.nq + self.robot.nv
+        return self._nx
 
     @property
     def n(self) -> int:
         """Numbers in a tangent vector of the state, 2 nv."""
-        return 2 * self.robot.nv
+        return self._n
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one."""
+        return WIDTH
 
     @property
     def nu(self) -> int:
@@ -159,7 +165,7 @@ class RobotDynamics:
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
         if lower.shape != U.shape:
             lower, upper = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        memory = arena(room_of_rollouts(self._tree, self.robot.nq, self.nu, self._stages))
+        memory = arena(room_of_rollouts(self._tree, self.nx - self.n // 2, self.nu, self._stages))
         system = self._tree, memory, self.actuation, self._dt, self._stages
         track(*system, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
         return Xs, Us

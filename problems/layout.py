@@ -28,9 +28,9 @@ class Layout(NamedTuple):
 
     def weighted(self, weights: Array) -> Layout:
         """What is left of it where only tangent numbers of some weight count."""
-        alone = [rows[weights[rows[:, 1]] != 0.0] for rows in (self.flat, self.circle)]
+        flat, circle = (rows[weights[rows[:, 1]] != 0.0] for rows in (self.flat, self.circle))
         moving = [weights[t : t + nj].any() for _, t, _, nj in self.group]
-        return Layout(*alone, self.group[np.array(moving, dtype=bool)])
+        return Layout(flat, circle, self.group[np.array(moving, dtype=bool)])
 
 
 def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64]:

@@ -48,20 +48,36 @@ def half_square(weights, r):
 
 
 @kernel
-def state_values(layout, target, weights, X, out):
-    """Values of StateCost: sums over the layout's rows alone."""
-    flat, r = layout.flat, np.zeros(weights.size)
-    bent = layout.circle.shape[0] + layout.group.shape[0] > 0
-    for k in range(X.shape[0]):
+def square_values(column, target, weights, Z, out):
+    """Values of ½ Σ w (z_column - target)², rows Z (M, .) being states or controls."""
+    for k in range(Z.shape[0]):
         total = 0.0
-        if bent:
-            difference(layout, target, X[k], r)
-            total = half_square(weights, r)
-        else:
-            for b in range(flat.shape[0]):
-                d = X[k, flat[b, 0]] - target[flat[b, 0]]
-                total += 0.5 * weights[flat[b, 1]] * d * d
+        for b in range(column.size):
+            d = Z[k, column[b]] - target[b]
+            total += 0.5 * weights[b] * d * d
         out[k] = total
+
+
+@kernel
+def expand_squares(column, tangent, first, target, weights, Z, scale, l, lz, lzz):
+    """Expansion of the same, whose tangent coordinates are first + tangent."""
+    for k in range(Z.shape[0]):
+        total = 0.0
+        for b in range(column.size):
+            t, w, d = first + tangent[b], scale * weights[b], Z[k, column[b]] - target[b]
+            total += 0.5 * w * d * d
+            lz[k, t] += w * d
+            lzz[k, t, t] += w
+        l[k] += total
+
+
+@kernel
+def state_values(layout, target, weights, X, out):
+    """Values of StateCost where there are joints that are not flat."""
+    r = np.zeros(weights.size)
+    for k in range(X.shape[0]):
+        difference(layout, target, X[k], r)
+        out[k] = half_square(weights, r)
 
 
 @kernel
@@ -69,19 +85,13 @@ def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
     """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
     n, flat, circle = weights.size, layout.flat, layout.circle
     r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
-    bent = circle.shape[0] + layout.group.shape[0] > 0
     for k in range(X.shape[0]):
-        total = 0.0
-        for b in range(flat.shape[0]):
-            i, t = flat[b, 0], flat[b, 1]
-            w, d = scale * weights[t], X[k, i] - target[i]
-            total += 0.5 * w * d * d
-            lz[k, t] += w * d
-            lzz[k, t, t] += w
-        l[k] += total
-        if not bent:
-            continue
         difference(layout, target, X[k], r)
+        for b in range(flat.shape[0]):
+            t = flat[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
         for b in range(circle.shape[0]):
             t = circle[b, 1]
             l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
@@ -105,27 +115,6 @@ def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
                     lzz[k, t + i, t + a] += scale * curvature[slot(kind, i), slot(kind, a)]
                     for c in range(nj):
                         lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
-
-
-@kernel
-def control_values(target, weights, U, out):
-    """Values of ControlCost."""
-    for k in range(U.shape[0]):
-        out[k] = 0.0
-        for i in range(weights.size):
-            out[k] += 0.5 * weights[i] * (U[k, i] - target[i]) ** 2
-
-
-@kernel
-def expand_control(target, weights, U, scale, l, lz, lzz):
-    """Expansion of ControlCost."""
-    n = lz.shape[1] - weights.size
-    for k in range(U.shape[0]):
-        for i in range(weights.size):
-            d = U[k, i] - target[i]
-            l[k] += scale * 0.5 * weights[i] * d * d
-            lz[k, n + i] += scale * weights[i] * d
-            lzz[k, n + i, n + i] += scale * weights[i]
 
 
 @inline

@@ -34,13 +34,13 @@ def sweep(room, semi_implicit, h, first, size, T, J, A, B, H, l, V, v, k, K):
             pull_back(room, h, first, size, T[t].ctypes.data, J[t].ctypes.data)
         else:
             fill(room)
-        load(room, A[t], B[t], l[t])
-        load_hessian(room, H[t])
+        load(room, A[t].ctypes.data, B[t].ctypes.data, l[t].ctypes.data)
+        load_hessian(room, H[t].ctypes.data)
         action_value(room, semi_implicit)
         forget_idle(room)
         if not factorize(room):
             return t
-        policy(room, k[t], K[t])
+        policy(room, k[t].ctypes.data, K[t].ctypes.data)
         value(room)
     V[:] = np.triu(Q[:n, :n].copy())
     v[:] = gradient[0, :n]
