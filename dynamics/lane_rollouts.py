@@ -1,4 +1,4 @@
-"""Closed-loop rollouts of eight step lengths at once, one to a lane: a line search for the price of a rollout or two.
+"""Steps of eight states at once, and closed-loop rollouts of eight step lengths: a line search for the price of one.
 
 Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for the steps of steps.py and runge_kutta.py.
 Lanes that diverge become NaN and stay so; the others do not notice.
@@ -27,7 +27,7 @@ from dynamics.tables import lane_root, scatter, spread, where_less
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
-    """How many lanes the arena must hold for ``track``."""
+    """How many lanes the arena must hold for rollouts."""
     nv = len(tree.body)
     return room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * WIDTH
 
@@ -225,6 +225,58 @@ def explicit_step(tree, S, h, stages, nq, x, u, w, memory):
 
 
 @kernel
+def one_step(tree, S, h, stages, nq, x, u, w, memory):
+    """x := its next state by either method."""
+    if stages == 0:
+        euler_step(tree, S, h, nq, x, u, w, memory)
+    else:
+        explicit_step(tree, S, h, stages, nq, x, u, w, memory)
+
+
+@kernel
+def step(model, arena, S, h, stages, X, U, Xn):
+    """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
+    M, nx = X.shape
+    nu, tree = U.shape[1], tables_of(model)
+    nv = tree.nv
+    x = arena.ctypes.data + 64
+    u = x + 64 * (nx + WIDTH)
+    memory = u + 64 * nu
+    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    states, controls = numbers(x), numbers(u)
+    for begin in range(0, M, WIDTH):
+        for lane in range(WIDTH):
+            t = min(begin + lane, M - 1)
+            for i in range(nx):
+                states[WIDTH * i + lane] = X[t, i]
+            for i in range(nu):
+                controls[WIDTH * i + lane] = U[t, i]
+        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        for i in range(0, nx, WIDTH):
+            scatter(x + 64 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(WIDTH, M - begin))
+
+
+@kernel
+def rollout(model, arena, S, h, stages, U, X):
+    """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
+    N, nu = U.shape
+    nx, tree = X.shape[1], tables_of(model)
+    nv = tree.nv
+    x = arena.ctypes.data + 64
+    u = x + 64 * (nx + WIDTH)
+    memory = u + 64 * nu
+    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    for i in range(nx):
+        column(x)[i] = X[0, i]
+    for t in range(N):
+        for i in range(nu):
+            column(u)[i] = U[t, i]
+        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        for i in range(0, nx, WIDTH):
+            scatter(x + 64 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
+
+
+@kernel
 def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time."""
     N, nu = U.shape
@@ -253,23 +305,23 @@ def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs
             feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, column(dx), column(u))
             for i in range(0, nu, WIDTH):
                 scatter(u + 64 * i, nu - i, Us.ctypes.data + 8 * ((begin * N + t) * nu + i), N * nu, count)
-            if stages == 0:
-                euler_step(tree, S, h, nq, x, column(u), w, memory)
-            else:
-                explicit_step(tree, S, h, stages, nq, x, column(u), w, memory)
-            open_gap(tree, nq, alpha, gaps[t], column(x), column(dx))
+            one_step(tree, S, h, stages, nq, x, column(u), w, memory)
+            open_gap(tree, nq, alpha, gaps[t], column(x), column(dx), column(memory))
 
 
 @kernel
-def open_gap(tree, nq, alpha, gap, x, dx):
-    """x := x ⊕ (α - 1) gap."""
+def open_gap(tree, nq, alpha, gap, x, dx, new):
+    """x := x ⊕ (α - 1) gap, and to the last bit x where α = 1; new: a table for a configuration."""
     closed = True
     for i in range(gap.size):
         closed = closed and gap[i] == 0.0
     if closed:
         return
+    share = alpha - 1.0
     for i in range(gap.size):
-        dx[i] = (alpha - 1.0) * gap[i]
-    moved(tree, x, dx, x)
+        dx[i] = share * gap[i]
+    moved(tree, x, dx, new)
+    for i in range(nq):
+        x[i] = where_less(share * share, spread(1e-300), x[i], new[i])
     for i in range(tree.nv):
         x[nq + i] += dx[tree.nv + i]

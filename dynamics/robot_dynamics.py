@@ -14,13 +14,12 @@ from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import Packed, contract_explicit_one, contract_knots, contract_one, contraction_callback
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.lane_rollouts import rollout, step, track
 from dynamics.lane_rollouts import size as room_of_rollouts
-from dynamics.lane_rollouts import track
 from dynamics.lanes import WIDTH, arena
 from dynamics.linearization import linearize, size
-from dynamics.model import Robot
+from dynamics.model import Model, Robot
 from dynamics.rigid_body import inverse_dynamics
-from dynamics.rollouts import rollout
 from dynamics.runge_kutta import EULER, RK4
 from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
 from dynamics.samples import check_configurations
@@ -102,8 +101,7 @@ class RobotDynamics:
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        for t in range(len(X)):
-            Xn[t] = self._roll(X[t], U[t : t + 1])[1]
+        step(*self._roller, X, U, Xn)
         return Xn[0] if np.ndim(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -113,7 +111,7 @@ class RobotDynamics:
     def _roll(self, x0: Array, U: Array) -> Array:
         X = np.empty((len(U) + 1, self.nx))
         X[0] = x0
-        rollout(self._tree, self.actuation, self._dt, self._stages, U, X)
+        rollout(*self._roller, U, X)
         return X
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
@@ -165,10 +163,14 @@ class RobotDynamics:
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
         if lower.shape != U.shape:
             lower, upper = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        memory = arena(room_of_rollouts(self._tree, self.nx - self.n // 2, self.nu, self._stages))
-        system = self._tree, memory, self.actuation, self._dt, self._stages
-        track(*system, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
+        track(*self._roller, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
         return Xs, Us
+
+    @property
+    def _roller(self) -> tuple[Model, Array, Array, float, int]:
+        """What the kernels of rollouts ask for."""
+        memory = arena(room_of_rollouts(self._tree, self.nx - self.n // 2, self.nu, self._stages))
+        return self._tree, memory, self.actuation, self._dt, self._stages
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
