@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import carray
 
-from ddp.cholesky import PIVOT
+from ddp.algebra import PIVOT
 from ddp.kernel import kernel, pointer
 from ddp.protocols import Array
 from ddp.tiles import (
