@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp import tiled_sweep
 from ddp.algebra import add_transposed_product, congruence, factorise, gram
@@ -32,11 +33,14 @@ from ddp.gaps import add_curvature, bend, close_gap, load, weigh
 from ddp.kernel import call_contraction, kernel
 from ddp.limits import improve
 from ddp.problem import Derivatives
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Dynamics, SemiImplicit
 from ddp.riccati import make_room
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
+
+SMALL = 20
+"""Below this n a semi-implicit step is no faster than any."""
 
 VALUE, COSTATE = "value", "costate"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
@@ -114,7 +118,8 @@ class Backward:
         shapes = ((n, nz), (n, n), (n, nz), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (2, n, n))
         sizes = (n, n, n, n, nz, nz, nu, (4, nu))
         self._scratch = _Scratch(*(np.zeros(shape) for shape in shapes + sizes))
-        self._room, self._memory = make_room(n, nu, semi_implicit=False)
+        self._room, self._memory = make_room(n, nu)
+        self._halves = _halves(dynamics)
 
     @property
     def _plain(self) -> bool:
@@ -155,7 +160,7 @@ class Backward:
         by_costate, outcome = self._multipliers == COSTATE, (self._k, self._K)
         if self._plain:
             failed, slope, change, gradient = tiled_sweep.sweep(
-                *model, by_costate, kept, self._second, *outcome, self.separable, self._room
+                *model, by_costate, kept, self._second, *outcome, self.separable, *self._halves, self._room
             )
         else:
             failed, slope, change, gradient = _sweep(
@@ -185,6 +190,14 @@ class Backward:
             if sweep.failed >= 0:
                 break
         return found if best is None else best
+
+
+def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
+    """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
+    halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
+    if halves is None or dynamics.n < SMALL:
+        return 0.0, np.zeros((0, 2), dtype=np.int64)
+    return halves
 
 
 @kernel

@@ -138,6 +138,15 @@ class Separable(Protocol):
 
 
 @runtime_checkable
+class SemiImplicit(Protocol):
+    """Dynamics whose states may be halves (q, v) with δq' = δq + h δv' but for a few rows: sweeps are then faster."""
+
+    @property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """The step h > 0, and (g, 2) where the runs of other rows of δq' begin and how many they are; None if not."""
+
+
+@runtime_checkable
 class Lanes(Protocol):
     """Dynamics that roll out several step lengths for the price of one."""
 

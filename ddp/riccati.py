@@ -7,14 +7,13 @@ With z = (dx, du), F = [A B], V and v the next value's Hessian and gradient:
     V = Q_xx - Yᵀ Y,   v = q_x - Yᵀ y                            the value                    `value`
     K = -U⁻¹ Y,   k = -U⁻¹ y                                     the policy                   `policy`
 
-A step is *semi-implicit* if x = (x_q, x_v), m numbers each, and the rows of F are
+A step is *semi-implicit* if its states are halves x = (q, v) of m numbers each, and the rows of F = [F_q; E] are
 
-    δq' = T δq + h J δv',    δv' = E z         T, J (m, m): one, but for diagonal blocks of up to 6 x 6.
+    δv' = E z,    δq' = δq + h δv' + R z         R zero but for a few rows, those of motions that do not commute.
 
-Then with V = [P S; Sᵀ R], and all of the following m x m, the products are half as many (`pull_back`):
+Then with V = [V_q V_v] by columns and G = V F = [V_q 0 0] + (h V_q + V_v) E + V_q R, the products are half as many:
 
-    W_qq = Tᵀ P T,   W_vq = (h Jᵀ P + Sᵀ) T,   W_vv = R + h (Jᵀ S + Sᵀ J) + h² Jᵀ P J
-    Q = H + e_q W_qq e_qᵀ + e_q W_vqᵀ E_x + Eᵀ (W_vv E + [W_vq 0 0]),    q = l_z + e_q Tᵀ v_q + Eᵀ (v_v + h Jᵀ v_q)
+    Fᵀ G = e_q G_q + Eᵀ (h G_q + G_v) + Rᵀ G_q         by rows of G
 
 All matrices are in a ``Room``, padded as tiles.py wants them. Of Q the rows of x are right on and above the diagonal
 within the columns of x, the rows of u everywhere; V is where Q_xx was, and as upper triangular. Gradients come in two
@@ -43,32 +42,27 @@ from ddp.tiles import (
     mirror,
     padded,
     substitute,
-    transpose,
 )
 
 
 class Room(NamedTuple):
-    """Sizes and addresses: n, nu; m, the rows of F that are products; ld, lx, lm: padded nz, n, m.
+    """Sizes and addresses: n, nu, and ld, lx, padded nz and n.
 
-    Rows F (m, ld), G = W F (m, ld), Q (nz, ld), W (lm, lm); of semi-implicit steps C = W_vq, P, S, D (lm, lm).
+    F, G = V F (n, ld), Q (nz, ld), W = V (lx, lx); of semi-implicit steps C (n, ld), R (n, ld), some of its rows.
     N = -[Y U] (nu, ld), K (nu, lx); U (6, 6) and inverse (nu,) of its diagonal, diagonal (nu,) of Q_uu.
-    v (2, lx), w (2, lm), q (2, ld): gradients of the next value, pulled back, and of the action value; y (nu,).
+    v (2, lx), w (2, lx), q (2, ld): gradients of the value, the next value, the action value; y (nu,).
     """
 
     n: int
     nu: int
-    m: int
     ld: int
     lx: int
-    lm: int
     F: int
     G: int
     Q: int
     W: int
     C: int
-    P: int
-    S: int
-    D: int
+    R: int
     N: int
     K: int
     U: int
@@ -80,15 +74,12 @@ class Room(NamedTuple):
     y: int
 
 
-def make_room(n: int, nu: int, semi_implicit: bool) -> tuple[Room, Array]:
+def make_room(n: int, nu: int) -> tuple[Room, Array]:
     """A room, and the memory that must be kept alive with it."""
-    m = n // 2 if semi_implicit else n
     nz = n + nu
-    ld, lx, lm = padded(nz), padded(n), padded(m)
-    square = lm * lm if semi_implicit else 0
+    ld, lx = padded(nz), padded(n)
     sizes = (
-        m * ld, m * ld, nz * ld, lm * lm, square, square, square, square, nu * ld, nu * lx, 36, padded(nu), padded(nu),
-        2 * lx, 2 * lm, 2 * ld, padded(nu),
+        n * ld, n * ld, nz * ld, lx * lx, n * ld, n * ld, nu * ld, nu * lx, 36, nu, nu, 2 * lx, 2 * lx, 2 * ld, nu,
     )  # fmt: skip
     memory = np.zeros(sum(padded(size) for size in sizes) + WIDTH)
     begin = memory.ctypes.data + -memory.ctypes.data % (8 * WIDTH)
@@ -96,7 +87,7 @@ def make_room(n: int, nu: int, semi_implicit: bool) -> tuple[Room, Array]:
     for size in sizes:
         addresses.append(begin)
         begin += 8 * padded(size)
-    return Room(n, nu, m, ld, lx, lm, *addresses), memory
+    return Room(n, nu, ld, lx, *addresses), memory
 
 
 @kernel
@@ -113,12 +104,11 @@ def numbers_at(address, size):
 
 @kernel
 def load(room, A, B, lz):
-    """F and q := one knot's [A B] or its lower half (the rows of v), and (l_z, l_z); all given by their addresses."""
-    n, nu, m, ld = room.n, room.nu, room.m, room.ld
-    a, b = A + 8 * (n - m) * n, B + 8 * (n - m) * nu
-    for i in range(m):  # the zeros after B may fall on the row to come, or on G
-        copy_rows(room.F + 8 * i * ld, ld, a + 8 * i * n, n, 1, n)
-        copy_rows(room.F + 8 * (i * ld + n), ld, b + 8 * i * nu, nu, 1, nu)
+    """F and q := one knot's [A B] and (l_z, l_z), all given by their addresses."""
+    n, nu, ld = room.n, room.nu, room.ld
+    for i in range(n):  # the zeros after B may fall on the row to come, or on G
+        copy_rows(room.F + 8 * i * ld, ld, A + 8 * i * n, n, 1, n)
+        copy_rows(room.F + 8 * (i * ld + n), ld, B + 8 * i * nu, nu, 1, nu)
     copy_rows(room.q, ld, lz, 0, 2, n + nu)
 
 
@@ -152,105 +142,55 @@ def add_hessian(room, factor, H):
 
 @kernel
 def fill(room):
-    """W := V, the whole of it from its upper triangle, and w := v: what a dense F needs before `action_value`."""
-    copy_rows(room.W, room.lm, room.Q, room.ld, room.n, room.n)
-    mirror(room.W, room.lm)
-    copy_rows(room.w, room.lm, room.v, room.lx, 2, room.n)
+    """W := V, the whole of it from its upper triangle, and w := v."""
+    copy_rows(room.W, room.lx, room.Q, room.ld, room.n, room.n)
+    mirror(room.W, room.lx)
+    copy_rows(room.w, room.lx, room.v, room.lx, 2, room.n)
 
 
 @kernel
-def pull_back(room, h, first, size, T, J):
-    """W, C, P := W_vv, W_vq, W_qq, and v, w := the gradients by δq, δv', of a semi-implicit step.
-
-    The diagonal blocks of T and J that are not one: where they begin, ``first`` (g,), how large they are, ``size``
-    (g,), and the addresses of themselves, T and J (g, 6, 6), top left.
-    """
-    m, ld, lm = room.m, room.ld, room.lm
-    W, C, P, S, D = room.W, room.C, room.P, room.S, room.D
-    copy_rows(P, lm, room.Q, ld, m, m)
-    mirror(P, lm)
-    copy_rows(S, lm, room.Q + 8 * m, ld, m, m)
-    if first.size == 0:
-        transpose(C, S, lm)
-        add_scaled(S, lm, S, lm, 1.0, C, lm, m, lm)
-        add_scaled(C, lm, C, lm, h, P, lm, m, lm)
-        add_scaled(S, lm, S, lm, h, P, lm, m, lm)
-    else:
-        copy_rows(W, lm, P, lm, m, m)
-        turn_rows(room, W, first, size, J)
-        transpose(D, W, lm)  # P J
-        add_scaled(W, lm, S, lm, h, D, lm, m, lm)
-        turn_rows(room, W, first, size, T)
-        transpose(C, W, lm)
-        turn_rows(room, S, first, size, J)
-        transpose(W, S, lm)
-        add_scaled(S, lm, S, lm, 1.0, W, lm, m, lm)
-        turn_rows(room, D, first, size, J)
-        add_scaled(S, lm, S, lm, h, D, lm, m, lm)
-        turn_rows(room, P, first, size, T)
-        transpose(D, P, lm)
-        turn_rows(room, D, first, size, T)
-        copy_rows(P, lm, D, lm, m, m)
-    copy_rows(W, lm, room.Q + 8 * (m * ld + m), ld, m, m)
-    add_scaled(W, lm, W, lm, h, S, lm, m, lm)
-    mirror(W, lm)
-    for row in range(2):
-        v, w = numbers_at(room.v + 8 * row * room.lx, room.n), numbers_at(room.w + 8 * row * lm, m)
-        for i in range(m):
-            w[i] = v[i]
-        for b in range(first.size):
-            turn(w, first[b], size[b], J + 288 * b)
-            turn(v, first[b], size[b], T + 288 * b)
-        for i in range(m):
-            w[i] = v[m + i] + h * w[i]
+def action_value(room):
+    """Q += Fᵀ W F, q += Fᵀ w: after `fill`, with Q and q as they are loaded."""
+    n, ld, lx = room.n, room.ld, room.lx
+    clear_rows(room.G, ld, n, ld)
+    add_product(room.G, ld, n, ld, room.W, lx, 1, room.F, ld, n)
+    add_square(room, room.F, room.G, n)
+    add_product(room.q, ld, 2, ld, room.w, lx, 1, room.F, ld, n)
 
 
 @kernel
-def turn_rows(room, X, first, size, T):
-    """The rows of X (m, lm) that belong to blocks := Tᵀ times them."""
-    lm = room.lm
-    for b in range(first.size):
-        rows = X + 8 * first[b] * lm
-        copy_rows(room.G, lm, rows, lm, size[b], lm)
-        clear_rows(rows, lm, size[b], lm)
-        add_product(rows, lm, size[b], lm, T + 288 * b, 1, 6, room.G, lm, size[b])
+def add_square(room, X, Y, rows):
+    """Q += Xᵀ Y, symmetric, for matrices (rows, ld)."""
+    n, ld = room.n, room.ld
+    add_upper_product(room.Q, ld, n, room.lx, X, 1, ld, Y, ld, rows)
+    add_product(room.Q + 8 * n * ld, ld, room.nu, ld, X + 8 * n, 1, ld, Y, ld, rows)
 
 
 @kernel
-def turn(x, i, size, T):
-    """Numbers i .. i + size - 1 of x := Tᵀ times them."""
-    block = rows_at(T, 6, 6)
-    old = (x[i], x[i + 1], x[i + 2] if size > 2 else 0.0, x[i + 3] if size > 3 else 0.0,
-           x[i + 4] if size > 4 else 0.0, x[i + 5] if size > 5 else 0.0)  # fmt: skip
-    for a in range(size):
-        total = 0.0
-        for b in range(size):
-            total += block[b, a] * old[b]
-        x[i + a] = total
-
-
-@kernel
-def action_value(room, semi_implicit):
-    """Q += the value's part of the action value, q += its gradients; Q and q come in as H and (l_z, l_z)."""
-    n, nu, m, ld, lm = room.n, room.nu, room.m, room.ld, room.lm
-    if semi_implicit:
-        add_product(room.Q, ld, m, room.lx, room.C, 1, lm, room.F, ld, m)
-        Q, P, G = rows_at(room.Q, n, ld), rows_at(room.P, m, lm), rows_at(room.G, m, ld)
-        q, v = rows_at(room.q, 2, ld), rows_at(room.v, 2, room.lx)
-        copy_rows(room.G, ld, room.C, lm, m, m)
-        for i in range(m):
-            for j in range(i, m):
-                Q[i, j] += P[i, j]
-            for j in range(lm, ld):
-                G[i, j] = 0.0
-            q[0, i] += v[0, i]
-            q[1, i] += v[1, i]
-    else:
-        clear_rows(room.G, ld, m, ld)
-    add_product(room.G, ld, m, ld, room.W, lm, 1, room.F, ld, m)
-    add_upper_product(room.Q, ld, n, room.lx, room.F, 1, ld, room.G, ld, m)
-    add_product(room.Q + 8 * n * ld, ld, nu, ld, room.F + 8 * n, 1, ld, room.G, ld, m)
-    add_product(room.q, ld, 2, ld, room.w, lm, 1, room.F, ld, m)
+def semi_implicit_action_value(room, h, bent):
+    """The same for a semi-implicit step; bent (g, 2): where runs of rows that R has begin, and how many they are."""
+    n, ld, lx = room.n, room.ld, room.lx
+    m = n // 2
+    F, G, C, E = room.F, room.G, room.C, room.F + 8 * m * ld
+    clear_rows(G, ld, n, ld)
+    copy_rows(G, ld, room.W, lx, n, m)
+    copy_rows(C, ld, room.W + 8 * m, lx, n, m)
+    add_scaled(C, ld, C, ld, h, G, ld, n, m + -m % WIDTH)
+    add_product(G, ld, n, ld, C, ld, 1, E, ld, m)
+    for b in range(bent.shape[0]):
+        first, size = bent[b, 0], bent[b, 1]
+        R = rows_at(room.R + 8 * first * ld, size, ld)
+        add_scaled(room.R + 8 * first * ld, ld, F + 8 * first * ld, ld, -h, E + 8 * first * ld, ld, size, ld)
+        for i in range(size):
+            R[i, first + i] -= 1.0
+        add_product(G, ld, n, ld, room.W + 8 * first, lx, 1, room.R + 8 * first * ld, ld, size)
+    add_scaled(C, ld, G + 8 * m * ld, ld, h, G, ld, m, ld)
+    add_square(room, E, C, m)
+    add_scaled(room.Q, ld, room.Q, ld, 1.0, G, ld, m, lx)
+    for b in range(bent.shape[0]):
+        begin = 8 * bent[b, 0] * ld
+        add_square(room, room.R + begin, G + begin, bent[b, 1])
+    add_product(room.q, ld, 2, ld, room.w, lx, 1, F, ld, n)
 
 
 @kernel

@@ -17,6 +17,7 @@ from ddp.riccati import (
     numbers_at,
     policy,
     rows_at,
+    semi_implicit_action_value,
     value,
 )
 
@@ -40,11 +41,13 @@ def blended(room, blend, separable, lzz, exact):
 
 @kernel
 def sweep(
-    A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable, room
+    A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
+    h, bent, room,
 ):  # fmt: skip
     """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
 
     separable (N+1,): where l_zz is diagonal and equal to exact.
+    h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
     """
     N, n, nu = B.shape
     nz, square = n + nu, 8 * (n + nu) * (n + nu)
@@ -68,7 +71,10 @@ def sweep(
             if not kept:
                 call_contraction(address, context, record_at + 8 * t * record.shape[1], weight, T)
             add_hessian(room, blend, T)
-        action_value(room, False)
+        if h > 0.0:
+            semi_implicit_action_value(room, h, bent)
+        else:
+            action_value(room)
         for i in range(n, nz):
             if abs(q[1, i]) > steepest or np.isnan(q[1, i]):  # max would forget a NaN
                 steepest = abs(q[1, i])

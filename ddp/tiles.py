@@ -332,14 +332,6 @@ def add_scaled(out, ldo, x, ldx, factor, y, ldy, rows, end):
 
 
 @kernel
-def transpose(out, x, ld):
-    """out := xᵀ, both (ld, ld)."""
-    for i in range(0, ld, WIDTH):
-        for j in range(0, ld, WIDTH):
-            _transpose(out + 8 * (j * ld + i), ld, x + 8 * (i * ld + j), ld, 0)
-
-
-@kernel
 def mirror(x, ld):
     """Below its diagonal, x (ld, ld) := what is above."""
     for i in range(0, ld, WIDTH):

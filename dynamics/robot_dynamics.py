@@ -75,6 +75,15 @@ class RobotDynamics:
         return self._n
 
     @property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """dt, and the rows of joints whose motions do not commute: see `protocols.SemiImplicit`."""
+        if self._stages:
+            return None
+        tree = self._tree
+        bent = np.isin(tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
+        return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+
+    @property
     def lanes(self) -> int:
         """How many step lengths a rollout does for the price of one."""
         return WIDTH

@@ -13,8 +13,8 @@ from ddp.riccati import (
     load_hessian,
     make_room,
     policy,
-    pull_back,
     rows_at,
+    semi_implicit_action_value,
     value,
 )
 
@@ -22,7 +22,7 @@ SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), 
 
 
 @kernel
-def sweep(room, semi_implicit, h, first, size, T, J, A, B, H, l, V, v, k, K):
+def sweep(room, h, bent, A, B, H, l, V, v, k, K):
     """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1."""
     N, nz = l.shape
     n = v.size
@@ -30,13 +30,13 @@ def sweep(room, semi_implicit, h, first, size, T, J, A, B, H, l, V, v, k, K):
     Q[:n, :n] = V
     gradient[0, :n] = gradient[1, :n] = v
     for t in range(N - 1, -1, -1):
-        if semi_implicit:
-            pull_back(room, h, first, size, T[t].ctypes.data, J[t].ctypes.data)
-        else:
-            fill(room)
+        fill(room)
         load(room, A[t].ctypes.data, B[t].ctypes.data, l[t].ctypes.data)
         load_hessian(room, H[t].ctypes.data)
-        action_value(room, semi_implicit)
+        if h > 0.0:
+            semi_implicit_action_value(room, h, bent)
+        else:
+            action_value(room)
         forget_idle(room)
         if not factorize(room):
             return t
@@ -69,18 +69,13 @@ def random_problem(rng, N, n, nu):
     return F, root @ root.transpose(0, 2, 1) + np.eye(nz), rng.normal(size=(N, nz)), V @ V.T / n, rng.normal(size=n)
 
 
-def no_turns(N):
-    """No diagonal block that is not one."""
-    return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((N, 0, 6, 6)), np.zeros((N, 0, 6, 6))
-
-
-def swept(semi_implicit, h, blocks, F, H, l, V, v):
+def swept(h, bent, F, H, l, V, v):
     N, nz = l.shape
     n = len(v)
-    room, memory = make_room(n, nz - n, semi_implicit)
+    room, memory = make_room(n, nz - n)
     k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
-    failed = sweep(room, semi_implicit, h, *blocks, A, B, H, l, V, v, k, K)
+    failed = sweep(room, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K)
     assert memory.size > 0
     return failed, k, K, V, v
 
@@ -93,7 +88,7 @@ def close(got, expected):
 @pytest.mark.parametrize(("n", "nu"), SIZES)
 def test_the_tiled_sweep_is_the_dense_recursion(n, nu):
     problem = random_problem(np.random.default_rng(n), 7, n, nu)
-    failed, *got = swept(False, 0.0, no_turns(7), *problem)
+    failed, *got = swept(0.0, [], *problem)
     expected = list(dense_sweep(*problem))
     expected[2] = np.triu(expected[2])
     assert failed == -1
@@ -101,22 +96,17 @@ def test_the_tiled_sweep_is_the_dense_recursion(n, nu):
 
 
 @pytest.mark.parametrize(("n", "nu"), [size for size in SIZES if size[0] % 2 == 0])
-@pytest.mark.parametrize("blocks", [[], [(0, 6)], [(1, 3), (4, 2)]])
-def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, blocks):
+@pytest.mark.parametrize("bent", [[], [(0, 6)], [(1, 3), (4, 2)]])
+def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, bent):
     m, N, h = n // 2, 5, 0.1
-    blocks = [(i, size) for i, size in blocks if i + size <= m]
+    bent = [(i, size) for i, size in bent if i + size <= m]
     rng = np.random.default_rng(n)
     F, *rest = random_problem(rng, N, n, nu)
-    T, J = rng.normal(size=(2, N, len(blocks), 6, 6))
-    whole_t, whole_j = np.tile(np.eye(m), (N, 1, 1)), np.tile(np.eye(m), (N, 1, 1))
-    for b, (i, size) in enumerate(blocks):
-        whole_t[:, i : i + size, i : i + size] = T[:, b, :size, :size]
-        whole_j[:, i : i + size, i : i + size] = J[:, b, :size, :size]
-    F[:, :m] = h * whole_j @ F[:, m:]
-    F[:, :m, :m] += whole_t
-    where = np.array(blocks, np.int64).reshape(-1, 2)
-    first, size = np.ascontiguousarray(where[:, 0]), np.ascontiguousarray(where[:, 1])
-    failed, *got = swept(True, h, (first, size, T, J), F, *rest)
+    F[:, :m] = h * F[:, m:]
+    F[:, :m, :m] += np.eye(m)
+    for i, size in bent:
+        F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
+    failed, *got = swept(h, bent, F, *rest)
     expected = list(dense_sweep(F, *rest))
     expected[2] = np.triu(expected[2])
     assert failed == -1
@@ -131,7 +121,7 @@ def test_a_matrix_that_is_not_positive_definite_is_found_wherever_it_is(nu, pois
         F, H, l, V, v = random_problem(np.random.default_rng(control), N, n, nu)
         F[2, :, n:] = 0.0
         H[2, n + control, n + control] = poison
-        assert swept(False, 0.0, no_turns(N), F, H, l, V, v)[0] == 2
+        assert swept(0.0, [], F, H, l, V, v)[0] == 2
 
 
 def test_a_control_that_acts_on_nothing_is_left_alone():
@@ -143,7 +133,7 @@ def test_a_control_that_acts_on_nothing_is_left_alone():
     H[:, :, [n + i for i in idle]] = 0.0
     l[:, [n + i for i in idle]] = 0.0
     kept = [*range(n), *(n + i for i in busy)]
-    failed, k, K, _, _ = swept(False, 0.0, no_turns(N), F, H, l, V, v)
+    failed, k, K, _, _ = swept(0.0, [], F, H, l, V, v)
     expected_k, expected_K, _, _ = dense_sweep(F[:, :, kept], H[:, kept][:, :, kept], l[:, kept], V, v)
     assert failed == -1
     assert not k[:, idle].any()
