@@ -75,3 +75,21 @@ def test_a_lane_that_diverges_is_nan_from_there_on_and_does_not_disturb_the_othe
     assert np.isnan(Us[1, knot:]).all()
     alone = system.track(X, U, k, K, alphas[2:], np.zeros((N, n)), -none, none)
     assert np.array_equal(alone[0][0], Xs[2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_semi_implicit_system_says_which_rows_are_not_plain(seed):
+    rng = np.random.default_rng(seed)
+    robot = random_robot(rng, floating=True)
+    system = dynamics.RobotDynamics(robot, 0.05)
+    h, bent = system.semi_implicit
+    x = np.concatenate([robot.random_configuration(rng), rng.normal(size=robot.nv)])
+    A, B = system.linearize(x, rng.normal(size=system.nu))
+    F, m = np.hstack([A, B]), robot.nv
+    rest = F[:m] - h * F[m:] - np.eye(m, F.shape[1])
+    plain = np.ones(m, dtype=bool)
+    for first, size in bent:
+        plain[first : first + size] = False
+    assert np.abs(rest[plain]).max() <= 1e-14 * np.abs(F).max()
+    assert (np.abs(rest[~plain]).max(axis=1) > 1e-6).any()
+    assert dynamics.RobotDynamics(robot, 0.05, integrator="rk4").semi_implicit is None
