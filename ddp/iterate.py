@@ -21,9 +21,6 @@ CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
 
 
-LONGEST_SEARCH = 64
-"""More step lengths than a line search tries."""
-
 GENEROUS, LONGER = 1.2, (2.0, 4.0)
 """Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
 tried."""
@@ -61,7 +58,7 @@ class Iterate:
         self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, self._limited)
         self.backward.separable = problem.separable
         d = problem.dynamics
-        self._chunks = tuple(range(0, LONGEST_SEARCH, d.lanes)) if isinstance(d, Lanes) else CHUNKS
+        self._lanes = d.lanes if isinstance(d, Lanes) else 0
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._place(*self._started(guess))
@@ -139,7 +136,9 @@ class Iterate:
         alphas = [longest]
         while alphas[-1] >= 2.0 * SHORTEST_STEP:
             alphas.append(0.5 * alphas[-1])
-        for alpha, (X, U) in zip(alphas, self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas), strict=True):
+        spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
+        rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
+        for alpha, (X, U) in zip(alphas, rollouts, strict=True):
             cost = np.inf
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
@@ -159,7 +158,8 @@ class Iterate:
 
     def _longer(self, sweep: Sweep, step: Step) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
-        for alpha, (X, U) in zip(LONGER, self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER), strict=True):
+        longer = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
+        for alpha, (X, U) in zip(LONGER, longer, strict=True):
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
                 if cost < step.cost:
@@ -228,16 +228,22 @@ class Iterate:
         )
 
     def _rollouts(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float]
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float], spare: Sequence[float] = ()
     ) -> Iterator[tuple[Array, Array]]:
-        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
+        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted.
+
+        Or as many as there are `Lanes`; the first chunk then does those of ``spare`` alphas, too, kept in ``_spare``.
+        """
         limits = self.problem.lower, self.problem.upper
-        bounds = [bound for bound in self._chunks if bound < len(alphas)] + [len(alphas)]
+        chunks = range(0, len(alphas), self._lanes - len(spare)) if self._lanes else CHUNKS
+        bounds = [bound for bound in chunks if bound < len(alphas)] + [len(alphas)]
+        self._spare: list[tuple[Array, Array]] = []
         for start, stop in itertools.pairwise(bounds):
-            chunk = np.array(alphas[start:stop])
-            yield from zip(
-                *self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits), strict=True
-            )
+            chunk = np.array([*alphas[start:stop], *(spare if start == 0 else ())])
+            Xs, Us = self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits)
+            rolled = list(zip(Xs, Us, strict=True))
+            self._spare = self._spare or rolled[stop - start :]
+            yield from rolled[: stop - start]
 
     def _differentiate(self, order: int) -> None:
         if self.order < 1:
