@@ -31,6 +31,8 @@ class Record:
         if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "costate" (Newton), "kept"
+        (from an earlier iterate, see ``DDP.reuse``) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     """
 
@@ -43,6 +45,7 @@ class Record:
     blend: float
     seconds: float
     gap: float
+    contraction: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,7 @@ class Solution:
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
         for column in fields(Record):
             rows = [getattr(record, column.name) for record in self.history]
-            content[COLUMN + column.name] = np.array(rows, str if column.name == "hessian" else float)
+            content[COLUMN + column.name] = np.array(rows, str if column.type == "str" else float)
         try:
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as reason:
@@ -167,7 +170,7 @@ class Solution:
 
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
-_SAVED |= {COLUMN + column.name: "U1" if column.name == "hessian" else "f1" for column in fields(Record)}
+_SAVED |= {COLUMN + column.name: "U1" if column.type == "str" else "f1" for column in fields(Record)}
 """What a file holds: the kind and the rank of every array."""
 
 

@@ -42,11 +42,12 @@ def blended(room, blend, separable, lzz, exact):
 @kernel
 def sweep(
     A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
-    h, bent, room,
+    h, bent, room, action,
 ):  # fmt: skip
     """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
 
     separable (N+1,): where l_zz is diagonal and equal to exact.
+    action (nz, nz): its block of controls becomes that of Q at the knot where the sweep ends, for diagnoses.
     h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
     """
     N, n, nu = B.shape
@@ -80,6 +81,9 @@ def sweep(
                 steepest = abs(q[1, i])
             Q[i, i] += mu
         forget_idle(room)
+        for i in range(n, nz):
+            for j in range(n, nz):
+                action[i, j] = Q[i, j]
         if not factorize(room):
             return t, 2.0 * change, change, steepest
         for i in range(nu):
