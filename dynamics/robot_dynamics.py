@@ -170,9 +170,11 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        if lower.shape != U.shape:
-            lower, upper = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        track(*self._roller, X, U, k, K, alphas, gaps, lower, upper, Xs, Us)
+        low, high = (
+            limit.copy() if limit.shape == U.shape else np.array(np.broadcast_to(limit, U.shape), order="C")
+            for limit in (lower, upper)
+        )
+        track(*self._roller, X, U, k, K, alphas, gaps, low, high, Xs, Us)
         return Xs, Us
 
     @property
