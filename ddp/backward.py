@@ -24,17 +24,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ddp import tiled_sweep
 from ddp.algebra import add_transposed_product, congruence, factorise, gram
 from ddp.box import clamp
 from ddp.gaps import add_curvature, bend, close_gap, load, weigh
 from ddp.kernel import call_contraction, kernel
 from ddp.limits import improve
 from ddp.problem import Derivatives
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Dynamics, SemiImplicit
+from ddp.riccati import make_room
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
+
+SMALL = 20
+"""Below this n a semi-implicit step is no faster than any."""
 
 VALUE, COSTATE = "value", "costate"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
@@ -93,6 +99,7 @@ class Backward:
 
     gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
         writes them, and calls `moved` whenever derivatives have changed.
+    separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
     """
@@ -110,11 +117,19 @@ class Backward:
         self._second = np.zeros((N if multipliers == COSTATE or reuse or limited else 1, nz, nz))
         self._age: int | None = None
         self._limited, self._held = limited, np.zeros((N, nu))
+        self.separable = np.zeros(N + 1, dtype=bool)
         self.gaps = np.zeros((N, n))
         self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         shapes = ((n, nz), (n, n), (n, nz), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (2, n, n))
         sizes = (n, n, n, n, nz, nz, nu, (4, nu))
         self._scratch = _Scratch(*(np.zeros(shape) for shape in shapes + sizes))
+        self._room, self._memory = make_room(n, nu)
+        self._halves = _halves(dynamics)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether there are neither gaps nor limits."""
+        return not (self._limited or self.gaps.any())
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -158,11 +173,18 @@ class Backward:
     def _swept(self, blend: float, mu: float, kept: bool, known: bool) -> Sweep:
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         d = self._derivatives
-        failed, slope, change, gradient = _sweep(
-            d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2],
-            self.gaps, *self._closing[:2], self._limited, self.low, self.high, known, self._held,
-            self._multipliers == COSTATE, kept, self._second, self._k, self._K, self._scratch,
-        )  # fmt: skip
+        model = d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2]
+        by_costate, outcome = self._multipliers == COSTATE, (self._k, self._K)
+        if self._plain:
+            failed, slope, change, gradient = tiled_sweep.sweep(
+                *model, by_costate, kept, self._second, *outcome, self.separable, *self._halves, self._room,
+                self._scratch.Q,
+            )
+        else:
+            failed, slope, change, gradient = _sweep(
+                *model, self.gaps, *self._closing[:2], self._limited, self.low, self.high, known, self._held,
+                by_costate, kept, self._second, *outcome, self._scratch,
+            )  # fmt: skip
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
@@ -186,6 +208,14 @@ class Backward:
             if sweep.failed >= 0:
                 break
         return found if best is None else best
+
+
+def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
+    """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
+    halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
+    if halves is None or dynamics.n < SMALL:
+        return 0.0, np.zeros((0, 2), dtype=np.int64)
+    return halves
 
 
 @kernel

@@ -13,17 +13,18 @@ from ddp.backward import KEPT, VALUE, Backward, Sweep
 from ddp.errors import DDPError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
 from ddp.problem import Problem, broken_rows, room
-from ddp.protocols import Array
+from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator
 
 CHUNKS = (0, 1, 3)
-"""Where the chunks of a line search's rollouts begin: dynamics may do several step lengths for the price of one."""
+"""Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
 
 
 GENEROUS, LONGER = 1.2, (2.0, 4.0)
 """Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
 tried."""
+
 
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
@@ -53,8 +54,11 @@ class Iterate:
         self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0
     ) -> None:
         self.problem, self.work = problem, work
-        limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
-        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, limited)
+        self._limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
+        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, self._limited)
+        self.backward.separable = problem.separable
+        d = problem.dynamics
+        self._lanes = d.lanes if isinstance(d, Lanes) else 0
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._place(*self._started(guess))
@@ -93,7 +97,8 @@ class Iterate:
         """Make this the trajectory."""
         self.X, self.U, self.gaps = X, U, gaps
         self.backward.gaps = gaps
-        self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
+        if self._limited:
+            self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
     @property
     def gap(self) -> float:
@@ -146,7 +151,9 @@ class Iterate:
         alphas = [longest]
         while alphas[-1] >= 2.0 * SHORTEST_STEP:
             alphas.append(0.5 * alphas[-1])
-        for alpha, (X, U) in zip(alphas, self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas), strict=True):
+        spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
+        rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
+        for alpha, (X, U) in zip(alphas, rollouts, strict=True):
             cost = np.inf
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
@@ -166,7 +173,8 @@ class Iterate:
 
     def _longer(self, sweep: Sweep, step: Step) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
-        for alpha, (X, U) in zip(LONGER, self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER), strict=True):
+        longer = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
+        for alpha, (X, U) in zip(LONGER, longer, strict=True):
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
                 if cost < step.cost:
@@ -247,16 +255,22 @@ class Iterate:
         )
 
     def _rollouts(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float]
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float], spare: Sequence[float] = ()
     ) -> Iterator[tuple[Array, Array]]:
-        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
+        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted.
+
+        Or as many as there are `Lanes`; the first chunk then does those of ``spare`` alphas, too, kept in ``_spare``.
+        """
         limits = self.problem.lower, self.problem.upper
-        bounds = [bound for bound in CHUNKS if bound < len(alphas)] + [len(alphas)]
+        chunks = range(0, len(alphas), self._lanes - len(spare)) if self._lanes else CHUNKS
+        bounds = [bound for bound in chunks if bound < len(alphas)] + [len(alphas)]
+        self._spare: list[tuple[Array, Array]] = []
         for start, stop in itertools.pairwise(bounds):
-            chunk = np.array(alphas[start:stop])
-            yield from zip(
-                *self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits), strict=True
-            )
+            chunk = np.array([*alphas[start:stop], *(spare if start == 0 else ())])
+            Xs, Us = self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits)
+            rolled = list(zip(Xs, Us, strict=True))
+            self._spare = self._spare or rolled[stop - start :]
+            yield from rolled[: stop - start]
 
     def _differentiate(self, order: int) -> None:
         if self.order < 1:

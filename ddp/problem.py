@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints import ConstraintLike
 from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.hessians import clear_hessians, copy_diagonals
 from ddp.lagrangian import Lagrangian, Residual, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
-from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
+from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
 from ddp.terms import DerivedTerm, naming
+
+MOST_RUNS = 8
+"""Of knots whose exact Hessians are computed apart from the others."""
 
 
 class Derivatives(NamedTuple):
@@ -152,8 +157,8 @@ class Problem:
                 costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
         return costs
 
-    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.empty) -> Derivatives:
-        """Uninitialised arrays for all derivatives of this problem, from an allocator ``empty(shape)``."""
+    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.zeros) -> Derivatives:
+        """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
         N, n, nu, nz = self.horizon, self.dynamics.n, self.dynamics.nu, self.dynamics.n + self.dynamics.nu
         return Derivatives(
             A=empty((N, n, n)),
@@ -176,8 +181,9 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
-        for array in (out.l, out.lz, out.lzz):
+        for array in (out.l, out.lz):
             array[start:stop] = 0.0
+        clear_hessians(self.separable, start, stop, out.lzz)
         for entry, rows in self._within(start, stop, out.dual):
             with _naming(entry, rows):
                 entry.term.expand(
@@ -191,11 +197,18 @@ class Problem:
             self.dynamics.expand_second(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
-
         self.expand_costs(X, U, out, start, stop)
 
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
+        copy_diagonals(self.separable, start, stop, out.lzz, out.exact)
+        for begin, end in self._curved:
+            self._exact(X, U, out, max(start, begin), min(stop, end))
+
+    def _exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """Those of the knots start .. stop-1, if there are any."""
+        if stop <= start:
+            return
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
         for entry, rows in self._within(start, stop, out.dual):
@@ -204,6 +217,22 @@ class Problem:
                 entry.term.expand(
                     X[rows], U[rows], entry.weight, True, value[own], gradient[own], out.exact[rows]
                 )
+
+    @cached_property
+    def separable(self) -> NDArray[np.bool_]:
+        """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
+        mask = np.ones(self.horizon + 1, dtype=bool)
+        for entry, knots in self._within(0, self.horizon + 1):
+            if not (isinstance(entry.term, Separable) and entry.term.separable):
+                mask[knots] = False
+        return mask
+
+    @cached_property
+    def _curved(self) -> list[tuple[int, int]]:
+        """Runs of knots that are not separable; all as one where there are many."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], ~self.separable, [False]])))
+        runs = [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+        return runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)]
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
@@ -258,17 +287,18 @@ class Problem:
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """The same problem, its cost with what the constraints contribute to the augmented Lagrangian."""
-        twin = copy.copy(self)
-        object.__setattr__(twin, "_lagrangian", lagrangian)
-        return twin
+        return self._with_lagrangian(lagrangian)
 
     @property
     def plain(self) -> Problem:
         """The problem without what `augmented` added."""
-        if self._lagrangian is None:
-            return self
+        return self if self._lagrangian is None else self._with_lagrangian(None)
+
+    def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
         twin = copy.copy(self)
-        object.__setattr__(twin, "_lagrangian", None)
+        object.__setattr__(twin, "_lagrangian", lagrangian)
+        for cached in ("separable", "_curved"):  # they are of other terms
+            vars(twin).pop(cached, None)
         return twin
 
     @property

@@ -126,3 +126,30 @@ class BatchTerm(Protocol):
         self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array
     ) -> None:
         """Add ``weight`` times value (M,), gradient (M, nz) and Hessian (M, nz, nz); Gauss-Newton unless ``exact``."""
+
+
+@runtime_checkable
+class Separable(Protocol):
+    """A batch term that may know that its Hessian is diagonal everywhere, and Gauss-Newton's the exact one."""
+
+    @property
+    def separable(self) -> bool:
+        """Whether it is."""
+
+
+@runtime_checkable
+class SemiImplicit(Protocol):
+    """Dynamics whose states may be halves (q, v) with δq' = δq + h δv' but for a few rows: sweeps are then faster."""
+
+    @property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """The step h > 0, and (g, 2) where the runs of other rows of δq' begin and how many they are; None if not."""
+
+
+@runtime_checkable
+class Lanes(Protocol):
+    """Dynamics that roll out several step lengths for the price of one."""
+
+    @property
+    def lanes(self) -> int:
+        """How many."""

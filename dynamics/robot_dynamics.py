@@ -14,11 +14,12 @@ from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import Packed, contract_explicit_one, contract_knots, contract_one, contraction_callback
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.lanes import arena
+from dynamics.lane_rollouts import rollout, step, track
+from dynamics.lane_rollouts import size as room_of_rollouts
+from dynamics.lanes import WIDTH, arena
 from dynamics.linearization import linearize, size
-from dynamics.model import Robot
+from dynamics.model import Model, Robot
 from dynamics.rigid_body import inverse_dynamics
-from dynamics.rollouts import rollout, track
 from dynamics.runge_kutta import EULER, RK4
 from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
 from dynamics.samples import check_configurations
@@ -50,6 +51,7 @@ class RobotDynamics:
         if integrator not in INTEGRATORS:
             raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
         self.robot = robot
+        self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
         self.integrator = integrator
         self.damping = damping
         self._stages = INTEGRATORS[integrator]
@@ -65,12 +67,26 @@ class RobotDynamics:
     @property
     def nx(self) -> int:
         """Numbers in a state."""
-        return self.robot.nq + self.robot.nv
+        return self._nx
 
     @property
     def n(self) -> int:
         """Numbers in a tangent vector of the state, 2 nv."""
-        return 2 * self.robot.nv
+        return self._n
+
+    @property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """dt, and the rows of joints whose motions do not commute: see `protocols.SemiImplicit`."""
+        if self._stages:
+            return None
+        tree = self._tree
+        bent = np.isin(tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
+        return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one."""
+        return WIDTH
 
     @property
     def nu(self) -> int:
@@ -94,8 +110,7 @@ class RobotDynamics:
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        for t in range(len(X)):
-            Xn[t] = self._roll(X[t], U[t : t + 1])[1]
+        step(*self._roller, X, U, Xn)
         return Xn[0] if np.ndim(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -105,7 +120,7 @@ class RobotDynamics:
     def _roll(self, x0: Array, U: Array) -> Array:
         X = np.empty((len(U) + 1, self.nx))
         X[0] = x0
-        rollout(self._tree, self.actuation, self._dt, self._stages, U, X)
+        rollout(*self._roller, U, X)
         return X
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
@@ -155,10 +170,18 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        low, high = (np.array(np.broadcast_to(limit, U.shape), order="C") for limit in (lower, upper))
-        system = self._tree, self.actuation, self._dt, self._stages
-        track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        low, high = (
+            limit.copy() if limit.shape == U.shape else np.array(np.broadcast_to(limit, U.shape), order="C")
+            for limit in (lower, upper)
+        )
+        track(*self._roller, X, U, k, K, alphas, gaps, low, high, Xs, Us)
         return Xs, Us
+
+    @property
+    def _roller(self) -> tuple[Model, Array, Array, float, int]:
+        """What the kernels of rollouts ask for."""
+        memory = arena(room_of_rollouts(self._tree, self.nx - self.n // 2, self.nu, self._stages))
+        return self._tree, memory, self.actuation, self._dt, self._stages
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""

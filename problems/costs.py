@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array, Dynamics
@@ -48,13 +48,20 @@ class StateCost(StateTerm):
     target_x: Array
     weights: Array
     _layout: Layout = field(init=False, repr=False)
+    _flat: tuple[NDArray[np.int64], NDArray[np.int64], Array, Array] | None = field(
+        init=False, repr=False, default=None
+    )
 
     def __post_init__(self) -> None:
         nx = checks.system("dynamics", self.dynamics).nx
         target = as_array("target_x", self.target_x, (nx,)).copy()
         self.dynamics.check_state("target_x", target)
         _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
-        _set(self, _layout=state_layout(self.dynamics))
+        layout = state_layout(self.dynamics).weighted(self.weights)
+        _set(self, _layout=layout)
+        if len(layout.circle) + len(layout.group) == 0:
+            column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
+            _set(self, _flat=(column, tangent, target[column], self.weights[tangent]))
 
     @property
     def nx(self) -> int:
@@ -66,11 +73,24 @@ class StateCost(StateTerm):
         """Numbers in a tangent vector of it."""
         return self.dynamics.n
 
+    @property
+    def separable(self) -> bool:
+        """Whether no joint with motions that do not commute has a weight."""
+        return len(self._layout.group) == 0
+
     def _values(self, X: Array, out: Array) -> None:
-        state_kernels.state_values(self._layout, self.target_x, self.weights, X, out)
+        if self._flat is None:
+            state_kernels.state_values(self._layout, self.target_x, self.weights, X, out)
+        else:
+            column, _, target, weights = self._flat
+            state_kernels.square_values(column, target, weights, X, out)
 
     def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        state_kernels.expand_state(self._layout, self.target_x, self.weights, X, scale, exact, l, lz, lzz)
+        if self._flat is None:
+            state_kernels.expand_state(self._layout, self.target_x, self.weights, X, scale, exact, l, lz, lzz)
+        else:
+            column, tangent, target, weights = self._flat
+            state_kernels.expand_squares(column, tangent, 0, target, weights, X, scale, l, lz, lzz)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +99,30 @@ class ControlCost:
 
     target_u: Array
     weights: Array
+    _controls: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = as_array("target_u", self.target_u, (None,)).copy()
         _set(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
+        _set(self, _controls=np.arange(target.size))
+
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of controls U (M, nu)."""
         U = checks.rows("controls", U, self.target_u.size)
         out = np.empty(len(U))
-        state_kernels.control_values(self.target_u, self.weights, U, out)
+        state_kernels.square_values(self._controls, self.target_u, self.weights, U, out)
         return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
         U = checks.rows("controls", U, self.target_u.size)
-        state_kernels.expand_control(self.target_u, self.weights, U, float(weight), l, lz, lzz)
+        own, first = self._controls, lz.shape[1] - self.target_u.size
+        state_kernels.expand_squares(own, own, first, self.target_u, self.weights, U, float(weight), l, lz, lzz)
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
@@ -136,6 +164,11 @@ class JointLimits(RobotTerm):
                 raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
         _set(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
         _set(self, _layout=joints, _bounds=(lower[joints.flat[:, 0]], upper[joints.flat[:, 0]]))
+
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
 
     def _values(self, X: Array, out: Array) -> None:
         state_kernels.limit_values(self._layout, *self._bounds, self.weight, X, out)

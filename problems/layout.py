@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
-from ddp.protocols import Dynamics
+from ddp.protocols import Array, Dynamics
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import Robot
 from dynamics.robot_dynamics import RobotDynamics
@@ -25,6 +25,12 @@ class Layout(NamedTuple):
     flat: NDArray[np.int64]
     circle: NDArray[np.int64]
     group: NDArray[np.int64]
+
+    def weighted(self, weights: Array) -> Layout:
+        """What is left of it where only tangent numbers of some weight count."""
+        flat, circle = (rows[weights[rows[:, 1]] != 0.0] for rows in (self.flat, self.circle))
+        moving = [weights[t : t + nj].any() for _, t, _, nj in self.group]
+        return Layout(flat, circle, self.group[np.array(moving, dtype=bool)])
 
 
 def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64]:

@@ -25,16 +25,16 @@ def load_six(x, i):
 def difference(layout, target, x, r):
     """The tangent vector r (n,) = x ⊖ target."""
     for b in range(layout.flat.shape[0]):
-        i, t = layout.flat[b]
+        i, t = layout.flat[b, 0], layout.flat[b, 1]
         r[t] = x[i] - target[i]
     for b in range(layout.circle.shape[0]):
-        i, t = layout.circle[b]
+        i, t = layout.circle[b, 0], layout.circle[b, 1]
         c, s = target[i], target[i + 1]
         r[t] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
     for b in range(layout.group.shape[0]):
-        i, t, kind, nj = layout.group[b]
+        i, t, kind = layout.group[b, 0], layout.group[b, 1], layout.group[b, 2]
         xi = difference_of(kind, target, x, i)
-        for k in range(nj):
+        for k in range(layout.group[b, 3]):
             r[t + k] = xi[slot(kind, k)]
 
 
@@ -48,8 +48,32 @@ def half_square(weights, r):
 
 
 @kernel
+def square_values(column, target, weights, Z, out):
+    """Values of ½ Σ w (z_column - target)², rows Z (M, .) being states or controls."""
+    for k in range(Z.shape[0]):
+        total = 0.0
+        for b in range(column.size):
+            d = Z[k, column[b]] - target[b]
+            total += 0.5 * weights[b] * d * d
+        out[k] = total
+
+
+@kernel
+def expand_squares(column, tangent, first, target, weights, Z, scale, l, lz, lzz):
+    """Expansion of the same, whose tangent coordinates are first + tangent."""
+    for k in range(Z.shape[0]):
+        total = 0.0
+        for b in range(column.size):
+            t, w, d = first + tangent[b], scale * weights[b], Z[k, column[b]] - target[b]
+            total += 0.5 * w * d * d
+            lz[k, t] += w * d
+            lzz[k, t, t] += w
+        l[k] += total
+
+
+@kernel
 def state_values(layout, target, weights, X, out):
-    """Values of StateCost."""
+    """Values of StateCost where there are joints that are not flat."""
     r = np.zeros(weights.size)
     for k in range(X.shape[0]):
         difference(layout, target, X[k], r)
@@ -59,21 +83,25 @@ def state_values(layout, target, weights, X, out):
 @kernel
 def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
     """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
-    n = weights.size
+    n, flat, circle = weights.size, layout.flat, layout.circle
     r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
-    of_group = np.zeros(n, np.bool_)
-    for b in range(layout.group.shape[0]):
-        of_group[layout.group[b, 1] : layout.group[b, 1] + layout.group[b, 3]] = True
     for k in range(X.shape[0]):
         difference(layout, target, X[k], r)
-        l[k] += scale * half_square(weights, r)
-        for i in range(n):
-            force[i] = weights[i] * r[i]
-            if not of_group[i]:
-                lz[k, i] += scale * force[i]
-                lzz[k, i, i] += scale * weights[i]
+        for b in range(flat.shape[0]):
+            t = flat[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
+        for b in range(circle.shape[0]):
+            t = circle[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
         for b in range(layout.group.shape[0]):
-            _, t, kind, nj = layout.group[b]
+            t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
+            for i in range(t, t + nj):
+                force[i] = weights[i] * r[i]
+                l[k] += 0.5 * scale * force[i] * r[i]
             xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
             jlog6(xi, J)
             curvature[:] = 0.0
@@ -87,27 +115,6 @@ def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
                     lzz[k, t + i, t + a] += scale * curvature[slot(kind, i), slot(kind, a)]
                     for c in range(nj):
                         lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
-
-
-@kernel
-def control_values(target, weights, U, out):
-    """Values of ControlCost."""
-    for k in range(U.shape[0]):
-        out[k] = 0.0
-        for i in range(weights.size):
-            out[k] += 0.5 * weights[i] * (U[k, i] - target[i]) ** 2
-
-
-@kernel
-def expand_control(target, weights, U, scale, l, lz, lzz):
-    """Expansion of ControlCost."""
-    n = lz.shape[1] - weights.size
-    for k in range(U.shape[0]):
-        for i in range(weights.size):
-            d = U[k, i] - target[i]
-            l[k] += scale * 0.5 * weights[i] * d * d
-            lz[k, n + i] += scale * weights[i] * d
-            lzz[k, n + i, n + i] += scale * weights[i]
 
 
 @inline
@@ -130,7 +137,7 @@ def expand_limits(layout, lower, upper, weight, X, scale, l, lz, lzz):
     """Expansion of JointLimits: w beyond a limit, nothing within."""
     for k in range(X.shape[0]):
         for b in range(layout.flat.shape[0]):
-            i, t = layout.flat[b]
+            i, t = layout.flat[b, 0], layout.flat[b, 1]
             e = _excess(X[k, i], lower[b], upper[b])
             if X[k, i] < lower[b] or X[k, i] > upper[b]:
                 l[k] += scale * 0.5 * weight * e * e

@@ -1,13 +1,18 @@
 """How fast, on one thread and warm: ``make bench``. Bars are asserted on the fastest round; machines are noisy."""
 
+import copy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import ddp
 import dynamics
 import problems
+from ddp.iterate import Guess, Iterate
 from ddp.kernel import call_contraction, kernel
 from ddp.protocols import Expansion
+from ddp.workers import differentiator
 
 N = 100
 
@@ -65,3 +70,45 @@ def test_a_whole_solve(benchmark, name):
     guess = entry.guess(problem)
     ddp.solve(problem, guess=guess)
     assert benchmark(ddp.solve, problem, guess=guess).converged
+
+
+PHASES = ["pendulum/swing-up", "arm/reach", "quadruped/reorientation", "quadrotor/loop"]
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_a_backward_sweep(benchmark, name):
+    iterate = at_the_guess(name)
+    sweep = benchmark(iterate.sweep, 0.0, 1e-6)
+    assert sweep.failed < 0
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_eight_rollouts(benchmark, name):
+    iterate = at_the_guess(name)
+    sweep, problem = iterate.sweep(0.0, 1e-6), iterate.problem
+    rest = 0.5 ** np.arange(8.0), iterate.gaps, problem.lower, problem.upper
+    Xs, _ = benchmark(problem.dynamics.track, iterate.X, iterate.U, sweep.k, sweep.K, *rest)
+    assert np.isfinite(Xs[-1]).all()
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_costs_and_their_gauss_newton_expansion(benchmark, name):
+    iterate = at_the_guess(name)
+    problem, U = iterate.problem, iterate.problem.padded(iterate.U)
+    out = problem.allocate()
+    nothing = SimpleNamespace(expand=lambda *arguments: None, dt=problem.dynamics.dt)
+    costs = copy.copy(problem)
+    object.__setattr__(costs, "dynamics", nothing)
+    benchmark(costs.expand, iterate.X, U, out, 0, len(iterate.X))
+    assert out.l.sum() == pytest.approx(problem.cost(iterate.X, iterate.U), rel=1e-12)
+
+
+def at_the_guess(name: str) -> Iterate:
+    entry = problems.find(name)
+    problem = entry()
+    U = entry.guess(problem)
+    U = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1)) if U is None else U
+    X = problem.dynamics.rollout(problem.x0, U)
+    still = np.zeros((*U.shape, problem.dynamics.n))
+    with differentiator(problem, 1) as work:
+        return Iterate(problem, work, Guess(X, U, still))

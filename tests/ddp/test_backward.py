@@ -124,3 +124,26 @@ def test_a_linear_quadratic_problem_is_solved_in_one_step_as_its_optimality_cond
 
 def dynamics_cost(solution: ddp.Solution, U: np.ndarray) -> float:
     return solution.problem.cost(solution.problem.dynamics.rollout(solution.problem.x0, U), U)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("blend", [0.0, 0.3, 1.0])
+def test_the_tiled_sweep_is_the_general_one(blend, separable, monkeypatch):
+    rng = np.random.default_rng(3)
+    derivatives = random_derivatives(rng, 9, 5, 3)
+    exact = derivatives.lzz + 0.1 * np.eye(8) * rng.uniform(size=(10, 1, 8))
+    derivatives = derivatives._replace(exact=exact)
+    if separable:
+        diagonal = np.einsum("kii->ki", derivatives.lzz)[:, :, None] * np.eye(8)
+        derivatives = derivatives._replace(lzz=diagonal, exact=diagonal)
+    backward = Backward(derivatives, FunctionDynamics(lambda x, u: np.zeros(5), 5, 3))
+    backward.separable[:] = separable
+    tiled = backward(blend, 1e-3)
+    k, K = tiled.k.copy(), tiled.K.copy()
+    monkeypatch.setattr(Backward, "_plain", False)
+    general = backward(blend, 1e-3)
+    assert tiled.failed == general.failed == -1
+    np.testing.assert_allclose(k, general.k, rtol=0, atol=1e-11 * np.abs(k).max())
+    np.testing.assert_allclose(K, general.K, rtol=0, atol=1e-11 * np.abs(K).max())
+    assert tiled.d0 == pytest.approx(general.d0, rel=1e-11)
+    assert tiled.gradient == pytest.approx(general.gradient, rel=1e-11)

@@ -13,7 +13,7 @@ import pytest
 from systems import FailsLate, Quadratic, failing_pendulum, pendulum, user_pendulum
 
 import ddp
-from ddp import backward
+from ddp import tiled_sweep
 from dynamics.function_dynamics import FunctionDynamics
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
 def test_the_sweep_is_compiled_once_whoever_owns_the_memory():
     ddp.solve(pendulum())
     ddp.solve(pendulum(), workers=2)
-    assert len(backward._sweep.signatures) == 1
+    assert len(tiled_sweep.sweep.signatures) == 1
 
 
 def test_more_workers_than_knots_are_not_needed():

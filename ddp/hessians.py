@@ -1,0 +1,28 @@
+"""Hessians (N+1, nz, nz) of which many are diagonal: no more of those is touched than their diagonals."""
+
+from __future__ import annotations
+
+from ddp.kernel import kernel
+
+
+@kernel
+def clear_hessians(separable, start, stop, H):
+    """H := 0 at the knots start .. stop-1, where the rest of the separable ones is zero already."""
+    nz = H.shape[1]
+    for t in range(start, stop):
+        if separable[t]:
+            for i in range(nz):
+                H[t, i, i] = 0.0
+        else:
+            for i in range(nz):
+                for j in range(nz):
+                    H[t, i, j] = 0.0
+
+
+@kernel
+def copy_diagonals(separable, start, stop, H, out):
+    """The diagonals of H into ``out`` where the knots start .. stop-1 are separable."""
+    for t in range(start, stop):
+        if separable[t]:
+            for i in range(H.shape[1]):
+                out[t, i, i] = H[t, i, i]

@@ -1,0 +1,247 @@
+"""Forward dynamics of eight states at once by articulated bodies (Featherstone, ch. 7), in world axes.
+
+With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I v of every body, from the leaves on
+
+    U = I s,   d = 1 / (s·U + armature),   u = τ - s·f,     I_p += I - d U Uᵀ,   f_p += f + d u U
+
+one degree of freedom after another: all share one frame, so that those of one joint are like joints in a chain; then
+from the root on  q'' = d (u - U·Δa_p),  Δa = Δa_p + s q''.  A root's position is the origin: see kinematics.py.
+An articulated inertia is 21 numbers: the symmetric linear block (xx xy xz yy yz zz), the block linear x angular
+(row by row), the symmetric angular block.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from ddp.kernel import inline, kernel
+from dynamics.joints import FREE_FLYER
+from dynamics.kinematics import joint_displacement
+from dynamics.lanes import lanes
+from dynamics.model import Model
+from dynamics.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    cross_force,
+    cross_motion,
+    dot6,
+    inertia_times,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    move_inertia,
+    rotate,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+)
+from dynamics.tables import lane_smaller, spread, table_of
+
+column = table_of(lanes, 1)
+_lanes3, _lanes6, _lanes9 = table_of(lanes, 3), table_of(lanes, 6), table_of(lanes, 9)
+_lanes21 = table_of(lanes, 21)
+_integers, numbers = table_of(types.int64, 1), table_of(types.float64, 1)
+_numbers6, _numbers10, _numbers12 = (table_of(types.float64, n) for n in (6, 10, 12))
+
+
+class Tree(NamedTuple):
+    """A `Model` as tables, and how many bodies and degrees of freedom it has."""
+
+    nb: int
+    nv: int
+    parent: Any
+    kind: Any
+    iq: Any
+    iv: Any
+    nj: Any
+    placement: Any
+    subspace: Any
+    inertia: Any
+    armature: Any
+    gravity: Any
+    damping: Any
+
+
+@kernel
+def tables_of(tree):
+    """The tables of a `Model`, which must outlive them."""
+    return Tree(
+        tree.parent.size, tree.body.size, _integers(tree.parent.ctypes.data), _integers(tree.kind.ctypes.data),
+        _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
+        _numbers12(tree.placement.ctypes.data), _numbers6(tree.subspace.ctypes.data),
+        _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data), numbers(tree.gravity.ctypes.data),
+        numbers(tree.damping.ctypes.data),
+    )  # fmt: skip
+
+
+class Bodies(NamedTuple):
+    """Per body R (9), p (3), v, a (a⁰, then Δa), f (6), I (21); per degree of freedom s, U (6), d and u."""
+
+    R: Any
+    p: Any
+    v: Any
+    a: Any
+    f: Any
+    I: Any
+    s: Any
+    U: Any
+    d: Any
+    u: Any
+
+
+def room_of_bodies(tree: Model) -> int:
+    """How many lanes `bodies_at` takes."""
+    return 51 * len(tree.parent) + 14 * len(tree.body)
+
+
+@kernel
+def bodies_at(address, nb, nv):
+    """`Bodies` in the lanes from an address on."""
+    dofs = address + 64 * 51 * nb
+    return Bodies(
+        _lanes9(address), _lanes3(address + 64 * 9 * nb), _lanes6(address + 64 * 12 * nb),
+        _lanes6(address + 64 * 18 * nb), _lanes6(address + 64 * 24 * nb), _lanes21(address + 64 * 30 * nb),
+        _lanes6(dofs), _lanes6(dofs + 64 * 6 * nv), column(dofs + 64 * 12 * nv), column(dofs + 64 * 13 * nv),
+    )  # fmt: skip
+
+
+@inline
+def articulated(I):
+    """A rigid body's inertia, 10 numbers, as 21."""
+    zero, trace = 0.0 * I[0], I[4] + I[7] + I[9]
+    return (
+        I[0], zero, zero, I[0], zero, I[0],
+        zero, I[3], -I[2], -I[3], zero, I[1], I[2], -I[1], zero,
+        trace - I[4], -I[5], -I[6], trace - I[7], -I[8], trace - I[9],
+    )  # fmt: skip
+
+
+@inline
+def articulated_times(I, x):
+    """I x."""
+    return (
+        I[0] * x[0] + I[1] * x[1] + I[2] * x[2] + I[6] * x[3] + I[7] * x[4] + I[8] * x[5],
+        I[1] * x[0] + I[3] * x[1] + I[4] * x[2] + I[9] * x[3] + I[10] * x[4] + I[11] * x[5],
+        I[2] * x[0] + I[4] * x[1] + I[5] * x[2] + I[12] * x[3] + I[13] * x[4] + I[14] * x[5],
+        I[6] * x[0] + I[9] * x[1] + I[12] * x[2] + I[15] * x[3] + I[16] * x[4] + I[17] * x[5],
+        I[7] * x[0] + I[10] * x[1] + I[13] * x[2] + I[16] * x[3] + I[18] * x[4] + I[19] * x[5],
+        I[8] * x[0] + I[11] * x[1] + I[14] * x[2] + I[17] * x[3] + I[19] * x[4] + I[20] * x[5],
+    )
+
+
+@inline
+def less_square(I, d, U):
+    """I - d U Uᵀ."""
+    e = scale6(d, U)
+    return (
+        I[0] - e[0] * U[0], I[1] - e[0] * U[1], I[2] - e[0] * U[2],
+        I[3] - e[1] * U[1], I[4] - e[1] * U[2], I[5] - e[2] * U[2],
+        I[6] - e[0] * U[3], I[7] - e[0] * U[4], I[8] - e[0] * U[5],
+        I[9] - e[1] * U[3], I[10] - e[1] * U[4], I[11] - e[1] * U[5],
+        I[12] - e[2] * U[3], I[13] - e[2] * U[4], I[14] - e[2] * U[5],
+        I[15] - e[3] * U[3], I[16] - e[3] * U[4], I[17] - e[3] * U[5],
+        I[18] - e[4] * U[4], I[19] - e[4] * U[5], I[20] - e[5] * U[5],
+    )  # fmt: skip
+
+
+@inline
+def load21(A, i):
+    """A row of 21."""
+    return (
+        A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5], A[i, 6], A[i, 7], A[i, 8], A[i, 9], A[i, 10],
+        A[i, 11], A[i, 12], A[i, 13], A[i, 14], A[i, 15], A[i, 16], A[i, 17], A[i, 18], A[i, 19], A[i, 20],
+    )  # fmt: skip
+
+
+@kernel
+def place_and_load(tree, q, v, w):
+    """From the root on: R, p, s, v, a⁰, and every body's own I and f."""
+    nothing = spread(0.0)
+    still = (nothing, nothing, nothing, nothing, nothing, nothing)
+    g = tree.gravity
+    falling = (spread(-g[0]), spread(-g[1]), spread(-g[2]), spread(-g[3]), spread(-g[4]), spread(-g[5]))
+    for b in range(tree.nb):
+        iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
+        local = load12(tree.placement, b)
+        R, p = (
+            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+            (local[9], local[10], local[11]),
+        )
+        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, tree.iq[b])
+        p = add3(p, rotate(R, shift))
+        R = rotation_product(R, turn)
+        vp, ap = still, falling
+        if parent >= 0:
+            Rp = load9(w.R, parent)
+            p = add3(load3(w.p, parent), rotate(Rp, p))
+            R = rotation_product(Rp, R)
+            vp, ap = load6(w.v, parent), load6(w.a, parent)
+        else:
+            p = scale3(0.0, p)
+        store(w.R, b, R)
+        store(w.p, b, p)
+        own = still
+        for k in range(iv, iv + tree.nj[b]):
+            if kind == FREE_FLYER:
+                c = (k - iv) % 3
+                e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
+                s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
+            else:
+                S = load6(tree.subspace, k)
+                axis = rotate(R, angular(S))
+                s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
+            store(w.s, k, s)
+            own = add6(own, scale6(v[k], s))
+        vb, a = add6(vp, own), add6(ap, cross_motion(vp, own))
+        I = move_inertia(R, p, load10(tree.inertia, b))
+        store(w.v, b, vb)
+        store(w.a, b, a)
+        store(w.I, b, articulated(I))
+        store(w.f, b, add6(inertia_times(I, a), cross_force(vb, inertia_times(I, vb))))
+
+
+@kernel
+def forward_dynamics(tree, q, v, tau, w, qdd):
+    """q'' from tables of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
+    place_and_load(tree, q, v, w)
+    pivot = spread(np.inf)
+    for b in range(tree.nb - 1, -1, -1):
+        I, f = load21(w.I, b), load6(w.f, b)
+        for k in range(tree.iv[b] + tree.nj[b] - 1, tree.iv[b] - 1, -1):
+            s = load6(w.s, k)
+            U = articulated_times(I, s)
+            D = dot6(s, U) + tree.armature[k]
+            d, u = 1.0 / D, tau[k] - dot6(s, f)
+            pivot = lane_smaller(pivot, D)
+            I = less_square(I, d, U)
+            f = add6(f, scale6(d * u, U))
+            store(w.U, k, U)
+            w.d[k] = d
+            w.u[k] = u
+        parent = tree.parent[b]
+        if parent >= 0:
+            for k in range(21):
+                w.I[parent, k] += I[k]
+            for k in range(6):
+                w.f[parent, k] += f[k]
+    for b in range(tree.nb):
+        nothing = spread(0.0)
+        a = (nothing, nothing, nothing, nothing, nothing, nothing)
+        if tree.parent[b] >= 0:
+            a = load6(w.a, tree.parent[b])
+        for k in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            x = w.d[k] * (w.u[k] - dot6(load6(w.U, k), a))
+            qdd[k] = x
+            a = add6(a, scale6(x, load6(w.s, k)))
+        store(w.a, b, a)
+    return pivot

@@ -1,0 +1,142 @@
+"""The tiled knot of the sweep against dense algebra."""
+
+import numpy as np
+import pytest
+
+from ddp.kernel import kernel
+from ddp.riccati import (
+    action_value,
+    factorize,
+    fill,
+    forget_idle,
+    load,
+    load_hessian,
+    make_room,
+    policy,
+    rows_at,
+    semi_implicit_action_value,
+    value,
+)
+
+SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
+
+
+@kernel
+def sweep(room, h, bent, A, B, H, l, V, v, k, K):
+    """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1."""
+    N, nz = l.shape
+    n = v.size
+    Q, gradient = rows_at(room.Q, nz, room.ld), rows_at(room.v, 2, room.lx)
+    Q[:n, :n] = V
+    gradient[0, :n] = gradient[1, :n] = v
+    for t in range(N - 1, -1, -1):
+        fill(room)
+        load(room, A[t].ctypes.data, B[t].ctypes.data, l[t].ctypes.data)
+        load_hessian(room, H[t].ctypes.data)
+        if h > 0.0:
+            semi_implicit_action_value(room, h, bent)
+        else:
+            action_value(room)
+        forget_idle(room)
+        if not factorize(room):
+            return t
+        policy(room, k[t].ctypes.data, K[t].ctypes.data)
+        value(room)
+    V[:] = np.triu(Q[:n, :n].copy())
+    v[:] = gradient[0, :n]
+    return -1
+
+
+def dense_sweep(F, H, l, V, v):
+    """The recursion as it is written, by numpy."""
+    n = len(v)
+    k, K = [], []
+    for t in range(len(F) - 1, -1, -1):
+        Q, q = H[t] + F[t].T @ V @ F[t], l[t] + F[t].T @ v
+        gains = -np.linalg.solve(Q[n:, n:], np.column_stack([q[n:], Q[n:, :n]]))
+        k.append(gains[:, 0])
+        K.append(gains[:, 1:])
+        V, v = Q[:n, :n] + Q[:n, n:] @ K[-1], q[:n] + Q[:n, n:] @ k[-1]
+        V = 0.5 * (V + V.T)
+    return np.array(k[::-1]), np.array(K[::-1]), V, v
+
+
+def random_problem(rng, N, n, nu):
+    nz = n + nu
+    F = np.concatenate([np.eye(n) + 0.3 / np.sqrt(n) * rng.normal(size=(N, n, n)), rng.normal(size=(N, n, nu))], 2)
+    root = rng.normal(size=(N, nz, nz)) / np.sqrt(nz)
+    V = rng.normal(size=(n, n))
+    return F, root @ root.transpose(0, 2, 1) + np.eye(nz), rng.normal(size=(N, nz)), V @ V.T / n, rng.normal(size=n)
+
+
+def swept(h, bent, F, H, l, V, v):
+    N, nz = l.shape
+    n = len(v)
+    room, memory = make_room(n, nz - n)
+    k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
+    A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
+    failed = sweep(room, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K)
+    assert memory.size > 0
+    return failed, k, K, V, v
+
+
+def close(got, expected):
+    """Relative to the largest entry: to rounding, which a dozen knots amplify."""
+    return np.abs(got - expected).max() <= 1e-11 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("n", "nu"), SIZES)
+def test_the_tiled_sweep_is_the_dense_recursion(n, nu):
+    problem = random_problem(np.random.default_rng(n), 7, n, nu)
+    failed, *got = swept(0.0, [], *problem)
+    expected = list(dense_sweep(*problem))
+    expected[2] = np.triu(expected[2])
+    assert failed == -1
+    assert all(close(a, b) for a, b in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize(("n", "nu"), [size for size in SIZES if size[0] % 2 == 0])
+@pytest.mark.parametrize("bent", [[], [(0, 6)], [(1, 3), (4, 2)]])
+def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, bent):
+    m, N, h = n // 2, 5, 0.1
+    bent = [(i, size) for i, size in bent if i + size <= m]
+    rng = np.random.default_rng(n)
+    F, *rest = random_problem(rng, N, n, nu)
+    F[:, :m] = h * F[:, m:]
+    F[:, :m, :m] += np.eye(m)
+    for i, size in bent:
+        F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
+    failed, *got = swept(h, bent, F, *rest)
+    expected = list(dense_sweep(F, *rest))
+    expected[2] = np.triu(expected[2])
+    assert failed == -1
+    assert all(close(a, b) for a, b in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("nu", [1, 2, 5, 7, 12])
+@pytest.mark.parametrize("poison", [-10.0, np.nan])
+def test_a_matrix_that_is_not_positive_definite_is_found_wherever_it_is(nu, poison):
+    n, N = 4, 6
+    for control in range(nu):
+        F, H, l, V, v = random_problem(np.random.default_rng(control), N, n, nu)
+        F[2, :, n:] = 0.0
+        H[2, n + control, n + control] = poison
+        assert swept(0.0, [], F, H, l, V, v)[0] == 2
+
+
+def test_a_control_that_acts_on_nothing_is_left_alone():
+    N, n, nu = 4, 6, 8
+    F, H, l, V, v = random_problem(np.random.default_rng(0), N, n, nu)
+    idle, busy = [1, 6], [0, 2, 3, 4, 5, 7]
+    F[:, :, [n + i for i in idle]] = 0.0
+    H[:, [n + i for i in idle]] = 0.0
+    H[:, :, [n + i for i in idle]] = 0.0
+    l[:, [n + i for i in idle]] = 0.0
+    kept = [*range(n), *(n + i for i in busy)]
+    failed, k, K, _, _ = swept(0.0, [], F, H, l, V, v)
+    expected_k, expected_K, _, _ = dense_sweep(F[:, :, kept], H[:, kept][:, :, kept], l[:, kept], V, v)
+    assert failed == -1
+    assert not k[:, idle].any()
+    assert not K[:, idle].any()
+    assert close(k[:, busy], expected_k)
+    assert close(K[:, busy], expected_K)
