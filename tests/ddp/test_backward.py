@@ -26,6 +26,7 @@ def random_derivatives(rng: np.random.Generator, N: int, n: int, nu: int) -> Der
         lz=rng.normal(size=(N + 1, nz)),
         lzz=definite(N + 1),
         exact=definite(N + 1),
+        dual=np.zeros(0),
     )
 
 
