@@ -3,6 +3,7 @@
 import base64
 import re
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -133,6 +134,27 @@ def test_a_ghost_stands_where_it_is_put(ur5, motion):
 
 def test_configurations_alone_are_enough(ur5, motion):
     assert build(ur5, motion[:, :6], 0.05).duration == build(ur5, motion, 0.05).duration
+
+
+class Pill(NamedTuple):
+    start: np.ndarray
+    end: np.ndarray
+    radius: float
+
+
+def test_obstacles_are_drawn_where_they_are(pole):
+    center = np.array([2.0, 0.0, 1.0])
+    ball, pill = Pill(center, center, 0.3), Pill(np.zeros(3), np.array([0.0, 3.0, 0.0]), 0.1)
+    scene = build(pole, np.zeros((2, 4)), 0.1, obstacles=[ball, pill])
+    drawn = [message for message in scene.messages if message["path"] == "/mayne/obstacles"]
+    assert len(drawn) == 1
+    surface = vertices(drawn[0])
+    to_ball = np.linalg.norm(surface - ball.start, axis=1)
+    along = np.clip(surface[:, 1], 0.0, 3.0)[:, None] * [0.0, 1.0, 0.0]
+    to_pill = np.linalg.norm(surface - along, axis=1)
+    assert (np.minimum(abs(to_ball - 0.3), abs(to_pill - 0.1)) < 1e-6).all()
+    assert "obstacles" in dict(scene.legend)
+    assert not [m for m in build(pole, np.zeros((2, 4)), 0.1).messages if m["path"] == "/mayne/obstacles"]
 
 
 def test_a_robot_without_meshes_is_drawn_as_a_skeleton(tmp_path, pole):
