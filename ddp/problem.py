@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints import ConstraintLike
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.lagrangian import Lagrangian, Residual, residuals, state_size
+from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
 from ddp.terms import DerivedTerm, naming
@@ -273,7 +273,8 @@ class Problem:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
         if multipliers is None:
             multipliers = np.zeros(self.multiplier_count)
-        return residuals(self._placed, X, self.padded(U), multipliers)
+        known = Values() if self._lagrangian is None else self._lagrangian.known
+        return residuals(self._placed, X, self.padded(U), multipliers, known)
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
