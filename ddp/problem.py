@@ -121,6 +121,15 @@ class Problem:
         object.__setattr__(self, "constraints", tuple(self.constraints))
         object.__setattr__(self, "terminal_constraints", tuple(self.terminal_constraints))
 
+    def starting_at(self, x0: Array) -> Problem:
+        """The same problem from another initial state x0 (nx,); nothing but x0 is checked again or copied."""
+        x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
+        self.dynamics.check_state("x0", x0)
+        x0.flags.writeable = False
+        other = copy.copy(self)
+        object.__setattr__(other, "x0", x0)
+        return other
+
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
@@ -287,6 +296,15 @@ class Problem:
             knots = slice(entry.start, entry.stop)
             J = entry.constraint.jacobian(X[knots], U[knots])
             lz[knots] += np.einsum("ki,kia->ka", entry.own(multipliers), J)
+
+    def shifted(self, multipliers: Array, steps: int) -> Array:
+        """Multipliers (m,) as they are ``steps`` knots later, the last ones repeated; those of single knots stay."""
+        later = multipliers.copy()
+        for entry in self._placed:
+            own = entry.own(multipliers)
+            if len(own) > steps:
+                entry.own(later)[:] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
+        return later
 
     def _within(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[_Entry, slice]]:
         """The terms of the knots start .. stop-1, with those of its knots, always in the same order.

@@ -177,7 +177,10 @@ def _policy(problem: Problem, guess: Start) -> Guess:
 def _loop(
     iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
 ) -> tuple[str, bool, Sweep | None]:
-    """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep."""
+    """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep.
+
+    It may be called again on the same iterate when the costs have changed, after ``iterate.evaluate()``.
+    """
     if iterate.obstacle is not None:
         return f"not converged, {iterate.obstacle}", False, None
     globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
