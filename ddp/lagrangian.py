@@ -11,7 +11,7 @@ the upper bound holds c back, negative where the lower one does. The last sum is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,17 +47,36 @@ class Residual:
         return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}"
 
 
+class Values:
+    """The values of constraints, those of the last knots kept: a trajectory is judged before it is differentiated."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[Array, Array, Array]] = {}
+
+    def __call__(self, entry: Placed, X: Array, U: Array) -> Array:
+        """c (M, size) of a constraint at X (M, nx), U (M, nu)."""
+        last = self._last.get(entry.first)
+        if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
+            c = np.asarray(entry.constraint.values(X, U))
+            if c.shape != (len(X), entry.lower.shape[1]):
+                raise ProblemError(f"values: expected shape {(len(X), entry.lower.shape[1])}, got {c.shape}")
+            self._last[entry.first] = last = X.copy(), U.copy(), c
+        return last[2]
+
+
 def state_size(placed: Sequence[Placed]) -> int:
     """How many multipliers and penalties there are."""
     return sum(entry.lower.size for entry in placed) + len(placed)
 
 
-def residuals(placed: Sequence[Placed], X: Array, U: Array, multipliers: Array) -> tuple[Residual, ...]:
+def residuals(
+    placed: Sequence[Placed], X: Array, U: Array, multipliers: Array, known: Values
+) -> tuple[Residual, ...]:
     """All constraints along X (N+1, nx), padded U (N+1, nu)."""
     found = []
     for entry in placed:
         knots = slice(entry.start, entry.stop)
-        c = entry.constraint.values(X[knots], U[knots])
+        c = known(entry, X[knots], U[knots])
         own = entry.own(multipliers).copy()
         found.append(Residual(entry.name, range(entry.start, entry.stop), c, entry.beyond(c), own))
     return tuple(found)
@@ -67,12 +86,13 @@ def residuals(placed: Sequence[Placed], X: Array, U: Array, multipliers: Array) 
 class Lagrangian:
     """Multipliers (m,) of all constraints and one penalty for each, in one vector ``state`` that terms read.
 
-    warm: whether they come from an earlier solution.
+    warm: whether they come from an earlier solution.   known: the last values of the constraints.
     """
 
     placed: tuple[Placed, ...]
     state: Array
     warm: bool = False
+    known: Values = field(default_factory=Values)
 
     @property
     def multipliers(self) -> Array:
@@ -91,7 +111,7 @@ class Lagrangian:
             if begin < end:
                 rows = slice(begin - entry.start, end - entry.start)
                 multipliers = entry.own(self.multipliers)[rows]
-                term = AugmentedTerm(entry, rows, multipliers, float(self.penalties[i]))
+                term = AugmentedTerm(entry, rows, multipliers, float(self.penalties[i]), self.known)
                 yield entry.name, term, slice(begin, end)
 
     def shifts(self, X: Array, U: Array) -> tuple[Array, Array]:
@@ -112,8 +132,9 @@ class Lagrangian:
 class AugmentedTerm:
     """One constraint as a cost of the knots ``rows`` of its own; see the module for the formulas."""
 
-    def __init__(self, entry: Placed, rows: slice, multipliers: Array, penalty: float) -> None:
+    def __init__(self, entry: Placed, rows: slice, multipliers: Array, penalty: float, known: Values) -> None:
         self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers, penalty
+        self._entry, self._known = entry, known
         self._lower, self._upper = entry.lower[rows], entry.upper[rows]
 
     def values(self, X: Array, U: Array) -> Array:
@@ -140,10 +161,7 @@ class AugmentedTerm:
         lzz[at] += H + self.constraint.curvature(X, U, force) if exact else H
 
     def _beyond(self, X: Array, U: Array) -> Array:
-        c = self.constraint.values(X, U)
-        if c.shape != (len(X), self._lower.shape[1]):
-            raise ProblemError(f"values: expected shape {(len(X), self._lower.shape[1])}, got {c.shape}")
-        shifted = c + self.multipliers / self.penalty
+        shifted = self._known(self._entry, X, U) + self.multipliers / self.penalty
         return shifted - np.clip(shifted, self._lower, self._upper)
 
     def _costs(self, e: Array) -> Array:

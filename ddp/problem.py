@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.constraints import ConstraintLike
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.hessians import clear_hessians, copy_diagonals
-from ddp.lagrangian import Lagrangian, Residual, residuals, state_size
+from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
 from ddp.terms import DerivedTerm, naming
@@ -312,7 +312,8 @@ class Problem:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
         if multipliers is None:
             multipliers = np.zeros(self.multiplier_count)
-        return residuals(self._placed, X, self.padded(U), multipliers)
+        known = Values() if self._lagrangian is None else self._lagrangian.known
+        return residuals(self._placed, X, self.padded(U), multipliers, known)
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
@@ -325,6 +326,15 @@ class Problem:
             knots = slice(entry.start, entry.stop)
             J = entry.constraint.jacobian(X[knots], U[knots])
             lz[knots] += np.einsum("ki,kia->ka", entry.own(multipliers), J)
+
+    def shifted(self, multipliers: Array, steps: int) -> Array:
+        """Multipliers (m,) as they are ``steps`` knots later, the last ones repeated; those of single knots stay."""
+        later = multipliers.copy()
+        for entry in self._placed:
+            own = entry.own(multipliers)
+            if len(own) > steps:
+                entry.own(later)[:] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
+        return later
 
     def _within(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[_Entry, slice]]:
         """The terms of the knots start .. stop-1, with those of its knots, always in the same order.

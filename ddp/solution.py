@@ -128,14 +128,12 @@ class Solution:
             U.append(np.clip(u, problem.lower[-1], problem.upper[-1]))
             X.append(d.step(X[-1], U[-1], problem.horizon - 1))
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
-        later, multipliers = problem.starting_at(X[0]), self.multipliers.copy()
-        for placed in problem.placed:
-            own = placed.own(multipliers)
-            own[:-by] = own[by:].copy()
+        later = problem.starting_at(X[0])
         cost = float(later.values(np.array(X), later.padded(np.array(U))).sum())
         return replace(
-            self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False, status=f"shifted by {by} knots",
-            iterations=0, seconds=0.0, history=(), problem=later, multipliers=multipliers,
+            self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
+            multipliers=problem.shifted(self.multipliers, by), violation=later.violation(np.array(X), np.array(U)),
+            status=f"shifted by {by} knots", iterations=0, seconds=0.0, history=(), problem=later,
         )  # fmt: skip
 
     def stationarity(self) -> float:

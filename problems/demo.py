@@ -10,7 +10,7 @@ from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, solve
 from dynamics.robot_dynamics import RobotDynamics
-from problems.obstacles import Capsule, CapsuleClearance, SphereClearance
+from problems.obstacles import CapsuleClearance, SphereClearance
 from problems.output import COLUMNS, console, print_table, row
 from problems.progress import progress
 from problems.registry import Entry, find
@@ -65,17 +65,18 @@ def draw(entry: Entry, problem: Problem, X: Array, page: Path | None) -> str:
         return "nowhere: this system is no robot"
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
-    solids = [viz.Capsule(solid.start, solid.end, solid.radius) for solid in _obstacles(problem)]
+    solids = obstacles_of(problem)
     if page is None:
         return viz.animate(robot, X, system.dt, frames, X[-1], obstacles=solids).where
     return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, obstacles=solids).where
 
 
-def _obstacles(problem: Problem) -> list[Capsule]:
-    """What a problem's constraints keep the robot clear of, each once."""
+def obstacles_of(problem: Problem) -> list[viz.Capsule]:
+    """What a problem's constraints keep the robot clear of, each once, for the viewer."""
     lists = [
         placed.constraint.obstacles
         for placed in problem.placed
         if isinstance(placed.constraint, (SphereClearance, CapsuleClearance))
     ]
-    return list({id(obstacle): obstacle for obstacles in lists for obstacle in obstacles}.values())
+    each = {id(obstacle): obstacle for obstacles in lists for obstacle in obstacles}.values()
+    return [viz.Capsule(obstacle.start, obstacle.end, obstacle.radius) for obstacle in each]

@@ -168,6 +168,17 @@ def test_solutions_keep_their_multipliers_in_files(swing, swung, tmp_path):
         ddp.solve(replace(swing, constraints=[]), guess=loaded)
 
 
+def test_shifted_solutions_keep_their_multipliers(swing, swung):
+    later = swung.shift(2)
+    speed, end = swung.residuals()
+    moved, kept = later.residuals()
+    np.testing.assert_array_equal(moved.multipliers[:-2], speed.multipliers[2:])
+    np.testing.assert_array_equal(kept.multipliers, end.multipliers)
+    again = ddp.solve(later.problem, guess=later)
+    assert again.violation <= 1e-8
+    assert again.stationarity() <= 1e-6
+
+
 def test_derivative_checks_cover_constraints(swing, swung):
     report = ddp.check_derivatives(swing, swung.X, swung.U)
     assert report.ok, str(report)

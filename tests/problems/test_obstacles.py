@@ -269,6 +269,21 @@ def test_an_arm_among_obstacles_is_where_scipy_puts_it():
     np.testing.assert_allclose(found.x * limit, solution.U.ravel(), atol=1e-4)
 
 
+def test_limits_of_controls_are_the_same_as_constraints_and_as_a_box(among):
+    """And imposed states, whose gaps close on the way, end at the same trajectory."""
+    problem = among.problem
+    limit = problem.constraints[-1].limits
+    boxed = replace(problem, constraints=problem.constraints[:-1], control_limits=(-limit, limit))
+    straight = np.linspace(problem.x0, among.X[-1], 101)
+    for guess in (None, (straight, np.tile(problem.dynamics.nominal_control(problem.x0), (100, 1)))):
+        solution = ddp.solve(boxed, guess=guess)
+        assert (np.abs(solution.U) <= limit).all()
+        assert solution.violation <= 1e-8
+        assert solution.stationarity() <= 1e-6
+        assert solution.gap() == pytest.approx(0.0, abs=1e-12)
+        np.testing.assert_allclose(solution.U, among.U, atol=1e-4)
+
+
 def test_processes_share_multipliers():
     problem = arm.obstacles(horizon=12, dt=0.08)
     one, two = ddp.solve(problem), ddp.solve(problem, workers=2)
