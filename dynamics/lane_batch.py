@@ -12,8 +12,9 @@ from dynamics.batch import Relation, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
 from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack, unpack_groups
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.model import Model
+from dynamics.packing import pack, unpack, unpack_groups
 
 
 class Arguments(NamedTuple):
@@ -28,7 +29,7 @@ class Arguments(NamedTuple):
 def size(tree: Model, with_tensors: bool) -> int:
     """How many lanes the arena must hold for any kernel here, with or without tensors."""
     nb, nv = len(tree.parent), len(tree.body)
-    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 10 * nv**2 + (4 * nv**3 if with_tensors else 0)
+    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 11 * nv**2 + (4 * nv**3 if with_tensors else 0)
 
 
 @kernel
@@ -54,8 +55,10 @@ def pack_arguments(args, Q, first, second, fext, t):
 
 @kernel
 def square_memory(arena, n):
-    """Memory for an (n, n) array of lanes."""
-    return lane_memory(arena, n * n)
+    """Memory for an (n, n) array of lanes, zeros: kernels write entries between related degrees of freedom only."""
+    memory = lane_memory(arena, n * n)
+    memory[:] = 0.0
+    return memory
 
 
 @kernel
@@ -175,7 +178,7 @@ def first_failure(pivots, accelerations):
 def forward_dynamics(tree, arena, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
     nv = tree.body.size
-    ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_matrix(arena, nv, nv)
+    ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), square(square_memory(arena, nv), nv)
     D, a, pivots = lane_memory(arena, nv), lane_memory(arena, nv), np.empty_like(V)
     for t in range(0, Q.shape[0], WIDTH):
         q, v, x, f = pack_arguments(args, Q, V, tau, fext, t)
@@ -191,7 +194,8 @@ def lane_relation(tree, arena, D, a, Minv, aq, av):
     nv = tree.body.size
     return Relation(
         lane_array(a), lane_array(D), square(Minv, nv), square(aq, nv), square(av, nv),
-        lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_vector(arena, nv),
+        square(square_memory(arena, nv), nv), square(square_memory(arena, nv), nv),
+        square(square_memory(arena, nv), nv), lane_matrix(arena, nv, nv), lane_vector(arena, nv),
     )  # fmt: skip
 
 
@@ -217,8 +221,11 @@ def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
 
 
 @kernel
-def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, qtau):
-    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
+def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
+    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1.
+
+    first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
+    """
     nv = tree.body.size
     D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
     aq, av, mu = square_memory(arena, nv), square_memory(arena, nv), lane_memory(arena, nv)
@@ -231,8 +238,11 @@ def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, q
         q, v, torque, f = pack_arguments(args, Q, V, tau, fext, t)
         pack(weight, t, mu)
         relate(tree, q, v, torque, f, ws, r)
-        blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
-        relate_twice(tree, lane_array(mu), ws, r, *blocks)
+        if first.shape[1] > 0:
+            unpack_flat(aq, first[0], t)
+            unpack_flat(av, first[1], t)
+            unpack_flat(Minv, first[2], t)
+        relate_twice(tree, lane_array(mu), ws, r, square(x, nv), square(y, nv), square(z, nv), square(w, nv))
         unpack_flat(x, qq, t)
         unpack_flat(y, qv, t)
         unpack_flat(z, vv, t)
