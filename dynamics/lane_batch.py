@@ -1,4 +1,4 @@
-"""The kernels of batch.py on eight samples at a time, for whoever has many."""
+"""The kernels of batch.py on eight samples at a time, for whoever has many; the tree is behind ``Robot.packed``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dynamics.forward import is_positive
 from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.model import Model
+from dynamics.packed import read_tree
 from dynamics.packing import pack, unpack, unpack_groups
 
 
@@ -80,8 +81,9 @@ def unpack_flat(memory, out, t):
 
 
 @kernel
-def inverse_dynamics(tree, arena, Q, V, A, fext, tau):
+def inverse_dynamics(context, arena, Q, V, A, fext, tau):
     """τ of every sample."""
+    tree = read_tree(context)
     ws, args, out = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, V.shape[1])
     for t in range(0, Q.shape[0], WIDTH):
         q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
@@ -90,8 +92,9 @@ def inverse_dynamics(tree, arena, Q, V, A, fext, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, arena, Q, V, A, fext, dq, dv, da):
+def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, dq, dv, da):
     """∂τ/∂q, ∂τ/∂v, M of every sample."""
+    tree = read_tree(context)
     nv = tree.body.size
     ws, args = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     x, y, z = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
@@ -130,8 +133,9 @@ def related_groups(tree):
 
 
 @kernel
-def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
+def inverse_dynamics_tensors(context, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
     """The four tensors of every sample, which come in as zeros."""
+    tree = read_tree(context)
     N, nv = V.shape
     ws, args, m = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), nv * nv * nv
     x, y, z, w = lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m)
@@ -148,8 +152,9 @@ def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq)
 
 
 @kernel
-def inverse_dynamics_hessian(tree, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
+def inverse_dynamics_hessian(context, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
     """The Hessian of μᵀ ID of every sample."""
+    tree = read_tree(context)
     nv = tree.body.size
     ws, args, weight = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, nv)
     x, y, z, w = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
@@ -175,8 +180,9 @@ def first_failure(pivots, accelerations):
 
 
 @kernel
-def forward_dynamics(tree, arena, Q, V, tau, fext, A):
+def forward_dynamics(context, arena, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
+    tree = read_tree(context)
     nv = tree.body.size
     ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), square(square_memory(arena, nv), nv)
     D, a, pivots = lane_memory(arena, nv), lane_memory(arena, nv), np.empty_like(V)
@@ -200,8 +206,9 @@ def lane_relation(tree, arena, D, a, Minv, aq, av):
 
 
 @kernel
-def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
+def forward_dynamics_derivatives(context, arena, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
+    tree = read_tree(context)
     nv = tree.body.size
     D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
     aq, av = square_memory(arena, nv), square_memory(arena, nv)
@@ -221,11 +228,12 @@ def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
 
 
 @kernel
-def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
+def forward_dynamics_hessian(context, arena, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
     """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1.
 
     first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
     """
+    tree = read_tree(context)
     nv = tree.body.size
     D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
     aq, av, mu = square_memory(arena, nv), square_memory(arena, nv), lane_memory(arena, nv)

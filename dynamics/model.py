@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
 from dynamics import actuators, joints, loading
+from dynamics.flattened import Packed
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
@@ -85,6 +86,11 @@ class Robot:
     @property
     def joint_names(self) -> list[str]:
         return list(self.model.names)[1:]
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The tree behind one address, for kernels that only read it."""
+        return Packed(self.tree, self.nq)
 
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:

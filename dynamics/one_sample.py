@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError
 from ddp.kernel import kernel
 from dynamics.batch import relate
+from dynamics.flattened import Packed
 from dynamics.forward import is_positive
 from dynamics.model import Robot
-from dynamics.packed import Packed, matrix, read_numbers, read_tree, relation_at, workspace_at
+from dynamics.packed import matrix, read_numbers, read_tree, relation_at, workspace_at
 from dynamics.results import ForwardDerivatives
 
 Array = NDArray[np.float64]

@@ -1,12 +1,7 @@
-"""A tree behind one address, with memory to work in: one number is handed to a kernel faster than fifteen arrays.
-
-What ``Packed`` flattens, ``read_tree`` and the others take apart again inside kernels, as arrays on the same memory;
-nothing is copied or allocated. The memory is one knot's at a time: a ``Packed`` serves one caller at a time.
-"""
+"""What ``Packed`` flattened, taken apart again inside kernels: arrays on the same memory, nothing copied."""
 
 from __future__ import annotations
 
-import numpy as np
 from numba import carray
 
 from ddp.kernel import integer_pointer, kernel, pointer
@@ -15,25 +10,6 @@ from dynamics.kinematics import Workspace
 from dynamics.model import Model
 
 _HEADER = 10
-
-
-class Packed:
-    """A tree, its step h, number of controls and stages behind one address; alive as long as this object is."""
-
-    def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, stages: int = 0) -> None:
-        lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
-        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives])
-        blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
-        self.reals = np.concatenate([np.ravel(block) for block in blocks])
-        nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
-        self.scratch = np.zeros(95 * nb + 30 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
-        where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]
-        self.header = np.array([nb, nv, nq, nu, len(tree.segment), len(tree.relatives), *where], dtype=np.int64)
-
-    @property
-    def address(self) -> int:
-        """Where the header stands."""
-        return int(self.header.ctypes.data)
 
 
 @kernel

@@ -12,11 +12,11 @@ from ddp.protocols import Contraction, Expansion
 from dynamics import lane_curvature
 from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import contract_rows, contraction_callback
+from dynamics.flattened import Packed
 from dynamics.lane_curvature import contract_knots
 from dynamics.lanes import WIDTH, arena
 from dynamics.linearization import linearize, size
 from dynamics.model import Robot
-from dynamics.packed import Packed
 from dynamics.rigid_body import inverse_dynamics
 from dynamics.rollouts import rollout, track
 from dynamics.runge_kutta import EULER, RK4

@@ -82,8 +82,8 @@ class Samples:
         self.first = self._stack(first[0], first[1], robot.nv)
         self.second = self._stack(second[0], second[1], robot.nv)
         self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
-        none: Array = np.zeros((self.N, 0, 6))
         wrenches = self._wrenches(fext)
+        none: Array = wrenches if fext is None else np.zeros((self.N, 0, 6))
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
 
     @property
@@ -108,7 +108,7 @@ class Samples:
         tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
         if 2 * self.N < WIDTH:
             return one(tree, *arguments)
-        return many(tree, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
+        return many(self.robot.packed.address, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))
