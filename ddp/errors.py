@@ -51,24 +51,29 @@ def as_array(
     finite: whether infinities and NaN are refused.
     Raises ``error`` naming ``field``, what was expected and what came.
     """
-    wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
-    numbers = f"real numbers of shape {wanted}" if shape else "a real number"
     try:
         given = np.asarray(value)
         if given.dtype.kind not in REAL:
             raise TypeError(f"their type is {given.dtype}")
         array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
     except (TypeError, ValueError) as reason:
-        shown = reprlib.repr(value)
-        raise error(f"{field}: expected {numbers}, got {shown} ({reason})") from None
-    if len(array.shape) != len(shape) or any(s is not None and s != a for s, a in zip(shape, array.shape, strict=True)):
-        raise error(f"{field}: expected {f'shape {wanted}' if shape else 'a number'}, got {array.shape}")
-    bad = ~np.isfinite(array)
-    if finite and bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        numbers = f"real numbers of shape {_shown(shape)}" if shape else "a real number"
+        raise error(f"{field}: expected {numbers}, got {reprlib.repr(value)} ({reason})") from None
+    if array.shape != shape and not _matches(array.shape, shape):
+        raise error(f"{field}: expected {f'shape {_shown(shape)}' if shape else 'a number'}, got {array.shape}")
+    if finite and not np.isfinite(array).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         where = f" at [{', '.join(map(str, index))}]" if index else ""
         raise error(f"{field}: expected finite numbers, got {array[index]}{where}")
     return array
+
+
+def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:
+    return len(shape) == len(wanted) and all(w is None or w == s for w, s in zip(wanted, shape, strict=True))
+
+
+def _shown(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:

@@ -2,6 +2,7 @@
 
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.model import Robot, load
+from dynamics.one_sample import OneSample
 from dynamics.quantities import (
     center_of_mass,
     center_of_mass_derivatives,
@@ -29,6 +30,7 @@ from dynamics.results import (
 )
 from dynamics.rigid_body import (
     forward_dynamics,
+    forward_dynamics_both_derivatives,
     forward_dynamics_derivatives,
     forward_dynamics_hessian,
     forward_dynamics_second_derivatives,
@@ -49,6 +51,7 @@ __all__ = [
     "InverseDerivatives",
     "InverseHessian",
     "InverseTensors",
+    "OneSample",
     "Robot",
     "RobotDynamics",
     "center_of_mass",
@@ -58,6 +61,7 @@ __all__ = [
     "energy_derivatives",
     "energy_hessian",
     "forward_dynamics",
+    "forward_dynamics_both_derivatives",
     "forward_dynamics_derivatives",
     "forward_dynamics_hessian",
     "forward_dynamics_second_derivatives",

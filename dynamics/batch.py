@@ -8,15 +8,8 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics import forward, hessian, inverse, tensors
-from dynamics.implicit import add_coupling, adjoint_weight, first_order
-from dynamics.kinematics import (
-    accelerations,
-    clear,
-    composite_momenta,
-    composites,
-    sum_over_subtrees,
-    workspace,
-)
+from dynamics.implicit import adjoint_weight, first_order, second_order
+from dynamics.kinematics import add_accelerations, clear, composites, workspace
 
 
 @kernel
@@ -33,6 +26,9 @@ def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
+        clear(dq[t])
+        clear(dv[t])
+        clear(da[t])
         inverse.inverse_dynamics_derivatives(tree, ws, dq[t], dv[t], da[t])
 
 
@@ -58,6 +54,10 @@ def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
     ws = workspace(tree, Q)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
+        clear(qq[t])
+        clear(qv[t])
+        clear(vv[t])
+        clear(qa[t])
         contracted(tree, mu[t], ws, qq[t], qv[t], vv[t], qa[t])
 
 
@@ -66,7 +66,7 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
     """a of every sample; the first whose mass matrix is not positive definite, or -1."""
     nv = tree.body.size
     ws = workspace(tree, Q)
-    LD, D = np.empty((nv, nv), Q.dtype), np.empty(nv, Q.dtype)
+    LD, D = np.zeros((nv, nv), Q.dtype), np.empty(nv, Q.dtype)
     for t in range(Q.shape[0]):
         forward.forward_dynamics(tree, Q[t], V[t], tau[t], fext[t], ws, LD, D, A[t])
         if not forward.is_positive(D, A[t]):
@@ -75,7 +75,10 @@ def forward_dynamics(tree, Q, V, tau, fext, A):
 
 
 class Relation(NamedTuple):
-    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), a_q, a_v (nv, nv), and scratch."""
+    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), a_q, a_v (nv, nv), and scratch.
+
+    LD, dq and dv stay zero where degrees of freedom are unrelated; cross need not.
+    """
 
     a: np.ndarray
     D: np.ndarray
@@ -85,6 +88,7 @@ class Relation(NamedTuple):
     LD: np.ndarray
     dq: np.ndarray
     dv: np.ndarray
+    cross: np.ndarray
     omega: np.ndarray
 
 
@@ -94,8 +98,8 @@ def relation(tree, like):
     nv, dtype = tree.body.size, like.dtype
     return Relation(
         np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
-        np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
-        np.empty(nv, dtype),
+        np.empty((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype),
+        np.empty((nv, nv), dtype), np.empty(nv, dtype),
     )  # fmt: skip
 
 
@@ -103,10 +107,8 @@ def relation(tree, like):
 def relate(tree, q, v, tau, fext, ws, r):
     """Fill a ``Relation``; meaningless unless ``is_positive(r.D, r.a)``."""
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
-    forward.invert(tree, r.LD, r.dq, r.Minv)
-    accelerations(tree, v, r.a, fext, ws)
-    sum_over_subtrees(tree, ws.f)
-    composite_momenta(tree, ws)
+    forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
+    add_accelerations(tree, r.a, ws)
     inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.LD)
     first_order(tree, r.Minv, r.dq, r.aq)
     first_order(tree, r.Minv, r.dv, r.av)
@@ -126,22 +128,27 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
 
 @kernel
 def relate_twice(tree, weight, ws, r, qq, qv, vv, qtau):
-    """The Hessian of weight·a by blocks, qq iterated; after ``relate``."""
+    """The Hessian of weight·a by blocks, qq iterated, after ``relate``; vv comes in as zeros."""
     adjoint_weight(r.Minv, weight, r.omega)
-    contracted(tree, r.omega, ws, qq, qv, vv, r.LD)
-    clear(qtau)
-    add_coupling(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
+    contracted(tree, r.omega, ws, r.dq, r.dv, vv, r.LD)
+    second_order(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, r.cross, qq, qv, qtau)
 
 
 @kernel
-def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, qq, qv, vv, qtau):
-    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
+def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
+    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1.
+
+    first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
+    """
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
+        clear(vv[t])
         relate_twice(tree, weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
+        if first.shape[1] > 0:
+            first[0, t], first[1, t], first[2, t] = r.aq, r.av, r.Minv
     return -1
 
 
@@ -169,7 +176,7 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
             S[l, nv : 2 * nv, nv : 2 * nv] = Tvv[l]
             qq, qv, qtau = S[l, :nv, :nv], S[l, :nv, nv : 2 * nv], S[l, :nv, 2 * nv :]
             Ryz = np.ascontiguousarray(Taq[l].T)
-            add_coupling(tree, Ryz, r.aq, r.av, r.Minv, r.dq, r.dv, qq, qv, qtau)
+            second_order(tree, Ryz, r.aq, r.av, r.Minv, qq, qv, r.cross, qq, qv, qtau)
         T = np.dot(r.Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
         dqdq[t] = -T[:, :nv, :nv]
         dvdv[t] = -T[:, nv : 2 * nv, nv : 2 * nv]

@@ -18,7 +18,7 @@ import numpy as np
 from ddp.kernel import kernel
 from dynamics.groups import twist_of
 from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
-from dynamics.implicit import add_coupling, adjoint_weight
+from dynamics.implicit import adjoint_weight, second_order
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites
 from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
@@ -27,7 +27,10 @@ from dynamics.spatial import cross_motion, dot6
 
 
 class Second(NamedTuple):
-    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, (ω R_yz) z_y, 6 x 6 and 6 x nz blocks."""
+    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, products with z_y, 6 x 6 and 6 x nz blocks.
+
+    qq, qv, vv, qa stay zero where degrees of freedom are unrelated.
+    """
 
     effective: np.ndarray
     omega: np.ndarray
@@ -36,7 +39,8 @@ class Second(NamedTuple):
     vv: np.ndarray
     qa: np.ndarray
     cross: np.ndarray
-    crossed: np.ndarray
+    through_v: np.ndarray
+    through_u: np.ndarray
     T: np.ndarray
     J: np.ndarray
     C: np.ndarray
@@ -51,8 +55,9 @@ def second_scratch(tree, nu):
     nv = tree.body.size
     nz = 2 * nv + nu
     return Second(
-        np.empty(nv), np.empty(nv), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nv)),
-        np.empty((nv, nv)), np.empty((nv, nu)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty(nv), np.empty(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
+        np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nu)),
+        np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
         np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
@@ -65,19 +70,36 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
     q, v, a = record[:nq], record[nq : nq + nv], record[nq + nv : nq + 2 * nv]
     Minv = record[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
     aq, av, au = accelerations_of(record, nq + 2 * nv + nv * nv, nv, nu)
-    for i in range(nv):  # h (w_v + h Jrᵀ w_q)
-        c.effective[i] = h * (weight[nv + i] + h * weight[i])
+    weigh_acceleration(tree, h, v, a, weight, c.J, c.effective)
+    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H)
+    add_joint_curvature(tree, h, v, a, aq, av, au, weight, c, H)
+    for i in range(nz):  # only the upper triangle is complete
+        for j in range(i):
+            H[i, j] = H[j, i]
+
+
+@kernel
+def weigh_acceleration(tree, h, v, a, weight, J, effective):
+    """effective (nv,) := h (w_v + h Jrᵀ w_q), the weight on the acceleration; J (6, 6) is scratch."""
+    nv = tree.body.size
+    for i in range(nv):
+        effective[i] = h * (weight[nv + i] + h * weight[i])
     for b in range(tree.parent.size):
         kind = tree.kind[b]
         if is_group(kind):
             iv = tree.iv[b]
-            right_jacobian6(next_twist(kind, v, a, iv, h), c.J)
+            right_jacobian6(next_twist(kind, v, a, iv, h), J)
             for i in range(tree.nj[b]):
                 total = 0.0
                 for k in range(tree.nj[b]):
-                    total += c.J[slot(kind, k), slot(kind, i)] * weight[iv + k]
-                c.effective[iv + i] = h * (weight[nv + iv + i] + h * total)
-    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H)
+                    total += J[slot(kind, k), slot(kind, i)] * weight[iv + k]
+                effective[iv + i] = h * (weight[nv + iv + i] + h * total)
+
+
+@kernel
+def add_joint_curvature(tree, h, v, a, aq, av, au, weight, c, H):
+    """H += the curvature of joints whose motions do not commute, into its upper triangle."""
+    nv, nu = au.shape
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
             iv, nj = tree.iv[b], tree.nj[b]
@@ -90,9 +112,6 @@ def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
                 c.rows[i, nv + iv + i] += h
             xi = next_twist(tree.kind[b], v, a, iv, h)
             add_group_curvature(tree, b, xi, weight, c, H)
-    for i in range(nz):  # only the upper triangle is complete
-        for j in range(i):
-            H[i, j] = H[j, i]
 
 
 @kernel
@@ -113,19 +132,19 @@ def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
     composites(tree, q, v, a, no_fext, ws)
     virtual_velocities(tree, c.omega, ws)
     inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
+    second_order(tree, c.qa, aq, av, au, c.qq, c.qv, c.cross, H[:nv, :nv], c.through_v, c.through_u)
     for i in range(nv):
+        for j in range(i, nv):
+            H[i, j] = 0.5 * (H[i, j] + H[j, i])
         for j in range(nv):
-            H[i, j] = 0.5 * (c.qq[i, j] + c.qq[j, i])
-            H[i, nv + j] = c.qv[i, j]
+            H[i, nv + j] = c.through_v[i, j]
             H[nv + i, nv + j] = c.vv[i, j]
-        for j in range(2 * nv, nz):
-            H[i, j] = 0.0
-            H[nv + i, j] = 0.0
+        for j in range(nu):
+            H[i, 2 * nv + j] = c.through_u[i, j]
+            H[nv + i, 2 * nv + j] = 0.0
     for i in range(2 * nv, nz):
         for j in range(i, nz):
             H[i, j] = 0.0
-    qq, qv, qu = H[:nv, :nv], H[:nv, nv : 2 * nv], H[:nv, 2 * nv :]
-    add_coupling(tree, c.qa, aq, av, au, c.cross, c.crossed, qq, qv, qu)
 
 
 @kernel

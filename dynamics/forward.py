@@ -6,7 +6,8 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.inverse import generalized_forces, mass_matrix
-from dynamics.kinematics import accelerations, clear, composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.kinematics import forces, place_bodies, sum_composites
+from dynamics.products import symmetric_product
 
 
 @kernel
@@ -54,49 +55,40 @@ def solve(tree, LD, x):
 
 
 @kernel
-def invert(tree, LD, N, Minv):
-    """M⁻¹ = N D⁻¹ Nᵀ with N = L⁻¹, which has the sparsity of L; N (nv, nv) is scratch.
+def invert(tree, LD, N, U, Minv):
+    """M⁻¹ = N U with N = L⁻¹, which has the sparsity of L, and U = D⁻¹ Nᵀ; N, U (nv, nv) are scratch, in as zeros.
 
-    N's lower triangle holds N, and its upper one D⁻¹ Nᵀ.
+    In as zeros but for entries between related degrees of freedom, which are written.
     """
-    clear(N)
     for i in range(tree.body.size):
-        j = tree.previous[i]
-        while j >= 0:
-            N[i, j] -= LD[i, j]
-            k = tree.previous[j]
-            while k >= 0:
-                N[i, k] -= LD[i, j] * N[j, k]
-                k = tree.previous[k]
-            N[j, i] = N[i, j] * LD[j, j]
-            j = tree.previous[j]
-        N[i, i] = LD[i, i]
-    for i in range(tree.body.size):
-        for j in range(i):
-            Minv[i, j] = Minv[j, i] = _common_ancestors(tree, N, i, j, N[j, i])
-        Minv[i, i] = _common_ancestors(tree, N, i, i, N[i, i])
-
-
-@kernel
-def _common_ancestors(tree, N, i, j, total):
-    """total + Σ_k N_ik D_k⁻¹ N_jk over the proper ancestors k of j (N_ik vanishes unless k is one of i's, too)."""
-    k = tree.previous[j]
-    while k >= 0:
-        total = total + N[i, k] * N[k, j]
-        k = tree.previous[k]
-    return total
+        k = tree.previous[i]
+        while k >= 0:  # L N = 1
+            total = LD[i, k]
+            j = tree.previous[i]
+            while j != k:
+                total = total + LD[i, j] * N[j, k]
+                j = tree.previous[j]
+            N[i, k] = -total
+            N[k, i] = 0.0
+            U[k, i] = -total * LD[k, k]
+            U[i, k] = 0.0
+            k = tree.previous[k]
+        N[i, i] = 1.0
+        U[i, i] = LD[i, i]
+    symmetric_product(tree, N, U, Minv)
 
 
 @kernel
 def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
-    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD and D. Meaningless unless ``is_positive``."""
+    """a = M⁻¹ (τ - ID(q, q', 0)); leaves M's factors in LD and D. Meaningless unless ``is_positive``.
+
+    LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
+    """
     place_bodies(tree, q, True, ws)
-    velocities(tree, qd, ws)
     for i in range(tree.body.size):
         qdd[i] = 0.0
-    accelerations(tree, qd, qdd, fext, ws)
-    sum_over_subtrees(tree, ws.f)
-    composite_inertias(tree, ws)
+    forces(tree, qd, qdd, fext, ws)
+    sum_composites(tree, ws)
     mass_matrix(tree, ws, LD)
     factorize(tree, LD, D)
     generalized_forces(tree, qdd, ws, qdd)

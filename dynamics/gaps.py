@@ -17,10 +17,10 @@ import numpy as np
 from numba import carray
 
 from ddp.kernel import callback, kernel, pointer
-from dynamics.contraction import read_header
 from dynamics.groups import twist_of
 from dynamics.joints import is_group, slot
 from dynamics.lie import jlog6, log6_hessian
+from dynamics.packed import read_tree
 
 
 @kernel
@@ -44,7 +44,7 @@ def close(tree, gap, weight, J, C):
 
 def close_at(context, gap, weight, out):  # type: ignore[no-untyped-def]
     """The C function: addresses of a ``Packed`` header, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
-    _, _, _, _, tree = read_header(context)
+    tree = read_tree(context)
     n = 2 * tree.body.size
     both = carray(pointer(out), (2, n, n))
     close(tree, carray(pointer(gap), n), carray(pointer(weight), n), both[0], both[1])

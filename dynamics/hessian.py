@@ -7,7 +7,8 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.kinematics import clear, sum_over_subtrees
+from dynamics.kinematics import Workspace
+from dynamics.model import Model
 from dynamics.spatial import (
     add3,
     add6,
@@ -35,12 +36,20 @@ from dynamics.spatial import (
 
 
 @kernel
-def virtual_velocities(tree, mu, ws):
-    """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a."""
+def virtual_velocities(tree: Model, mu, ws: Workspace):
+    """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a.
+
+    Both are linear in w: a joint's part δ = Σ s μ of it moves all it carries, so that composites are enough,
+    (h, K)_w = K(Iᶜ, w_p) + Σ K(Iᶜ_l, δ_l) and z = Bᶜᵀ w_p + Σ Bᶜ_lᵀ δ_l over the joint and those behind it.
+    """
     for b in range(tree.parent.size):
         parent = tree.parent[b]
         for k in range(6):
             ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
+        for k in range(12):
+            ws.hKw[b, k] = 0.0
+        for k in range(3):
+            ws.z[b, k] = 0.0
         wp = load6(ws.w, b)
         w = wp
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
@@ -48,14 +57,29 @@ def virtual_velocities(tree, mu, ws):
             w = add6(w, scale6(mu[i], s))
             store(ws.chi, i, cross_motion(wp, s))
         store(ws.w, b, w)
-        store(ws.hKw, b, momentum_operator(load10(ws.I, b), w))
-        store(ws.z, b, coriolis_transposed_times(load12(ws.hK, b), w))
-    sum_over_subtrees(tree, ws.hKw)
-    sum_over_subtrees(tree, ws.z)
+    for b in range(tree.parent.size - 1, -1, -1):
+        parent, first, I, hK = tree.parent[b], tree.iv[b], load10(ws.Ic, b), load12(ws.hKc, b)
+        moved = scale6(mu[first], load6(ws.s, first))
+        for i in range(first + 1, first + tree.nj[b]):
+            moved = add6(moved, scale6(mu[i], load6(ws.s, i)))
+        carried, couple = momentum_operator(I, moved), coriolis_transposed_times(hK, moved)
+        for k in range(12):
+            ws.hKw[b, k] += carried[k]
+        for k in range(3):
+            ws.z[b, k] += couple[k]
+        if parent >= 0:
+            wp = load6(ws.w, parent)
+            carried, couple = momentum_operator(I, wp), coriolis_transposed_times(hK, wp)
+            for k in range(12):
+                ws.hKw[parent, k] += ws.hKw[b, k]
+                ws.hKw[b, k] += carried[k]
+            for k in range(3):
+                ws.z[parent, k] += ws.z[b, k]
+                ws.z[b, k] += couple[k]
 
 
 @kernel
-def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
+def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
 
     Needs composites Ic, f, hKc, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
@@ -66,11 +90,8 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
       qv_ji = χ_j·V_i - ψ'_ja·b_wi               qv_ij = η_j·P_i + s_ja·Z_i
       qa_ji = χ_j·Y_i                            qa_ij = s_j·P_i
     and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
+    Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
     """
-    clear(qq)
-    clear(qv)
-    clear(vv)
-    clear(qa)
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
@@ -110,6 +131,8 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
             qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
             qa[i, j] = dot6(sj, P)
+            qv[j, i] = 0.0
+            qa[j, i] = 0.0
             j = tree.previous[j]
 
 

@@ -39,21 +39,15 @@ def adjoint_weight(Kinv, weight, omega):
 
 
 @kernel
-def add_coupling(tree, Ryz, zq, zv, zu, cross, crossed, qq, qv, qu):
-    """Add (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ to ω R_yy, by blocks of y = (q, v, u); the other blocks have no part of it.
+def second_order(tree, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
+    """ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ by blocks of y = (q, v, u): qq, qv, qu; the others are those of ω R_yy.
 
-    Ryz (nv, nz): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  cross, crossed: scratch like zq, zu.
+    Ryz (nv, nv): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  Rqq, Rqv: blocks of ω R_yy, which may be
+    the same memory as qq and qv.  cross (nv, nv): scratch.
     """
-    nv, nu = crossed.shape
-    coupling_product(tree, Ryz, zq, cross)
-    for i in range(nv):
-        for j in range(nv):
-            qq[i, j] += cross[i, j] + cross[j, i]
-    coupling_product(tree, Ryz, zv, cross)
-    for i in range(nv):
-        for j in range(nv):
-            qv[i, j] += cross[i, j]
-    coupling_product(tree, Ryz, zu, crossed)
-    for i in range(nv):
-        for j in range(nu):
-            qu[i, j] += crossed[i, j]
+    coupling_product(tree, None, Ryz, zq, cross)
+    coupling_product(tree, Rqv, Ryz, zv, qv)
+    coupling_product(tree, None, Ryz, zu, qu)
+    for i in range(cross.shape[0]):
+        for j in range(cross.shape[0]):
+            qq[i, j] = Rqq[i, j] + (cross[i, j] + cross[j, i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.kinematics import accelerations, clear, place_bodies, sum_over_subtrees, velocities
+from dynamics.kinematics import forces, place_bodies, sum_over_subtrees
 from dynamics.spatial import (
     add6,
     angular,
@@ -21,8 +21,7 @@ from dynamics.spatial import (
 
 @kernel
 def mass_matrix(tree, ws, M):
-    """M = s_jᵀ Iᶜ s_i over pairs on one path to the root (CRBA); needs composite inertias."""
-    clear(M)
+    """M = s_jᵀ Iᶜ s_i over pairs on one path to the root (CRBA), the only ones written; needs composite inertias."""
     for i in range(tree.body.size):
         Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
         j = i
@@ -43,8 +42,7 @@ def generalized_forces(tree, qdd, ws, tau):
 def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
     """RNEA: τ = ID(q, q', q'') less the torques of external wrenches."""
     place_bodies(tree, q, True, ws)
-    velocities(tree, qd, ws)
-    accelerations(tree, qd, qdd, fext, ws)
+    forces(tree, qd, qdd, fext, ws)
     sum_over_subtrees(tree, ws.f)
     generalized_forces(tree, qdd, ws, tau)
 
@@ -53,13 +51,12 @@ def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
 def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
     """∂τ/∂q, ∂τ/∂q' and ∂τ/∂q'' = M; needs composites Ic, f, hKc.
 
+    Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
+
     For j on the path from i to the root (and within one joint, both ways, all but the two marked *):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + (I s_i)·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + (I s_i)·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    clear(dq)
-    clear(dv)
-    clear(M)
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)

@@ -190,29 +190,76 @@ def velocities(tree, qd, ws):
 
 
 @kernel
-def accelerations(tree, qd, qdd, fext, ws):
-    """a = a_p + s q'' + v × s q', ψ'' = a_p × s + v_p × ψ', each body's f = I a + v ×* (I v) - f_ext; a_0 = -gravity.
+def forces(tree, qd, qdd, fext, ws):
+    """Velocities, accelerations and forces after ``place_bodies``: v, a, ψ', ψ'', η, and each body's own I, (h, K), f.
 
-    fext (nb, 6): a wrench on each body in its own frame, or no row at all. Needs ``velocities`` at the same knot.
+    v = v_p + s q'    a = a_p + s q'' + v × s q'    ψ' = v_p × s    η = ψ' + v × s    ψ'' = a_p × s + v_p × ψ'
+    f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
+    fext (nb, 6): a wrench on each body in its own frame, or no row at all.
+    """
+    zero = 0.0 * qd[0]
+    g = tree.gravity
+    for b in range(tree.parent.size):
+        parent = tree.parent[b]
+        if parent >= 0:
+            vp, ap = load6(ws.v, parent), load6(ws.a, parent)
+        else:
+            vp = (zero, zero, zero, zero, zero, zero)
+            ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
+        v, a = vp, ap
+        dofs = range(tree.iv[b], tree.iv[b] + tree.nj[b])
+        for i in dofs:
+            v = add6(v, scale6(qd[i], load6(ws.s, i)))
+        for i in dofs:
+            s = load6(ws.s, i)
+            psi, turned = cross_motion(vp, s), cross_motion(v, s)
+            a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
+            store(ws.psi, i, psi)
+            store(ws.eta, i, add6(psi, turned))
+            store(ws.psidd, i, add6(cross_motion(ap, s), cross_motion(vp, psi)))
+        store(ws.v, b, v)
+        store(ws.a, b, a)
+        I = move_inertia(load9(ws.R, b), load3(ws.p, b), load10(tree.inertia, b))
+        hK = momentum_operator(I, v)
+        f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
+        if fext.shape[0] > 0:
+            f = sub6(f, move_force(load9(ws.R, b), load3(ws.p, b), load6(fext, b)))
+        store(ws.Ic, b, I)
+        store(ws.hKc, b, hK)
+        store(ws.f, b, f)
+
+
+@kernel
+def add_accelerations(tree, qdd, ws):
+    """What accelerations q'' add to a, ψ'' and the composites f, where these are those of q'' = 0.
+
+    A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
+    w = w_p + δ the acceleration that q'' adds to a body.
     """
     for b in range(tree.parent.size):
         parent = tree.parent[b]
         for k in range(6):
-            ws.a[b, k] = ws.a[parent, k] if parent >= 0 else -tree.gravity[k]
-        ap = load6(ws.a, b)
-        a, v = ap, load6(ws.v, b)
+            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
+            ws.hKw[b, k] = 0.0
+        wp = load6(ws.w, b)
+        w = wp
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
             s = load6(ws.s, i)
-            a = add6(a, add6(scale6(qdd[i], s), cross_motion(v, scale6(qd[i], s))))
-            psidd = cross_motion(ap, s)
+            w = add6(w, scale6(qdd[i], s))
             if parent >= 0:
-                psidd = add6(psidd, cross_motion(load6(ws.v, parent), load6(ws.psi, i)))
-            store(ws.psidd, i, psidd)
-        store(ws.a, b, a)
-        Iv = momentum(load12(ws.hK, b))
-        f = add6(inertia_times(load10(ws.I, b), a), cross_force(v, Iv))
-        if fext.shape[0] > 0:
-            f = sub6(f, move_force(load9(ws.R, b), load3(ws.p, b), load6(fext, b)))
+                store(ws.psidd, i, add6(load6(ws.psidd, i), cross_motion(wp, s)))
+        store(ws.w, b, w)
+        store(ws.a, b, add6(load6(ws.a, b), w))
+    for b in range(tree.parent.size - 1, -1, -1):
+        parent, first, I = tree.parent[b], tree.iv[b], load10(ws.Ic, b)
+        moved = scale6(qdd[first], load6(ws.s, first))
+        for i in range(first + 1, first + tree.nj[b]):
+            moved = add6(moved, scale6(qdd[i], load6(ws.s, i)))
+        carried = add6(load6(ws.hKw, b), inertia_times(I, moved))
+        f = add6(load6(ws.f, b), carried)
+        if parent >= 0:
+            f = add6(f, inertia_times(I, load6(ws.w, parent)))
+            store(ws.hKw, parent, add6(load6(ws.hKw, parent), carried))
         store(ws.f, b, f)
 
 
@@ -235,19 +282,22 @@ def composite_inertias(tree, ws):
 
 
 @kernel
-def composite_momenta(tree, ws):
-    """hKc: the momentum operator of each body with all it carries."""
-    for b in range(tree.parent.size):
-        store(ws.hKc, b, load12(ws.hK, b))
-    sum_over_subtrees(tree, ws.hKc)
+def sum_composites(tree, ws):
+    """Ic, hKc and f of each body with all it carries, after ``forces``."""
+    for b in range(tree.parent.size - 1, -1, -1):
+        parent = tree.parent[b]
+        if parent >= 0:
+            for k in range(10):
+                ws.Ic[parent, k] += ws.Ic[b, k]
+            for k in range(12):
+                ws.hKc[parent, k] += ws.hKc[b, k]
+            for k in range(6):
+                ws.f[parent, k] += ws.f[b, k]
 
 
 @kernel
 def composites(tree, q, v, a, fext, ws):
     """The whole forward pass, and the composites Ic, f, hKc: what the derivatives of inverse dynamics need."""
     place_bodies(tree, q, True, ws)
-    velocities(tree, v, ws)
-    accelerations(tree, v, a, fext, ws)
-    composite_inertias(tree, ws)
-    sum_over_subtrees(tree, ws.f)
-    composite_momenta(tree, ws)
+    forces(tree, v, a, fext, ws)
+    sum_composites(tree, ws)

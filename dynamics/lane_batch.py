@@ -1,4 +1,4 @@
-"""The kernels of batch.py on eight samples at a time, for whoever has many."""
+"""The kernels of batch.py on eight samples at a time, for whoever has many; the tree is behind ``Robot.packed``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from dynamics.batch import Relation, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
 from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack, unpack_groups
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.model import Model
+from dynamics.packed import read_tree
+from dynamics.packing import pack, unpack, unpack_groups
 
 
 class Arguments(NamedTuple):
@@ -28,7 +30,7 @@ class Arguments(NamedTuple):
 def size(tree: Model, with_tensors: bool) -> int:
     """How many lanes the arena must hold for any kernel here, with or without tensors."""
     nb, nv = len(tree.parent), len(tree.body)
-    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 10 * nv**2 + (4 * nv**3 if with_tensors else 0)
+    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 11 * nv**2 + (4 * nv**3 if with_tensors else 0)
 
 
 @kernel
@@ -54,8 +56,10 @@ def pack_arguments(args, Q, first, second, fext, t):
 
 @kernel
 def square_memory(arena, n):
-    """Memory for an (n, n) array of lanes."""
-    return lane_memory(arena, n * n)
+    """Memory for an (n, n) array of lanes, zeros: kernels write entries between related degrees of freedom only."""
+    memory = lane_memory(arena, n * n)
+    memory[:] = 0.0
+    return memory
 
 
 @kernel
@@ -77,8 +81,9 @@ def unpack_flat(memory, out, t):
 
 
 @kernel
-def inverse_dynamics(tree, arena, Q, V, A, fext, tau):
+def inverse_dynamics(context, arena, Q, V, A, fext, tau):
     """τ of every sample."""
+    tree = read_tree(context)
     ws, args, out = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, V.shape[1])
     for t in range(0, Q.shape[0], WIDTH):
         q, v, a, f = pack_arguments(args, Q, V, A, fext, t)
@@ -87,8 +92,9 @@ def inverse_dynamics(tree, arena, Q, V, A, fext, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, arena, Q, V, A, fext, dq, dv, da):
+def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, dq, dv, da):
     """∂τ/∂q, ∂τ/∂v, M of every sample."""
+    tree = read_tree(context)
     nv = tree.body.size
     ws, args = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     x, y, z = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
@@ -127,8 +133,9 @@ def related_groups(tree):
 
 
 @kernel
-def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
+def inverse_dynamics_tensors(context, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
     """The four tensors of every sample, which come in as zeros."""
+    tree = read_tree(context)
     N, nv = V.shape
     ws, args, m = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), nv * nv * nv
     x, y, z, w = lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m), lane_memory(arena, m)
@@ -145,8 +152,9 @@ def inverse_dynamics_tensors(tree, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq)
 
 
 @kernel
-def inverse_dynamics_hessian(tree, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
+def inverse_dynamics_hessian(context, arena, Q, V, A, mu, fext, qq, qv, vv, qa):
     """The Hessian of μᵀ ID of every sample."""
+    tree = read_tree(context)
     nv = tree.body.size
     ws, args, weight = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_memory(arena, nv)
     x, y, z, w = square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv), square_memory(arena, nv)
@@ -172,10 +180,11 @@ def first_failure(pivots, accelerations):
 
 
 @kernel
-def forward_dynamics(tree, arena, Q, V, tau, fext, A):
+def forward_dynamics(context, arena, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
+    tree = read_tree(context)
     nv = tree.body.size
-    ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_matrix(arena, nv, nv)
+    ws, args, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), square(square_memory(arena, nv), nv)
     D, a, pivots = lane_memory(arena, nv), lane_memory(arena, nv), np.empty_like(V)
     for t in range(0, Q.shape[0], WIDTH):
         q, v, x, f = pack_arguments(args, Q, V, tau, fext, t)
@@ -191,13 +200,15 @@ def lane_relation(tree, arena, D, a, Minv, aq, av):
     nv = tree.body.size
     return Relation(
         lane_array(a), lane_array(D), square(Minv, nv), square(aq, nv), square(av, nv),
-        lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_vector(arena, nv),
+        square(square_memory(arena, nv), nv), square(square_memory(arena, nv), nv),
+        square(square_memory(arena, nv), nv), lane_matrix(arena, nv, nv), lane_vector(arena, nv),
     )  # fmt: skip
 
 
 @kernel
-def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
+def forward_dynamics_derivatives(context, arena, Q, V, tau, fext, dq, dv, dtau):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
+    tree = read_tree(context)
     nv = tree.body.size
     D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
     aq, av = square_memory(arena, nv), square_memory(arena, nv)
@@ -217,8 +228,12 @@ def forward_dynamics_derivatives(tree, arena, Q, V, tau, fext, dq, dv, dtau):
 
 
 @kernel
-def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, qtau):
-    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1."""
+def forward_dynamics_hessian(context, arena, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
+    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1.
+
+    first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
+    """
+    tree = read_tree(context)
     nv = tree.body.size
     D, a, Minv = lane_memory(arena, nv), lane_memory(arena, nv), square_memory(arena, nv)
     aq, av, mu = square_memory(arena, nv), square_memory(arena, nv), lane_memory(arena, nv)
@@ -231,8 +246,11 @@ def forward_dynamics_hessian(tree, arena, Q, V, tau, weight, fext, qq, qv, vv, q
         q, v, torque, f = pack_arguments(args, Q, V, tau, fext, t)
         pack(weight, t, mu)
         relate(tree, q, v, torque, f, ws, r)
-        blocks = square(x, nv), square(y, nv), square(z, nv), square(w, nv)
-        relate_twice(tree, lane_array(mu), ws, r, *blocks)
+        if first.shape[1] > 0:
+            unpack_flat(aq, first[0], t)
+            unpack_flat(av, first[1], t)
+            unpack_flat(Minv, first[2], t)
+        relate_twice(tree, lane_array(mu), ws, r, square(x, nv), square(y, nv), square(z, nv), square(w, nv))
         unpack_flat(x, qq, t)
         unpack_flat(y, qv, t)
         unpack_flat(z, vv, t)

@@ -6,8 +6,8 @@ array with a last axis of length ``WIDTH``, its elements are registers and it wo
     x (n, 8) behaves as an array (n,) of lanes, x (n, m, 8) as an array (n, m) of lanes, and so on
 
 Lanes add, subtract, multiply, divide and negate among themselves and with floats, and have ``sine_cosine``.
-``pack`` and ``unpack`` move knots between rows of ordinary arrays and lanes. Nothing here compares lanes: what
-happens in one never depends on another, so a knot's result does not depend on its neighbours.
+Nothing here compares lanes: what happens in one never depends on another, so a knot's result does not depend on its
+neighbours. packing.py moves knots between rows of ordinary arrays and lanes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ class LanesType(types.Type):
 
 
 class LaneArrayType(types.Type):
-    """An array (1 to 3 axes) whose elements are lanes; holds the float64 array with one axis more."""
+    """An array (1 to 3 axes) whose elements are lanes: where they are and how many, in the memory of a float64 array.
+
+    It does not keep that memory alive: whoever calls a kernel does. Counting references to scratch took longer than
+    the arithmetic of small robots.
+    """
 
     def __init__(self, ndim: int) -> None:
         self.ndim = ndim
@@ -68,7 +72,8 @@ class _LanesModel(models.PrimitiveModel):
 @register_model(LaneArrayType)
 class _LaneArrayModel(models.StructModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, [("array", fe_type.array)])
+        members = [("data", types.CPointer(types.float64)), ("shape", types.UniTuple(types.intp, fe_type.ndim))]
+        super().__init__(manager, fe_type, members)
 
 
 # -- arithmetic --------------------------------------------------------------------------------------
@@ -177,13 +182,14 @@ def _sine_cosine(x):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def lane_array(typingctx, array):  # type: ignore[no-untyped-def]
-    """An array (..., 8) of floats seen as an array of lanes; it shares the memory."""
+    """An array (..., 8) of floats seen as an array of lanes; it shares the memory, and does not keep it alive."""
     kind = LaneArrayType(array.ndim - 1)
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        source = context.make_array(sig.args[0])(context, builder, args[0])
         struct = cgutils.create_struct_proxy(kind)(context, builder)
-        struct.array = args[0]
-        context.nrt.incref(builder, sig.args[0], args[0])
+        struct.data = source.data
+        struct.shape = cgutils.pack_array(builder, cgutils.unpack_tuple(builder, source.shape)[:-1])
         return struct._getvalue()
 
     return kind(kind.array), codegen
@@ -192,12 +198,11 @@ def lane_array(typingctx, array):  # type: ignore[no-untyped-def]
 def _element(context: Any, builder: Any, kind: LaneArrayType, value: Any, indices: Any) -> Any:
     """The address of the register at some indices."""
     struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    array = context.make_array(kind.array)(context, builder, struct.array)
     row = indices[0]
     for axis in range(1, kind.ndim):
-        row = builder.add(builder.mul(row, builder.extract_value(array.shape, axis)), indices[axis])
+        row = builder.add(builder.mul(row, builder.extract_value(struct.shape, axis)), indices[axis])
     offset = builder.mul(row, ir.Constant(row.type, WIDTH))
-    return builder.bitcast(builder.gep(array.data, [offset], inbounds=True), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(struct.data, [offset], inbounds=True), _VECTOR.as_pointer())
 
 
 def _is_index(kind: Any, index: Any) -> bool:
@@ -268,8 +273,7 @@ class _Attributes(AttributeTemplate):
 @lower_getattr_generic(LaneArrayType)
 def _attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-def]
     struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    array = context.make_array(kind.array)(context, builder, struct.array)
-    shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim + 1)[: kind.ndim]
+    shape = cgutils.unpack_tuple(builder, struct.shape, kind.ndim)
     if name == "shape":
         return cgutils.pack_array(builder, shape)
     size = shape[0]
@@ -314,82 +318,3 @@ def lane_vector(arena, n):
 def lane_matrix(arena, n, m):
     """An array (n, m) of lanes, not initialised."""
     return lane_array(lane_memory(arena, n * m).reshape(n, m, WIDTH))
-
-
-# -- moving knots in and out -------------------------------------------------------------------------
-
-
-@kernel
-def pack(rows, first, out):
-    """Knots first..first+7 (rows of an array (N, m), the last repeated past the end) into lanes: out (m, 8)."""
-    last = rows.shape[0] - 1
-    for lane in range(WIDTH):
-        t = min(first + lane, last)
-        for i in range(rows.shape[1]):
-            out[i, lane] = rows[t, i]
-
-
-@intrinsic
-def _transposed_store(typingctx, source, field, rows, first, count):  # type: ignore[no-untyped-def]
-    """Fields field..field+7 of source (m, 8), transposed, to columns field..field+7 of rows first..first+count-1."""
-
-    def shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, WIDTH), mask))
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        src = context.make_array(sig.args[0])(context, builder, args[0])
-        dst = context.make_array(sig.args[2])(context, builder, args[2])
-        width = ir.Constant(args[1].type, WIDTH)
-        v = []
-        for i in range(WIDTH):
-            offset = builder.mul(builder.add(args[1], ir.Constant(args[1].type, i)), width)
-            load = builder.load(builder.bitcast(builder.gep(src.data, [offset]), _VECTOR.as_pointer()))
-            load.align = 8
-            v.append(load)
-        for span in (1, 2, 4):  # exchange blocks of span between registers span apart
-            w = list(v)
-            for i in range(WIDTH):
-                if not i & span:
-                    low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
-                    high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-                    w[i] = shuffle(builder, v[i], v[i + span], low)
-                    w[i + span] = shuffle(builder, v[i], v[i + span], high)
-            v = w
-        columns = builder.extract_value(dst.shape, 1)
-        for lane in range(WIDTH):
-            here = ir.Constant(args[4].type, lane)
-            with builder.if_then(builder.icmp_signed("<", here, args[4])):
-                row = builder.add(args[3], ir.Constant(args[3].type, lane))
-                offset = builder.add(builder.mul(row, columns), args[1])
-                store = builder.store(v[lane], builder.bitcast(builder.gep(dst.data, [offset]), _VECTOR.as_pointer()))
-                store.align = 8
-        return context.get_dummy_value()
-
-    two = types.Array(types.float64, 2, "C")
-    return types.void(two, types.intp, two, types.intp, types.intp), codegen
-
-
-@kernel
-def unpack(source, rows, first):
-    """Lanes source (m, 8) into knots first..first+7 (rows of an array (N, m)), as many as there are."""
-    m = source.shape[0]
-    count = min(WIDTH, rows.shape[0] - first)
-    for group in range(m // WIDTH):
-        _transposed_store(source, group * WIDTH, rows, first, count)
-    _unpack_rest(source, rows, first)
-
-
-@kernel
-def unpack_groups(source, rows, first, groups):
-    """``unpack`` of some groups of eight fields (all of the last m % 8 fields): the others stay as they are."""
-    count = min(WIDTH, rows.shape[0] - first)
-    for group in groups:
-        _transposed_store(source, group * WIDTH, rows, first, count)
-    _unpack_rest(source, rows, first)
-
-
-@kernel
-def _unpack_rest(source, rows, first):
-    for i in range(source.shape[0] // WIDTH * WIDTH, source.shape[0]):
-        for lane in range(min(WIDTH, rows.shape[0] - first)):
-            rows[first + lane, i] = source[i, lane]

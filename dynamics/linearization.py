@@ -19,10 +19,11 @@ from dynamics.groups import twist_of
 from dynamics.implicit import first_order
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.joints import is_group, slot
-from dynamics.kinematics import accelerations, composite_momenta, lane_workspace, lane_workspace_size, sum_over_subtrees
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector, pack, unpack
+from dynamics.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import Model
+from dynamics.packing import pack, unpack
 
 
 class Block(NamedTuple):
@@ -69,6 +70,9 @@ def relation_scratch(tree, arena):
     """What ``relate_controls`` works on."""
     nv = tree.body.size
     LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    clear(LD)
+    clear(dq)
+    clear(dv)
     return LD, dq, dv, lane_vector(arena, nv), lane_vector(arena, nv), lane_matrix(arena, 0, 6)
 
 
@@ -107,10 +111,8 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
         for j in range(nu):
             tau[i] += S[i, j] * u[j]
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
-    invert(tree, LD, dq, Minv)
-    accelerations(tree, v, a, no_fext, ws)
-    sum_over_subtrees(tree, ws.f)
-    composite_momenta(tree, ws)
+    invert(tree, LD, dq, dv, Minv)
+    add_accelerations(tree, a, ws)
     inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
     for i in range(nv):
         dv[i, i] += tree.damping[i]

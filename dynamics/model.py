@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
 from dynamics import actuators, joints, loading
+from dynamics.flattened import Packed
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
@@ -85,6 +86,21 @@ class Robot:
     @property
     def joint_names(self) -> list[str]:
         return list(self.model.names)[1:]
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The tree behind one address, for kernels that only read it."""
+        return Packed(self.tree, self.nq)
+
+    @cached_property
+    def unit_numbers(self) -> list[tuple[int, int, int]]:
+        """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
+        inside = {FREE_FLYER: (3, 7), SPHERICAL: (0, 4), CONTINUOUS: (0, 2), PLANAR: (2, 4)}
+        found = []
+        for b, (kind, i) in enumerate(zip(self.tree.kind.tolist(), self.tree.iq.tolist(), strict=True)):
+            if kind in inside:
+                found.append((b, i + inside[kind][0], i + inside[kind][1]))
+        return found
 
     @property
     def floating_dofs(self) -> Indices:

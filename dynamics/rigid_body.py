@@ -52,18 +52,20 @@ def inverse_dynamics_derivatives(
 
 def inverse_dynamics_second_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None, symmetric: bool = False,
-    *, fext_frame: str = "local",
+    *, fext_frame: str = "local", out: InverseTensors | None = None,
 ) -> InverseTensors:  # fmt: skip
     """Second derivatives of inverse dynamics as tensors (IDSVA-SO).
 
     dqdq is iterated, so not symmetric in its last two indices for a joint whose motions do not commute;
     ``symmetric=True`` returns its symmetric part, the derivative in exponential coordinates.
+    out: what an earlier call returned for as many samples of the same robot. Its memory is written again, but for the
+    zeros between unrelated degrees of freedom, which must still be there: new memory costs more than what is computed.
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
-    out = InverseTensors(*s.tensors(4))
-    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, *out)
-    out = world_wrenches.inverse_tensors(s, out)
-    return InverseTensors(*map(s.result, out._replace(dqdq=_symmetric(out.dqdq) if symmetric else out.dqdq)))
+    memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
+    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, *memory)
+    found = world_wrenches.inverse_tensors(s, memory)
+    return InverseTensors(*map(s.result, found._replace(dqdq=_symmetric(found.dqdq) if symmetric else found.dqdq)))
 
 
 def inverse_dynamics_hessian(
@@ -125,9 +127,26 @@ def forward_dynamics_hessian(
 ) -> ForwardHessian:  # fmt: skip
     """Hessian of ``weight @ forward_dynamics(q, v, tau)``, weight (nv,), without building a tensor."""
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    return _both_orders(s, s.none(3), symmetric)
+
+
+def forward_dynamics_both_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, weight: ArrayLike, fext: ArrayLike | None = None,
+    symmetric: bool = False, *, fext_frame: str = "local",
+) -> tuple[ForwardDerivatives, ForwardHessian]:  # fmt: skip
+    """``forward_dynamics_derivatives`` and ``forward_dynamics_hessian`` for little more than the second alone."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    memory = s.matrices(3)
+    hessian = _both_orders(s, memory, symmetric)
+    first = world_wrenches.forward_derivatives(s, ForwardDerivatives(*memory))
+    return ForwardDerivatives(*map(s.result, first)), hessian
+
+
+def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
+    """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
     world_wrenches.add_to_torques(s)
     out = ForwardHessian(*s.matrices(4))
-    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, *out))
+    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, *out))
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
     return ForwardHessian(*map(s.result, out._replace(qq=_symmetric(out.qq) if symmetric else out.qq)))

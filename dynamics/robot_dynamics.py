@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import reprlib
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
+from dynamics import lane_curvature
 from dynamics.configuration import difference_batch, integrate_batch
-from dynamics.contraction import Packed, contract_explicit_one, contract_knots, contract_one, contraction_callback
+from dynamics.contraction import contract_rows, contraction_callback
+from dynamics.flattened import Packed
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.lane_curvature import contract_knots
 from dynamics.lane_rollouts import rollout, step, track
 from dynamics.lane_rollouts import size as room_of_rollouts
 from dynamics.lanes import WIDTH, arena
@@ -151,12 +153,7 @@ class RobotDynamics:
         """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
         record = self._expand_one(x, u).record[0]
         H = np.empty((self.n + self.nu, self.n + self.nu))
-        robot = self.robot
-        w = as_array("weight", weight, (self.n,))
-        if self._stages:
-            contract_explicit_one(self._tree, robot.nq, self.nu, self._dt, self._stages, record, w, H)
-        else:
-            contract_one(self._tree, robot.nq, self.nu, self._dt, record, w, H)
+        self.contract(record[None], as_array("weight", weight, (self.n,))[None], H[None])
         return H
 
     def nominal_control(self, x: ArrayLike) -> Array:
@@ -196,23 +193,26 @@ class RobotDynamics:
         """Nothing more: ``expand`` has written all that the contraction needs."""
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
-        address, context, _ = self.contraction()
-        contract_knots(address, context, record, weight, out)
+        """out (M, n+nu, n+nu): ``hessian`` of M knots at once, from their records and weights (M, n)."""
+        if self._stages or 2 * len(record) < WIDTH:
+            address, context, _alive = self.contraction()
+            contract_rows(address, context, record, weight, out)
+        else:
+            memory = arena(lane_curvature.size(self._tree, self.nu, self.record_size))
+            contract_knots(self._tree, memory, self.robot.nq, self.nu, self._dt, record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order, for the backward sweep."""
-        return Contraction(contraction_callback(self._stages > 0).address, self._packed.address, self._packed)
+        """The compiled second order, for one backward sweep at a time."""
+        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        return Contraction(contraction_callback(self._stages > 0).address, packed.address, packed)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
         if not np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR)).any():
             return Contraction(0, 0, None)
-        return Contraction(closing_callback().address, self._packed.address, self._packed)
+        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        return Contraction(closing_callback().address, packed.address, packed)
 
-    @cached_property
-    def _packed(self) -> Packed:
-        return Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
 
     def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
         return self.robot, self._dt, self.actuation, self.integrator, self.damping

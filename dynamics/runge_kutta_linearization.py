@@ -20,9 +20,10 @@ from dynamics.curvature import accelerations_of
 from dynamics.groups import twist_of
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import lane_workspace
-from dynamics.lanes import WIDTH, lane_array, lane_memory, pack, unpack
+from dynamics.lanes import WIDTH, lane_array, lane_memory
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.linearization import embed_rows, multiply6, relate_controls, relation_scratch
+from dynamics.packing import pack, unpack
 from dynamics.runge_kutta import Stages, add_bracket, begin_stage, fraction, share, step_twist
 
 

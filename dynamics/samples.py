@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
 from dynamics import lane_batch
-from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.lanes import WIDTH, arena
+from dynamics.memory import recycled
 from dynamics.model import Robot
 
 Array = NDArray[np.float64]
@@ -18,27 +19,19 @@ Array = NDArray[np.float64]
 FEXT_FRAMES = ("local", "world")
 """What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
 
-_UNIT = {
-    FREE_FLYER: (3, 7, "unit quaternion (x, y, z, w)"), SPHERICAL: (0, 4, "unit quaternion (x, y, z, w)"),
-    CONTINUOUS: (0, 2, "unit (cos, sin)"), PLANAR: (2, 4, "unit (cos, sin)"),
-}  # fmt: skip
-"""Which numbers of a joint's configuration have length one."""
-
-
 def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
     """Raise ``error`` if a row of Q (N, nq) has a quaternion, or a (cos, sin), that is not unit."""
-    for kind, i, name in zip(robot.tree.kind, robot.tree.iq, robot.joint_names, strict=True):
-        if kind not in _UNIT:
-            continue
-        first, last, what = _UNIT[kind]
-        part = slice(i + first, i + last)
-        norms = np.linalg.norm(Q[:, part], axis=1)
-        bad = np.flatnonzero(np.abs(norms - 1.0) > 1e-6)
-        if len(bad):
-            where = f" of sample {bad[0]}" if len(Q) > 1 else ""
+    for joint, first, end in robot.unit_numbers:
+        part = Q[:, first:end]
+        norms = np.sqrt(np.einsum("ij,ij->i", part, part))
+        wrong = np.abs(norms - 1.0) > 1e-6
+        if wrong.any():
+            bad = int(np.argmax(wrong))
+            where = f" of sample {bad}" if len(Q) > 1 else ""
+            what = "unit quaternion (x, y, z, w)" if end - first == 4 else "unit (cos, sin)"
             raise error(
-                f"{field}[{part.start}:{part.stop}]{where}, joint {name!r}: expected a {what}, got norm"
-                f" {norms[bad[0]]:.6g}; normalise it first (pinocchio.normalize)"
+                f"{field}[{first}:{end}]{where}, joint {robot.joint_names[joint]!r}: expected a {what}, got norm"
+                f" {norms[bad]:.6g}; normalise it first (pinocchio.normalize)"
             )
 
 
@@ -89,8 +82,8 @@ class Samples:
         self.first = self._stack(first[0], first[1], robot.nv)
         self.second = self._stack(second[0], second[1], robot.nv)
         self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
-        none: Array = np.zeros((self.N, 0, 6))
         wrenches = self._wrenches(fext)
+        none: Array = wrenches if fext is None else np.zeros((self.N, 0, 6))
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
 
     @property
@@ -115,13 +108,25 @@ class Samples:
         tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
         if 2 * self.N < WIDTH:
             return one(tree, *arguments)
-        return many(tree, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
+        return many(self.robot.packed.address, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
 
     def matrices(self, count: int) -> Array:
-        return np.empty((count, self.N, self.robot.nv, self.robot.nv))
+        return recycled((count, self.N, self.robot.nv, self.robot.nv))
+
+    def none(self, count: int) -> Array:
+        """Matrices of no sample."""
+        return np.empty((count, 0, self.robot.nv, self.robot.nv))
 
     def tensors(self, count: int) -> Array:
         return np.zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
+
+    def earlier(self, out: Sequence[Array]) -> list[Array]:
+        """Tensors that an earlier call returned, to be written again."""
+        shape = (self.N, *[self.robot.nv] * 3)
+        arrays = [as_array("out", array, shape[1:] if self.single else shape, finite=False) for array in out]
+        if any(mine is not given for mine, given in zip(arrays, out, strict=True)):
+            raise ProblemError("out: expected the arrays that an earlier call returned, contiguous and writeable")
+        return [array.reshape(shape) for array in arrays]
 
     def check(self, failed: int) -> None:
         if failed >= 0:

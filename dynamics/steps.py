@@ -24,7 +24,7 @@ class Step(NamedTuple):
 def step_scratch(tree):
     """Scratch for steps of a tree."""
     nv = tree.body.size
-    return Step(np.empty((nv, nv)), np.empty(nv), np.empty(nv), np.empty(nv))
+    return Step(np.zeros((nv, nv)), np.empty(nv), np.empty(nv), np.empty(nv))
 
 
 @kernel

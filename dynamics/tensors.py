@@ -7,6 +7,8 @@ are the twelve numbers of spatial.py. Names u1..u12 are the algorithm's; dofs p,
 from __future__ import annotations
 
 from ddp.kernel import inline, kernel
+from dynamics.kinematics import Workspace
+from dynamics.model import Model
 from dynamics.spatial import (
     add6,
     coriolis_times,
@@ -53,7 +55,7 @@ def moved_coriolis_transposed(s, hK, hKpsi, y):
 
 
 @kernel
-def inverse_dynamics_tensors(tree, ws, dqdq, dvdv, dvdq, dadq):
+def inverse_dynamics_tensors(tree: Model, ws: Workspace, dqdq, dvdv, dvdq, dadq):
     """∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q, each (nv, nv, nv); needs composites Ic, f, hKc.
 
     Entries between unrelated degrees of freedom are not written: the tensors must come in as zeros.

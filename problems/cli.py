@@ -26,6 +26,7 @@ from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
+from problems import dynamics_bench
 from problems.output import COLUMNS, print_json, print_table, row, summary
 from problems.parameters import parameters, parse
 from problems.progress import progress
@@ -221,9 +222,17 @@ def demo(folder: str) -> None:
 @main.command()
 @click.argument("name", default="quadruped/reorientation")
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
+@click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
 @_JSON
-def bench(name: str, repeat: int, as_json: bool) -> None:
-    """Time the derivatives and the iterations of problem NAME on one thread."""
+def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
+    """Time the derivatives and the iterations of problem NAME on one thread.
+
+    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot.
+    """
+    if name == "dynamics":
+        _bench_dynamics(seconds, cold, as_json)
+        return
     entry, problem, _ = _build(name, None, ())
     with progress(f"{name}, timing"):
         times = timings(entry, problem, repeat)
@@ -232,6 +241,27 @@ def bench(name: str, repeat: int, as_json: bool) -> None:
     else:
         rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
         print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+
+
+def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
+    with progress("dynamics, timing"):
+        rows = [
+            dynamics_bench.compare(case, seconds)
+            for robot in dynamics_bench.ROBOTS
+            for case in dynamics_bench.cases(robot)
+        ]
+        rows += dynamics_bench.scaling(4.0 * seconds)
+    starts = {}
+    if cold:
+        with progress("compiling all kernels of the dynamics from nothing"):
+            starts = dynamics_bench.starts()
+    if as_json:
+        print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
+        return
+    header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
+    print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
+    for start, time_taken in starts.items():
+        click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
 
 
 def _build(

@@ -1,0 +1,208 @@
+"""How fast the dynamics are: against Pinocchio's C++ called per knot from Python, over chains, from a cold start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+import dynamics
+from ddp.protocols import Array
+
+KNOTS = 104
+ROBOTS = ("ur5", "hyq", "talos")
+CHAINS = {10: 1.1, 20: 4.7, 30: 12.6}
+"""Links, and microseconds of both orders of forward dynamics where those of hyq take 2.3."""
+
+HYQ = 2.3
+SLACK = 1.3
+
+
+class Row(NamedTuple):
+    """One comparison: what takes ``microseconds`` a knot and Pinocchio's ``reference`` other ones; the ratio's bar."""
+
+    quantity: str
+    robot: str
+    microseconds: float
+    reference: float
+    ratio: float
+    bar: float
+
+
+class Case(NamedTuple):
+    """One comparison before it is timed: both sides as functions of so many knots."""
+
+    quantity: str
+    robot: str
+    ours: Callable[[], object]
+    theirs: Callable[[], object]
+    knots: int
+    bar: float
+
+
+BARS = {
+    "first-order ID / computeRNEADerivatives": (0.10, 0.10, 0.10),
+    "first-order FD / computeABADerivatives": (0.10, 0.13, 0.20),
+    "FD, first and contracted second order / computeABADerivatives": (0.15, 0.25, 0.40),
+    "ID tensors, returned per knot / computeRNEADerivatives": (0.35, 1.4, 6.0),
+    "first-order FD, one knot at a time / computeABADerivatives": (0.8, 0.8, 1.0),
+}
+"""The largest ratios aimed at, for each of ``ROBOTS``."""
+
+
+class Samples(NamedTuple):
+    """Random states (KNOTS, .) of a robot: q, and v, a, a weight."""
+
+    q: Array
+    v: Array
+    a: Array
+    weight: Array
+
+
+def samples(robot: dynamics.Robot) -> Samples:
+    """The same for everybody who asks."""
+    rng = np.random.default_rng(0)
+    q = np.stack([robot.random_configuration(rng) for _ in range(KNOTS)])
+    return Samples(q, *rng.normal(size=(3, KNOTS, robot.nv)))
+
+
+def cases(name: str) -> Iterator[Case]:
+    """The comparisons of one robot, in the order of ``BARS``."""
+    robot = dynamics.load(name)
+    model, data, s = robot.model, robot.model.createData(), samples(robot)
+    one, q, v, a = dynamics.OneSample(robot), s.q[0], s.v[0], s.a[0]
+    kept: list[dynamics.InverseTensors | None] = [None]
+
+    def tensors() -> None:
+        kept[0] = dynamics.inverse_dynamics_second_derivatives(robot, s.q, s.v, s.a, out=kept[0])
+
+    def pin_inverse() -> None:
+        for i in range(KNOTS):
+            pin.computeRNEADerivatives(model, data, s.q[i], s.v[i], s.a[i])
+
+    def pin_forward() -> None:
+        for i in range(KNOTS):
+            pin.computeABADerivatives(model, data, s.q[i], s.v[i], s.a[i])
+
+    def one_after_the_other() -> None:
+        for _ in range(KNOTS):
+            one.forward_dynamics_derivatives(q, v, a)
+
+    def pin_one_after_the_other() -> None:
+        for _ in range(KNOTS):
+            pin.computeABADerivatives(model, data, q, v, a)
+
+    pairs = (
+        (lambda: dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a), pin_inverse),
+        (lambda: dynamics.forward_dynamics_derivatives(robot, s.q, s.v, s.a), pin_forward),
+        (lambda: dynamics.forward_dynamics_both_derivatives(robot, s.q, s.v, s.a, s.weight), pin_forward),
+        (tensors, pin_inverse),
+        (one_after_the_other, pin_one_after_the_other),
+    )
+    for (quantity, bars), (ours, theirs) in zip(BARS.items(), pairs, strict=True):
+        yield Case(quantity, name, ours, theirs, KNOTS, bars[ROBOTS.index(name)])
+
+
+def measure(functions: Sequence[Callable[[], object]], seconds: float) -> list[float]:
+    """The best time of each [s], warm, taken in turns, five calls at a time so that each finds its data at hand."""
+    best = [np.inf] * len(functions)
+    for function in functions:
+        function()
+    end, turns = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end or turns < 3:
+        turns += 1
+        for k, function in enumerate(functions):
+            for _ in range(5):
+                start = time.perf_counter()
+                function()
+                best[k] = min(best[k], time.perf_counter() - start)
+    return best
+
+
+def compare(case: Case, seconds: float) -> Row:
+    """A case, timed."""
+    ours, theirs = (1e6 * t / case.knots for t in measure((case.ours, case.theirs), seconds))
+    return Row(case.quantity, case.robot, ours, theirs, ours / theirs, case.bar)
+
+
+def chain(links: int) -> dynamics.Robot:
+    """A chain of revolute joints about x, y, z in turn, with links of random inertia."""
+    rng = np.random.default_rng(links)
+    model = pin.Model()
+    model.name = f"chain of {links}"
+    parent = 0
+    for i in range(links):
+        joint = (pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ)[i % 3]()
+        place = pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.3 if i else 0.0]))
+        parent = model.addJoint(parent, joint, place, f"joint_{i + 1}")
+        inertia = pin.Inertia(1.0 + rng.random(), 0.1 * rng.normal(size=3), np.diag(0.1 + 0.1 * rng.random(3)))
+        model.appendBodyToJoint(parent, inertia, pin.SE3.Identity())
+    return dynamics.load(model)
+
+
+def both_orders(robot: dynamics.Robot) -> Callable[[], object]:
+    """Forward dynamics with both orders of derivatives, the second contracted, of ``KNOTS`` knots."""
+    s = samples(robot)
+    return lambda: dynamics.forward_dynamics_both_derivatives(robot, s.q, s.v, s.a, s.weight)
+
+
+def scaling(seconds: float) -> list[Row]:
+    """Chains of revolute joints: microseconds a knot, against the growth expected from hyq's; bars on their ratio."""
+    robots = [dynamics.load("hyq"), *(chain(links) for links in CHAINS)]
+    hyq, *times = (1e6 * t / KNOTS for t in measure([both_orders(robot) for robot in robots], seconds))
+    rows = []
+    for (links, figure), t in zip(CHAINS.items(), times, strict=True):
+        expected = figure * hyq / HYQ
+        rows.append(Row("both orders / expected from hyq's", f"chain {links}", t, expected, t / expected, SLACK))
+    return rows
+
+
+EVERYTHING: tuple[Callable[..., object], ...] = (
+    dynamics.inverse_dynamics, dynamics.inverse_dynamics_derivatives, dynamics.inverse_dynamics_second_derivatives,
+    dynamics.forward_dynamics, dynamics.forward_dynamics_derivatives, dynamics.forward_dynamics_second_derivatives,
+)  # fmt: skip
+
+
+def run_everything() -> None:
+    """Call every function of robots once, one sample and a batch, with first, second and contracted derivatives."""
+    robot = dynamics.load(pin.buildSampleModelManipulator())
+    rng = np.random.default_rng(0)
+    for N in ((), (8,)):
+        q = np.tile(robot.random_configuration(rng), (*N, 1))
+        v, a, w = rng.normal(size=(3, *N, robot.nv))
+        for function in EVERYTHING:
+            function(robot, q, v, a)
+        dynamics.inverse_dynamics_hessian(robot, q, v, a, w)
+        dynamics.forward_dynamics_hessian(robot, q, v, a, w)
+    dynamics.OneSample(robot).forward_dynamics_derivatives(q[0], v[0], a[0])
+    for integrator in ("semi-implicit-euler", "rk4"):
+        system = dynamics.RobotDynamics(robot, 0.01, integrator=integrator)
+        x = np.concatenate([q[0], v[0]])
+        system.hessian(x, a[0], np.ones(system.n))
+        system.contraction()
+        system.difference(system.rollout(x, a), np.tile(x, (len(a) + 1, 1)))
+        system.integrate(x, np.ones(system.n))
+
+
+def starts() -> dict[str, float]:
+    """Seconds that the first call of everything takes in a new process: compiled from nothing, and from the cache."""
+    program = (
+        "import time, dynamics, problems.dynamics_bench as b\n"
+        "t = time.perf_counter(); b.run_everything(); print(time.perf_counter() - t)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"MAYNE_CACHE_DIR": folder}
+
+        def once() -> float:
+            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+            done.check_returncode()
+            return float(done.stdout.splitlines()[-1])
+
+        return {"cold": once(), "from the cache": once()}

@@ -1,0 +1,188 @@
+"""Lanes move knots in and out unharmed; results are the caller's alone; nothing compiles or allocates twice."""
+
+import gc
+
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+from oracles import random_state, random_tree, relative_error
+
+import dynamics
+from ddp.errors import ProblemError
+from ddp.kernel import compilations
+from ddp.protocols import Expansion
+from dynamics.contraction import contract_rows
+from dynamics.lanes import WIDTH
+from dynamics.memory import recycled
+from dynamics.packing import pack, unpack
+
+SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
+
+
+@pytest.fixture
+def allocations():
+    """How many pieces of memory kernels have allocated so far."""
+    _nrt_python.memsys_enable_stats()
+    yield lambda: rtsys.get_allocation_stats().alloc
+    _nrt_python.memsys_disable_stats()
+
+
+def system_of(key, integrator):
+    robot = dynamics.load(key) if isinstance(key, str) else random_tree(key)
+    return dynamics.RobotDynamics(robot, 0.02, integrator=integrator)
+
+
+def knots(robot, rng, N):
+    samples = [random_state(robot, rng) for _ in range(N)]
+    return (np.stack(part) for part in zip(*samples, strict=True))
+
+
+def expansion(system, rng, N):
+    q, v, _ = knots(system.robot, rng, N)
+    n, nu = system.n, system.nu
+    out = Expansion(np.empty((N, n, n)), np.empty((N, n, nu)), np.empty((N, system.record_size)))
+    system.expand(np.hstack([q, v]), rng.normal(size=(N, nu)), out)
+    return out
+
+
+@pytest.mark.parametrize("m", [1, 7, 8, 9, 16, 23])
+@pytest.mark.parametrize("N", [1, 7, 8, 9, 20])
+def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
+    rows, out = rng.normal(size=(N, m)), np.zeros((N, m))
+    lanes = np.empty((m, WIDTH))
+    for t in range(0, N, WIDTH):
+        pack(rows, t, lanes)
+        count = min(WIDTH, N - t)
+        assert np.array_equal(lanes.T[:count], rows[t : t + WIDTH])
+        assert (lanes.T[count:] == rows[-1]).all()
+        unpack(lanes, out, t)
+    assert np.array_equal(out, rows)
+
+
+@pytest.mark.parametrize(("key", "integrator"), SYSTEMS)
+@pytest.mark.parametrize("N", [1, 8, 11])
+def test_contractions_of_many_knots_are_those_of_each(key, integrator, N, rng):
+    system = system_of(key, integrator)
+    record, weight = expansion(system, rng, N).record, rng.normal(size=(N, system.n))
+    nz = system.n + system.nu
+    many, one = np.full((N, nz, nz), np.nan), np.empty((nz, nz))
+    system.contract(record, weight, many)
+    address, context, _ = system.contraction()
+    for t in range(N):
+        contract_rows(address, context, record[t : t + 1], weight[t : t + 1], one[None])
+        assert relative_error(many[t], one) < 1e-11
+        assert np.array_equal(many[t], many[t].T)
+
+
+@pytest.mark.parametrize("key", ["ur5", "hyq"])
+def test_contracting_a_knot_allocates_nothing(key, rng, allocations):
+    system = system_of(key, "semi-implicit-euler")
+    record, weight = expansion(system, rng, 20).record, rng.normal(size=(20, system.n))
+    H = np.empty((20, *[system.n + system.nu] * 2))
+    address, context, _ = system.contraction()
+    contract_rows(address, context, record, weight, H)
+    before = allocations()
+    contract_rows(address, context, record[:1], weight[:1], H[:1])
+    between = allocations()
+    contract_rows(address, context, record, weight, H)
+    assert allocations() - between == between - before <= 3  # a header for each array that comes from Python
+
+
+def test_what_a_batch_allocates_does_not_depend_on_its_length(rng, allocations):
+    system = system_of("hyq", "semi-implicit-euler")
+    made = []
+    for N in (8, 80):
+        record, weight = expansion(system, rng, N).record, rng.normal(size=(N, system.n))
+        out = np.empty((N, *[system.n + system.nu] * 2))
+        q, v, tau = knots(system.robot, rng, N)
+        before = allocations()
+        system.contract(record, weight, out)
+        dynamics.forward_dynamics_hessian(system.robot, q, v, tau, weight[:, : system.robot.nv])
+        made.append(allocations() - before)
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("N", [1, 8])
+def test_both_orders_at_once_are_each_alone(N, rng):
+    robot = dynamics.load("hyq")
+    q, v, tau = knots(robot, rng, N)
+    weight = rng.normal(size=(N, robot.nv))
+    first, second = dynamics.forward_dynamics_both_derivatives(robot, q, v, tau, weight)
+    for mine, alone in zip(first, dynamics.forward_dynamics_derivatives(robot, q, v, tau), strict=True):
+        assert np.array_equal(mine, alone)
+    for mine, alone in zip(second, dynamics.forward_dynamics_hessian(robot, q, v, tau, weight), strict=True):
+        assert np.array_equal(mine, alone)
+
+
+@pytest.mark.parametrize("key", ["ur5", "hyq", 3])
+def test_one_sample_after_the_other_gives_what_the_functions_do(key, rng):
+    robot = dynamics.load(key) if isinstance(key, str) else random_tree(key)
+    one = dynamics.OneSample(robot)
+    for _ in range(5):
+        q, v, tau = random_state(robot, rng)
+        expected = dynamics.forward_dynamics_derivatives(robot, q, v, tau)
+        for mine, truth in zip(one.forward_dynamics_derivatives(q, v, tau), expected, strict=True):
+            assert relative_error(mine, truth) < 1e-12
+
+
+def test_results_keep_their_memory_for_as_long_as_anybody_looks(rng):
+    robot = dynamics.load("ur5")
+    q, v, a = knots(robot, rng, 9)
+    found = dynamics.inverse_dynamics_derivatives(robot, q, v, a)
+    view, copy = found.dv[3, 1:, ::2], found.dv[3, 1:, ::2].copy()
+    del found
+    for _ in range(3 * 4):
+        dynamics.inverse_dynamics_derivatives(robot, q, 2.0 * v, a)
+        dynamics.inverse_dynamics_derivatives(robot, q, 3.0 * v, a)
+    assert np.array_equal(view, copy)
+
+
+def test_memory_that_nobody_looks_at_is_used_again():
+    where = recycled((3, 1000)).ctypes.data
+    gc.collect()
+    held = recycled((3, 1000))
+    assert held.ctypes.data == where
+    assert recycled((3, 1000)).ctypes.data != where
+    assert where % 64 == 0
+
+
+def test_tensors_can_be_written_where_earlier_ones_were(rng):
+    robot = dynamics.load("hyq")
+    q, v, a = knots(robot, rng, 9)
+    fresh = dynamics.inverse_dynamics_second_derivatives(robot, q, v, a)
+    earlier = dynamics.inverse_dynamics_second_derivatives(robot, q, 2.0 * v, -a)
+    again = dynamics.inverse_dynamics_second_derivatives(robot, q, v, a, out=earlier)
+    for mine, truth, place in zip(again, fresh, earlier, strict=True):
+        assert np.shares_memory(mine, place)
+        assert np.array_equal(mine, truth)
+    with pytest.raises(ProblemError, match="out: expected"):
+        dynamics.inverse_dynamics_second_derivatives(robot, q[:3], v[:3], a[:3], out=earlier)
+
+
+def test_another_robot_another_length_and_other_memory_compile_nothing(rng):
+    def everything(robot, N, prepare):
+        q, v, a = (prepare(part) for part in knots(robot, rng, N))
+        weight = prepare(rng.normal(size=a.shape))
+        dynamics.inverse_dynamics_derivatives(robot, q, v, a)
+        dynamics.forward_dynamics_both_derivatives(robot, q, v, a, weight)
+        system = dynamics.RobotDynamics(robot, 0.01)
+        out = expansion(system, rng, N)
+        system.contract(out.record, rng.normal(size=(N, system.n)), np.empty((N, *[system.n + system.nu] * 2)))
+
+    def strided(x):
+        wide = np.zeros((x.shape[0], 2 * x.shape[1]))
+        wide[:, ::2] = x
+        return wide[:, ::2]
+
+    def locked(x):
+        x = x.copy()
+        x.flags.writeable = False
+        return x
+
+    everything(dynamics.load("ur5"), 8, np.array)
+    compiled = []
+    with compilations(compiled.append):
+        for robot, N, prepare in ((dynamics.load("hyq"), 8, np.array), (random_tree(7), 13, strided)):
+            everything(robot, N, prepare)
+        everything(dynamics.load("ur5"), 9, locked)
+    assert compiled == []
