@@ -116,7 +116,7 @@ def measure(functions: Sequence[Callable[[], object]], seconds: float) -> list[f
     for function in functions:
         function()
     end, turns = time.perf_counter() + seconds, 0
-    while time.perf_counter() < end or turns < 3:
+    while time.perf_counter() < end or turns == 0:
         turns += 1
         for k, function in enumerate(functions):
             for _ in range(5):

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ddp
-from problems import ALL, cli, demo
+from problems import ALL, cli, demo, dynamics_bench
 
 SMALL = "pendulum/swing-up"
 
@@ -112,6 +112,17 @@ def test_times_are_positive_numbers(mayne):
     assert times
     assert all(time > 0.0 for time in times.values())
     assert "derivatives" in mayne("bench", SMALL, "--repeat", 1).stdout
+
+
+def test_the_table_of_the_dynamics_compares_with_pinocchio(mayne, monkeypatch):
+    monkeypatch.setattr(dynamics_bench, "ROBOTS", ("ur5",))
+    monkeypatch.setattr(dynamics_bench, "CHAINS", {10: 1.1})
+    rows = json.loads(mayne("bench", "dynamics", "--seconds", 0, "--json").stdout)["rows"]
+    assert [row["robot"] for row in rows] == ["ur5"] * len(dynamics_bench.BARS) + ["chain 10"]
+    for row in rows:
+        assert row["ratio"] == pytest.approx(row["microseconds"] / row["reference"])
+        assert 0.0 < row["ratio"] < np.inf
+    assert "at most" in mayne("bench", "dynamics", "--seconds", 0).stdout
 
 
 def test_the_demonstration_compares_and_draws(mayne, tmp_path, monkeypatch):
