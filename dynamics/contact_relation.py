@@ -1,0 +1,354 @@
+"""Motion under contacts, and impacts, as implicit functions z(y) of R(y, z) = 0: first order, and the second contracted.
+
+=========  ==========  ===============  =====================================================================
+system     z           y                R
+=========  ==========  ===============  =====================================================================
+contact    (a, f)      (q, v, τ)        ID(q, v, a) - Jᵀ f - τ ;  c(q, v, a) + ε f,  c linear in a by J
+impact     (v⁺, Λ)     (q, v)           M (v⁺ - v) - Jᵀ Λ ;  J (v⁺ + e v) + ε Λ
+=========  ==========  ===============  =====================================================================
+
+(Singh et al., "Details", §XI and §XII.) K = ∂R/∂z = [M -Jᵀ ; J ε], so with the Delassus matrix and Λc its inverse
+
+    f = -(J M⁻¹ Jᵀ + ε)⁻¹ c(a = M⁻¹ (τ - bias))          K⁻¹ = [M⁻¹ - M⁻¹Jᵀ Λc J M⁻¹   M⁻¹Jᵀ Λc ; -Λc J M⁻¹   Λc]
+
+and everything else is implicit.py. An impact is inverse dynamics without velocity and gravity at a := v⁺ - v (the
+papers' IDOZA), and contacts that see the velocity v⁺ + e v.
+
+ε [1/kg] regularises redundant contacts (Tikhonov): zero gives the exact system, whose factorisation then fails.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.contact_curvature import add_contact_curvature, couple_forces, subtract_force_torques
+from dynamics.contact_kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
+from dynamics.contact_products import dense_product
+from dynamics.forward import forward_dynamics, invert
+from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
+from dynamics.inverse import inverse_dynamics_derivatives
+from dynamics.kinematics import accelerations, composite_momenta, sum_over_subtrees, velocities
+
+REDUNDANT = 1e-10
+"""Contacts are redundant where a pivot of the Delassus matrix falls below this part of its diagonal."""
+
+
+class Relation(NamedTuple):
+    """The first order at one knot, for nz = nv + nc unknowns z.
+
+    a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
+    pivots are relative to the diagonal.   Kinv (nz, nz), zq, zv (nz, nv): K⁻¹ and derivatives; zτ is K⁻¹[:, :nv].
+    J (nc, nv).   Scratch: Minv, LD, M (nv, nv), JM (nc, nv), S (nc, nc), c (nc,), Rq, Rv (nz, nv) and their
+    first nv rows dq, dv and others cq, cv.
+    """
+
+    a: np.ndarray
+    f: np.ndarray
+    D: np.ndarray
+    pivots: np.ndarray
+    Kinv: np.ndarray
+    zq: np.ndarray
+    zv: np.ndarray
+    J: np.ndarray
+    Minv: np.ndarray
+    LD: np.ndarray
+    M: np.ndarray
+    JM: np.ndarray
+    S: np.ndarray
+    c: np.ndarray
+    Rq: np.ndarray
+    Rv: np.ndarray
+    dq: np.ndarray
+    dv: np.ndarray
+    cq: np.ndarray
+    cv: np.ndarray
+
+
+@kernel
+def relation(nv, nc, like):
+    """Arrays for one knot, of the number type of ``like``."""
+    nz, t = nv + nc, like.dtype
+    Rq, Rv = np.zeros((nz, nv), t), np.zeros((nz, nv), t)
+    return Relation(
+        np.zeros(nv, t), np.zeros(nc, t), np.zeros(nv, t), np.zeros(nc, t), np.zeros((nz, nz), t),
+        np.zeros((nz, nv), t), np.zeros((nz, nv), t), np.zeros((nc, nv), t), np.zeros((nv, nv), t),
+        np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nc, nv), t), np.zeros((nc, nc), t), np.zeros(nc, t),
+        Rq, Rv, Rq[:nv], Rv[:nv], Rq[nv:], Rv[nv:],
+    )  # fmt: skip
+
+
+@kernel
+def invert_delassus(epsilon, r):
+    """r.S := (J M⁻¹ Jᵀ + ε)⁻¹ by L D Lᵀ, r.JM := J M⁻¹; needs J and M⁻¹. Leaves the pivots."""
+    nc, nv = r.J.shape
+    S, N = r.S, r.Kinv  # N: the factor L, then its inverse, in a corner of K⁻¹
+    dense_product(1.0, r.J, r.Minv, r.JM)
+    for i in range(nc):
+        for j in range(i + 1):
+            total = 0.0 * r.D[0]
+            for k in range(nv):
+                total = total + r.JM[i, k] * r.J[j, k]
+            S[i, j] = total
+        S[i, i] += epsilon
+    for i in range(nc):
+        for j in range(i):
+            total = S[i, j]
+            for k in range(j):
+                total = total - N[i, k] * S[k, k] * N[j, k]
+            N[i, j] = total / S[j, j]
+        total = S[i, i]
+        for k in range(i):
+            total = total - N[i, k] * N[i, k] * S[k, k]
+        r.pivots[i] = total / S[i, i]
+        S[i, i] = total
+    for i in range(nc):  # L⁻¹, in the upper triangle of N
+        for j in range(i):
+            total = -N[i, j]
+            for k in range(j + 1, i):
+                total = total - N[i, k] * N[j, k]
+            N[j, i] = total
+    for i in range(nc):
+        N[i, i] = 1.0 / S[i, i]
+    for i in range(nc):
+        for j in range(i + 1):
+            total = N[i, i] if i == j else N[j, i] * N[i, i]
+            for k in range(i + 1, nc):
+                total = total + N[i, k] * N[k, k] * N[j, k]
+            S[i, j] = total
+            S[j, i] = total
+
+
+@kernel
+def are_independent(r):
+    """Whether no contact holds what others hold already."""
+    for i in range(r.pivots.size):
+        if not r.pivots[i].real > REDUNDANT:
+            return False
+    return True
+
+
+@kernel
+def respond(r, gap):
+    """f = -(J M⁻¹ Jᵀ + ε)⁻¹ gap, and a += M⁻¹ Jᵀ f."""
+    nc, nv = r.J.shape
+    for i in range(nc):
+        total = 0.0 * gap[i]
+        for j in range(nc):
+            total = total - r.S[i, j] * gap[j]
+        r.f[i] = total
+    for i in range(nv):
+        total = r.a[i]
+        for k in range(nc):
+            total = total + r.JM[k, i] * r.f[k]
+        r.a[i] = total
+
+
+@kernel
+def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
+    forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
+    invert(tree, r.LD, r.M, r.Minv)
+    place_contacts(tree, contacts, q, ws, place)
+    move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
+    contact_jacobian(tree, contacts, ws, place, r.J)
+    invert_delassus(epsilon, r)
+    for i in range(r.c.size):
+        for k in range(r.a.size):
+            r.c[i] += r.J[i, k] * r.a[k]
+    respond(r, r.c)
+
+
+@kernel
+def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
+    """v⁺ - v and Λ of an impact; tree without gravity, zero (nv,) velocities."""
+    forward_dynamics(tree, q, zero, zero, no_fext, ws, r.LD, r.D, r.a)
+    invert(tree, r.LD, r.M, r.Minv)
+    place_contacts(tree, contacts, q, ws, place)
+    contact_jacobian(tree, contacts, ws, place, r.J)
+    invert_delassus(epsilon, r)
+    for i in range(r.c.size):
+        total = 0.0 * v[0]
+        for k in range(v.size):
+            total = total + (1.0 + restitution) * r.J[i, k] * v[k]
+        r.c[i] = total
+    for i in range(v.size):
+        r.a[i] = 0.0 * v[i]
+    respond(r, r.c)
+
+
+@kernel
+def invert_kkt(r):
+    """K⁻¹ of a solved relation."""
+    nc, nv = r.J.shape
+    K, JM, S = r.Kinv, r.JM, r.S
+    for i in range(nc):
+        for j in range(nc):
+            K[nv + i, nv + j] = S[i, j]
+    for i in range(nc):
+        for j in range(nv):
+            total = S[i, 0] * JM[0, j]
+            for k in range(1, nc):
+                total = total + S[i, k] * JM[k, j]
+            K[nv + i, j] = -total
+            K[j, nv + i] = total
+    for i in range(nv):
+        for j in range(i + 1):
+            total = r.Minv[i, j]
+            for k in range(nc):
+                total = total - K[i, nv + k] * JM[k, j]
+            K[i, j] = K[j, i] = total
+
+
+@kernel
+def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """Fill a ``Relation`` of motion under contacts."""
+    contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
+    invert_kkt(r)
+    accelerations(tree, v, r.a, fext, ws)
+    move_contacts(tree, contacts, ws, place, r.c)
+    sum_over_subtrees(tree, ws.f)
+    composite_momenta(tree, ws)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    for i in range(v.size):
+        r.dv[i, i] += tree.damping[i]
+    subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
+    contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
+    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
+    dense_product(-1.0, r.Kinv, r.Rv, r.zv)
+
+
+@kernel
+def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
+    """Fill a ``Relation`` of an impact; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
+    nc, nv = r.J.shape
+    impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
+    invert_kkt(r)
+    accelerations(tree, zero, r.a, no_fext, ws)
+    sum_over_subtrees(tree, ws.f)
+    composite_momenta(tree, ws)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
+    see_velocities(tree, contacts, restitution, v, seen, ws, place, r)
+    contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
+    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
+    for j in range(nv):  # -K⁻¹ [-M ; e J]
+        for i in range(nv):
+            total = 0.0 * v[0]
+            for k in range(nc):
+                total = total - (1.0 + restitution) * r.Kinv[i, nv + k] * r.J[k, j]
+            r.zv[i, j] = total
+        r.zv[j, j] += 1.0
+        for i in range(nc):
+            total = 0.0 * v[0]
+            for k in range(nc):
+                total = total - (1.0 + restitution) * r.S[i, k] * r.J[k, j]
+            r.zv[nv + i, j] = total
+
+
+@kernel
+def see_velocities(tree, contacts, restitution, v, seen, ws, place, r):
+    """Motions of contacts at the velocity v⁺ + e v."""
+    for i in range(v.size):
+        seen[i] = (1.0 + restitution) * v[i] + r.a[i]
+    velocities(tree, seen, ws)
+    move_contacts(tree, contacts, ws, place, r.c)
+
+
+class Curvature(NamedTuple):
+    """Blocks of ω R_yy and ω R_yz: qq, qv, vv (nv, nv), qz (nv, nz); omega, mu, nu; qa, cross, crossed: scratch."""
+
+    omega: np.ndarray
+    mu: np.ndarray
+    nu: np.ndarray
+    qq: np.ndarray
+    qv: np.ndarray
+    vv: np.ndarray
+    qa: np.ndarray
+    qz: np.ndarray
+    other: np.ndarray
+    cross: np.ndarray
+
+
+@kernel
+def curvature(nv, nc, like):
+    """Arrays for one knot, of the number type of ``like``."""
+    t = like.dtype
+    omega = np.zeros(nv + nc, t)
+    return Curvature(
+        omega, omega[:nv], omega[nv:], np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
+        np.zeros((nv, nv), t), np.zeros((nv, nv + nc), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
+    )  # fmt: skip
+
+
+@kernel
+def weigh(Kinv, weight, omega):
+    """ω = -K⁻ᵀ w."""
+    for j in range(omega.size):
+        total = Kinv[0, j] * weight[0]
+        for i in range(1, omega.size):
+            total = total + Kinv[i, j] * weight[i]
+        omega[j] = -total
+
+
+@kernel
+def couple_accelerations(h):
+    """The first nv columns of qz := qa."""
+    nv = h.qa.shape[0]
+    for i in range(nv):
+        for j in range(nv):
+            h.qz[i, j] = h.qa[i, j]
+
+
+@kernel
+def add_couplings(h, zq, zv, qq, qv):
+    """qq, qv += (ω R_yz) z_y and its transpose."""
+    nv = qq.shape[0]
+    dense_product(1.0, h.qz, zq, h.cross)
+    for i in range(nv):
+        for j in range(nv):
+            qq[i, j] += h.cross[i, j] + h.cross[j, i]
+    dense_product(1.0, h.qz, zv, h.cross)
+    for i in range(nv):
+        for j in range(nv):
+            qv[i, j] += h.cross[i, j]
+
+
+@kernel
+def contact_hessian(tree, contacts, weight, ws, place, Kinv, zq, zv, f, h):
+    """Blocks qq (iterated), qv, vv of the Hessian of weight·(a, f), and ω R_qz in h.qz; after ``relate_contact``."""
+    nv = h.qa.shape[0]
+    weigh(Kinv, weight, h.omega)
+    virtual_velocities(tree, h.mu, ws)
+    inverse_dynamics_hessian(tree, ws, h.qq, h.qv, h.vv, h.qa)
+    add_contact_curvature(tree, contacts, ws, place, h.nu, f, h.qq, h.qv, h.vv, h.qa)
+    couple_accelerations(h)
+    couple_forces(tree, contacts, ws, place, nv, h.qz)
+    add_couplings(h, zq, zv, h.qq, h.qv)
+
+
+@kernel
+def impact_hessian(tree, contacts, restitution, weight, v, seen, zero, no_fext, ws, place, r, h):
+    """Blocks qq (iterated), qv of the Hessian of weight·(v⁺, Λ); after ``relate_impact``."""
+    nv = h.qa.shape[0]
+    weigh(r.Kinv, weight, h.omega)
+    velocities(tree, zero, ws)
+    accelerations(tree, zero, r.a, no_fext, ws)
+    sum_over_subtrees(tree, ws.f)
+    composite_momenta(tree, ws)
+    virtual_velocities(tree, h.mu, ws)
+    inverse_dynamics_hessian(tree, ws, h.qq, h.qv, h.vv, h.qa)
+    see_velocities(tree, contacts, restitution, v, seen, ws, place, r)
+    for i in range(nv):
+        for j in range(nv):
+            h.other[i, j] = 0.0 * v[0]
+    add_contact_curvature(tree, contacts, ws, place, h.nu, r.f, h.qq, h.other, h.vv, h.cross)
+    for i in range(nv):
+        for j in range(nv):
+            h.qv[i, j] = restitution * h.other[i, j] - h.qa[i, j]
+            h.qa[i, j] += h.other[i, j]
+    couple_accelerations(h)
+    couple_forces(tree, contacts, ws, place, nv, h.qz)
+    add_couplings(h, r.zq, r.zv, h.qq, h.qv)
