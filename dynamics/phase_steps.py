@@ -16,9 +16,7 @@ from dynamics.contact_batch import related, related_impact, solved_contact, solv
 from dynamics.contact_kinematics import Place, places
 from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
-from dynamics.joints import is_group
 from dynamics.kinematics import Workspace, workspace
-from dynamics.linearization import turn_group_rows
 from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
@@ -123,27 +121,6 @@ def run_end(schedule, t):
     while end < schedule.size and schedule[end] == schedule[t]:
         end += 1
     return end
-
-
-@kernel
-def linearize(tree, modes, schedule, S, h, X, U, A, B, record):
-    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
-    nv, still, t = tree.body.size, without_gravity(tree), 0
-    nq = X.shape[1] - nv
-    while t < U.shape[0]:
-        end, mode = run_end(schedule, t), schedule[t]
-        contacts, e = contacts_of(modes, mode)
-        w = bench(tree, contacts, modes.table[mode, 2], X)
-        for i in range(t, end):
-            if modes.table[mode, 0] == IMPACT:
-                linearize_impact(still, contacts, mode, e, X[i], w, A[i], B[i], record[i])
-            else:
-                linearize_step(tree, contacts, mode, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        if modes.table[mode, 0] != IMPACT:
-            for b in range(tree.parent.size):
-                if is_group(tree.kind[b]):
-                    turn_group_rows(tree, b, h, nq, record[t:end], A[t:end], B[t:end])
-        t = end
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Costs on contact forces, with exact Hessians: forces themselves, and how far they leave a friction cone.
 
-A residual r = C f of one contact's force f(x, u), with bounds, costs ``½ Σ w_i d_i²`` where d_i is how far r_i is beyond
-its bounds (Crocoddyl's quadratic barrier). With the force's derivatives f_z,
+A residual r = C f of one contact's force f(x, u), with bounds, costs ``½ Σ w_i d_i²`` where d_i is how far r_i is
+beyond its bounds (Crocoddyl's quadratic barrier). With the force's derivatives f_z,
 
     gradient  f_zᵀ Cᵀ w d        Hessian  f_zᵀ Cᵀ w [d ≠ 0] C f_z + (Cᵀ w d)·f_zz
 
