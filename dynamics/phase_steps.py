@@ -73,10 +73,8 @@ def impact_step(tree, contacts, e, x, w, xn):
 
 
 @kernel
-def step(tree, still, modes, mode, S, h, x, u, like, xn):
-    """x' of one knot of a mode, with scratch of its own; still: the tree without gravity."""
-    contacts, e = contacts_of(modes, mode)
-    w = bench(tree, contacts, modes.table[mode, 2], like)
+def step(tree, still, modes, mode, contacts, e, S, h, x, u, w, xn):
+    """x' of one knot of a mode with these contacts and restitution; still: the tree without gravity."""
     if modes.table[mode, 0] == IMPACT:
         return impact_step(still, contacts, e, x, w, xn)
     return euler_step(tree, contacts, S, h, x, u, w, xn)
@@ -87,7 +85,9 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
     """The next states of knots with the modes of ``schedule`` (M,); NaN where one is not finite."""
     still = without_gravity(tree)
     for t in range(U.shape[0]):
-        if not step(tree, still, modes, schedule[t], S, h, X[t], U[t], X, Xn[t]):
+        contacts, e = contacts_of(modes, schedule[t])
+        w = bench(tree, contacts, modes.table[schedule[t], 2], X)
+        if not step(tree, still, modes, schedule[t], contacts, e, S, h, X[t], U[t], w, Xn[t]):
             Xn[t] = np.nan
 
 
@@ -95,22 +95,29 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
 def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap."""
     still = without_gravity(tree)
-    dx = np.zeros(2 * tree.body.size)
-    for m in range(alphas.size):
-        alpha, Xn, Un = alphas[m], Xs[m], Us[m]
-        Xn[0] = X[0]
-        for t in range(U.shape[0]):
+    dx, diverged = np.zeros(2 * tree.body.size), np.zeros(alphas.size, np.bool_)
+    Xs[:, 0] = X[0]
+    contacts, e = contacts_of(modes, schedule[0])
+    w = bench(tree, contacts, modes.table[schedule[0], 2], X)
+    for t in range(U.shape[0]):
+        if t > 0 and schedule[t] != schedule[t - 1]:
+            contacts, e = contacts_of(modes, schedule[t])
+            w = bench(tree, contacts, modes.table[schedule[t], 2], X)
+        for m in range(alphas.size):
+            alpha, Xn, Un = alphas[m], Xs[m], Us[m]
+            if diverged[m]:
+                Xn[t + 1], Un[t] = np.nan, np.nan
+                continue
             difference_state(tree, X[t], Xn[t], dx)
             for i in range(U.shape[1]):
                 total = U[t, i] + alpha * k[t, i]
                 for j in range(dx.size):
                     total += K[t, i, j] * dx[j]
                 Un[t, i] = clipped(total, lower[t, i], upper[t, i])
-            if not step(tree, still, modes, schedule[t], S, h, Xn[t], Un[t], X, Xn[t + 1]):
-                Xn[t + 1 :] = np.nan
-                Un[t + 1 :] = np.nan
-                break
-            if scaled(alpha - 1.0, gaps[t], dx):
+            if not step(tree, still, modes, schedule[t], contacts, e, S, h, Xn[t], Un[t], w, Xn[t + 1]):
+                Xn[t + 1] = np.nan
+                diverged[m] = True
+            elif scaled(alpha - 1.0, gaps[t], dx):
                 integrate_state(tree, Xn[t + 1], dx, Xn[t + 1])
 
 
