@@ -1,6 +1,6 @@
 """Second order of motion under contacts and of impacts, contracted with weights on (a, f) or (v⁺, Λ).
 
-It is the relation of implicit.py, with the curvature of inverse dynamics (hessian.py) and contacts (contact_curvature.py).
+It is the relation of implicit.py, with the curvature of inverse dynamics (hessian.py) and of contact_curvature.py.
 """
 
 from __future__ import annotations
