@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,6 +99,15 @@ class Problem:
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
+
+    def starting_at(self, x0: Array) -> Problem:
+        """The same problem from another initial state x0 (nx,); nothing but x0 is checked again or copied."""
+        x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
+        self.dynamics.check_state("x0", x0)
+        x0.flags.writeable = False
+        other = copy.copy(self)
+        object.__setattr__(other, "x0", x0)
+        return other
 
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""

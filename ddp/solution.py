@@ -8,12 +8,13 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -73,15 +74,49 @@ class Solution:
     def __str__(self) -> str:
         return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}"
 
+    def policy(self, t: float, x: ArrayLike) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k), knot k being the last one before t.
+
+        Controls are held over a step: k = floor(t / dt), forgiving rounding. Raises ProblemError for a t that the
+        horizon does not hold, and for an x that is no state.
+        """
+        problem = self._own_problem("policy")
+        time, dt, N = float(as_array("t", t, ())), problem.dynamics.dt, problem.horizon
+        k = int(np.floor(time / dt + 1e-9))
+        if not 0 <= k < N:
+            raise ProblemError(f"t: expected 0 <= t < {N * dt:g} s, the horizon, got {time:g}")
+        x = as_array("x", x, (problem.dynamics.nx,))
+        problem.dynamics.check_state("x", x)
+        return np.asarray(self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x))
+
+    def shift(self, steps: int = 1) -> Solution:
+        """The solution as it is ``steps`` knots later, a guess for the same problem from there.
+
+        Its initial state is X[steps]; what enters at the end follows the last policy. It is not converged.
+        """
+        problem, by = self._own_problem("shift"), positive_integer("steps", steps)
+        if by > problem.horizon:
+            raise ProblemError(f"steps: expected at most {problem.horizon}, the horizon, got {by}")
+        d, X, U = problem.dynamics, [*self.X[by:]], [*self.U[by:]]
+        for _ in range(by):
+            U.append(self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1]))
+            X.append(d.step(X[-1], U[-1]))
+        k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
+        later = problem.starting_at(X[0])
+        cost = float(later.values(np.array(X), later.padded(np.array(U))).sum())
+        return replace(
+            self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
+            status=f"shifted by {by} knots", iterations=0, seconds=0.0, history=(), problem=later,
+        )  # fmt: skip
+
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
 
         By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory or
         one of the derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
         """
-        if self.problem is None:
-            raise ProblemError("problem: stationarity needs one: Solution.load(path, problem)")
-        problem, n = self.problem, self.problem.dynamics.n
+        problem = self._own_problem("stationarity")
+        n = problem.dynamics.n
         if not (np.isfinite(self.X).all() and np.isfinite(self.U).all()):
             return float("nan")
         d = problem.allocate()
@@ -93,6 +128,11 @@ class Solution:
                 gradient[k] = d.lz[k, n:] + d.B[k].T @ costate
                 costate = d.lz[k, :n] + d.A[k].T @ costate
         return float(np.abs(gradient).max())
+
+    def _own_problem(self, purpose: str) -> Problem:
+        if self.problem is None:
+            raise ProblemError(f"problem: {purpose} needs one: Solution.load(path, problem)")
+        return self.problem
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the problem to one .npz file (no pickle), completely or not at all.

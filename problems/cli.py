@@ -7,10 +7,11 @@ Results go to standard output, as JSON with ``--json``; progress and warnings go
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ddp.solver import DDP, ILQR
 from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems.output import COLUMNS, print_json, print_table, row, summary
+from problems.parameters import parameters, parse
 from problems.progress import progress
 from problems.registry import ALL, Entry, find
 from problems.timing import excited, timings
@@ -56,6 +58,8 @@ class _Commands(click.Group):
 
 _NAME = click.argument("name")
 _ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
+_OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
+_OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
 _HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
 _PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -86,9 +90,13 @@ def main() -> None:
 
 
 @main.command("list")
+@click.argument("name", required=False)
 @_JSON
-def list_problems(as_json: bool) -> None:
-    """List the problems."""
+def list_problems(name: str | None, as_json: bool) -> None:
+    """List the problems, or the parameters of problem NAME."""
+    if name is not None:
+        _describe(find(name), as_json)
+        return
     entries = ALL.values()
     if as_json:
         names = ("name", "robot_name", "cost", "description", "tags")
@@ -98,8 +106,9 @@ def list_problems(as_json: bool) -> None:
         print_table(["problem", "robot", "cost", "what happens"], rows)
 
 
-@main.command()
+@main.command(context_settings=_OPEN)
 @_NAME
+@_OPTIONS
 @click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
 @_solving
 @_ROBOT
@@ -109,15 +118,15 @@ def list_problems(as_json: bool) -> None:
 @click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
 @_JSON
 def solve(
-    name: str, solver: str, tolerance: float, max_iterations: int, workers: int, robot: str | None,
-    save: str | None, html: str | None, plot: str | None, view: bool, as_json: bool,
+    name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: int,
+    robot: str | None, save: str | None, html: str | None, plot: str | None, view: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Solve problem NAME."""
-    entry, problem = _build(name, robot)
-    chosen = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
+    entry, problem, chosen = _build(name, robot, options)
+    method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         solution = solve_problem(
-            problem, chosen, entry.guess(problem), callback=callback, throw=False, workers=workers
+            problem, method, entry.guess(problem), callback=callback, throw=False, workers=workers
         )
     if as_json:
         print_json({"problem": name, "solver": solver} | summary(solution))
@@ -125,7 +134,7 @@ def solve(
         click.echo(f"{name}, {TITLES[solver]}: {solution} ({solution.seconds:.2f} s)")
     if save:
         solution.save(save)
-        _sign(save, name, robot)
+        _sign(save, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     if html:
@@ -135,14 +144,16 @@ def solve(
     _end(solution.converged)
 
 
-@main.command()
+@main.command(context_settings=_OPEN)
 @_NAME
+@_OPTIONS
 @_solving
 @_ROBOT
 @_PLOT
 @_JSON
 def compare(
     name: str,
+    options: tuple[str, ...],
     tolerance: float,
     max_iterations: int,
     workers: int,
@@ -151,7 +162,7 @@ def compare(
     as_json: bool,
 ) -> None:
     """Solve problem NAME with iLQR and with DDP."""
-    entry, problem = _build(name, robot)
+    entry, problem, _ = _build(name, robot, options)
     solvers = {
         TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
         for key in ("ilqr", "ddp")
@@ -174,24 +185,25 @@ def compare(
 @_HTML
 def view(file: str, name: str | None, robot: str | None, html: str | None) -> None:
     """Play the motion saved in FILE in a viewer on this machine, or write it with --html."""
-    signed, other = _signature(file)
+    signed, chosen = _signature(file)
     if not (name or signed):
         raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
-    entry, problem = _build(name or signed, robot or other or None)
+    entry, problem, _ = _build(name or signed, robot, (), chosen)
     _animate(entry, problem, Solution.load(file, problem).X, html)
 
 
-@main.command()
+@main.command(context_settings=_OPEN)
 @_NAME
+@_OPTIONS
 @_ROBOT
 @_JSON
-def check(name: str, robot: str | None, as_json: bool) -> None:
+def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess."""
-    entry, problem = _build(name, robot)
+    entry, problem, _ = _build(name, robot, options)
     with progress(f"{name}, checking derivatives"):
         report = check_derivatives(problem, *excited(entry, problem))
     if as_json:
-        names = ("name", "knot", "error", "tolerance", "ok")
+        names = ("name", "knot", "error", "tolerance", "smooth", "ok")
         checks = [{name: getattr(item, name) for name in names} for item in report.checks]
         print_json({"problem": name, "ok": report.ok, "checks": checks})
     else:
@@ -212,7 +224,7 @@ def demo(folder: str) -> None:
 @_JSON
 def bench(name: str, repeat: int, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread."""
-    entry, problem = _build(name, None)
+    entry, problem, _ = _build(name, None, ())
     with progress(f"{name}, timing"):
         times = timings(entry, problem, repeat)
     if as_json:
@@ -222,13 +234,30 @@ def bench(name: str, repeat: int, as_json: bool) -> None:
         print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
 
 
-def _build(name: str, robot: str | None) -> tuple[Entry, Problem]:
+def _build(
+    name: str, robot: str | None, options: Sequence[str], saved: dict[str, Any] | None = None
+) -> tuple[Entry, Problem, dict[str, Any]]:
+    """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
     entry = find(name)
-    if robot is None:
-        return entry, entry()
-    if "robot" not in inspect.signature(entry.build).parameters:
-        raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
-    return entry, entry.build(robot=robot)
+    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
+    chosen = (saved or {}) | parse(entry, options, others)
+    if robot is not None:
+        if "robot" not in parameters(entry):
+            raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
+        chosen["robot"] = robot
+    with progress(f"{name}, preparing"):
+        return entry, entry.build(**chosen), chosen
+
+
+def _describe(entry: Entry, as_json: bool) -> None:
+    """What a problem is about, and its parameters with their defaults."""
+    defaults = parameters(entry)
+    about = inspect.cleandoc(entry.build.__doc__ or "")
+    if as_json:
+        print_json({"name": entry.name, "description": entry.description, "parameters": defaults})
+        return
+    click.echo(f"{entry.name}: {entry.description}\n\n{about}\n")
+    print_table(["parameter", "default"], [[f"--{k.replace('_', '-')}", str(v)] for k, v in defaults.items()])
 
 
 def _animate(entry: Entry, problem: Problem, X: Any, html: str | None) -> None:
@@ -246,20 +275,20 @@ def _animate(entry: Entry, problem: Problem, X: Any, html: str | None) -> None:
         click.echo("", err=True)
 
 
-def _sign(path: str, name: str, robot: str | None) -> None:
-    """Add to a solution's file which problem it solves."""
+def _sign(path: str, name: str, chosen: dict[str, Any]) -> None:
+    """Add to a solution's file which problem it solves, and with which parameters."""
     with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
-        np.lib.format.write_array(stream, np.array([name, robot or ""]))
+        np.lib.format.write_array(stream, np.array([name, json.dumps(chosen)]))
 
 
-def _signature(path: str) -> tuple[str, str]:
-    """The problem and the robot that a solution's file names; empty where it does not."""
+def _signature(path: str) -> tuple[str, dict[str, Any]]:
+    """The problem and the parameters that a solution's file names; empty where it does not."""
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            name, robot = archive["signature"].tolist() if "signature" in archive.files else ("", "")
+            name, chosen = archive["signature"].tolist() if "signature" in archive.files else ("", "{}")
+            return str(name), dict(json.loads(chosen))
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
-    return str(name), str(robot)
 
 
 def _end(success: bool) -> None:

@@ -131,9 +131,39 @@ def test_another_robot_can_take_a_problem_over(mayne):
     assert answer["cost"] != pytest.approx(ALL["arm/reach"].cost)
 
 
+def test_a_problem_s_parameters_are_options(mayne, tmp_path):
+    saved = tmp_path / "short.npz"
+    answer = json.loads(mayne("solve", SMALL, "--horizon", 80, "--final-weight=500", "--save", saved, "--json").stdout)
+    problem = ALL[SMALL].build(horizon=80, final_weight=500.0)
+    assert ddp.Solution.load(saved, problem).cost == answer["cost"] == ddp.solve(problem).cost
+    assert mayne("view", saved, "--html", tmp_path / "short.html").exit_code == 0  # the file knows its parameters
+    assert mayne("check", SMALL, "--horizon", 20).exit_code == 0
+
+
+def test_a_problem_tells_its_parameters(mayne):
+    parameters = json.loads(mayne("list", "arm/throw", "--json").stdout)["parameters"]
+    text = mayne("list", "arm/throw").stdout
+    assert parameters["horizon"] == 60
+    assert all(f"--{name.replace('_', '-')}" in text for name in parameters)
+
+
+def test_numbers_with_commas_are_an_array(mayne):
+    arguments = "--position", "0.4,0.3,0.9", "--horizon", 20, "--json"
+    moved = json.loads(mayne("solve", "arm/out-of-reach", *arguments).stdout)
+    assert moved["cost"] < 0.5 * ALL["arm/out-of-reach"].cost
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
+        (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
+        (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number", "'many'"]),
+        (["solve", SMALL, "--horizon", "3,4"], ["--horizon", "one number", "'3,4'"]),
+        (["solve", SMALL, "--mass", "heavy"], ["--mass", "'heavy'"]),
+        (["solve", SMALL, "--horizon"], ["--horizon", "value"]),
+        (["solve", SMALL, "80"], ["'80'"]),
+        (["list", "arm/reac"], ["did you mean 'arm/reach'"]),
         (["solve", "arm/reac"], ["arm/reac", "did you mean 'arm/reach'"]),
         (["compare", "nothing"], ["nothing"]),
         (["solve", SMALL, "--tolerance", "-1"], ["tolerance", "-1"]),

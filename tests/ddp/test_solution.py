@@ -54,6 +54,40 @@ def test_a_solution_of_another_problem_is_refused(solution, tmp_path):
         ddp.Solution.load(path, heavier)
 
 
+def test_the_policy_is_the_control_on_the_way_and_feeds_back_beside_it(solution):
+    dt, k = solution.problem.dynamics.dt, 37
+    beside = solution.X[k] + [0.01, -0.02]
+    assert np.array_equal(solution.policy(k * dt, solution.X[k]), solution.U[k])
+    assert np.array_equal(solution.policy((k + 0.9) * dt, solution.X[k]), solution.U[k])
+    assert solution.policy(k * dt, beside) == pytest.approx(solution.U[k] + solution.K[k] @ [0.01, -0.02])
+
+
+@pytest.mark.parametrize(("t", "x", "words"), [
+    (-0.01, [0.0, 0.0], "t: expected 0 <= t < 3 s"),
+    (3.0, [0.0, 0.0], "t: expected 0 <= t < 3 s, the horizon, got 3"),
+    (np.nan, [0.0, 0.0], "t: "),
+    (0.0, [0.0], "x: expected shape"),
+])  # fmt: skip
+def test_a_policy_asked_for_elsewhere_is_an_error(solution, t, x, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        solution.policy(t, x)
+
+
+def test_a_shifted_solution_goes_on_where_it_was(solution):
+    later = solution.shift(3)
+    assert np.array_equal(later.X[:-3], solution.X[3:])
+    assert np.array_equal(later.U[:-3], solution.U[3:])
+    system = later.problem.dynamics
+    assert np.abs(system.step(later.X[:-1], later.U) - later.X[1:]).max() < 1e-12
+    assert later.cost == pytest.approx(later.problem.cost(later.X, later.U))
+    assert np.array_equal(later.problem.x0, solution.X[3])
+    again = ddp.solve(later.problem, guess=later)
+    assert again.converged
+    assert again.iterations < solution.iterations
+    with pytest.raises(ddp.ProblemError, match="steps: expected at most 100"):
+        solution.shift(101)
+
+
 @pytest.mark.parametrize("damage", ["missing", "empty", "truncated", "text", "other", "version"])
 def test_a_file_that_is_no_solution_is_refused(solution, tmp_path, damage):
     path = tmp_path / "swing.npz"

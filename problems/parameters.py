@@ -1,0 +1,63 @@
+"""A problem's own parameters, as the command line takes them: ``--speed 0.4`` for ``build(speed=0.4)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from ddp.errors import ProblemError, nearest
+from problems.registry import Entry
+
+
+def parameters(entry: Entry) -> dict[str, Any]:
+    """Each parameter of a problem's constructor and its default."""
+    found = inspect.signature(entry.build).parameters
+    return {name: parameter.default for name, parameter in found.items()}
+
+
+def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) -> dict[str, Any]:
+    """The parameters that ``--name value`` or ``--name=value`` mean, several numbers with commas between them.
+
+    others: what else could have been meant by a misspelt option.
+
+    Raises ProblemError, naming the option, for a parameter that the problem lacks and for a value of another kind.
+    """
+    known = parameters(entry)
+    chosen: dict[str, Any] = {}
+    waiting = list(arguments)
+    while waiting:
+        option, equals, value = waiting.pop(0).partition("=")
+        if not option.startswith("--"):
+            raise ProblemError(f"arguments: expected --name value after {entry.name}, got {option!r}")
+        name = option[2:].replace("-", "_")
+        if name not in known:
+            options = [f"--{other.replace('_', '-')}" for other in known] + list(others)
+            raise ProblemError(f"{option}: {entry.name} has no such parameter; {nearest(option, options)}")
+        if not equals:
+            if not waiting:
+                raise ProblemError(f"{option}: expected a value after it")
+            value = waiting.pop(0)
+        chosen[name] = _converted(option, value, known[name])
+    return chosen
+
+
+def _converted(option: str, text: str, default: Any) -> Any:
+    """A text as a value of the default's kind; without one, numbers where it can be read as numbers."""
+    if isinstance(default, str):
+        return text
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise ProblemError(f"{option}: expected true or false, got {text!r}")
+        return text.lower() == "true"
+    kind = int if isinstance(default, int) else float
+    try:
+        numbers = [kind(part) for part in text.split(",")]
+    except ValueError:
+        if default is None:
+            return text
+        what = "a whole number" if kind is int else "numbers with commas between them"
+        raise ProblemError(f"{option}: expected {what}, got {text!r}") from None
+    if isinstance(default, (int, float)) and len(numbers) != 1:
+        raise ProblemError(f"{option}: expected one number, got {text!r}")
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
