@@ -142,10 +142,11 @@ def _dynamics_checks(
 ) -> list[DerivativeCheck]:
     d = problem.dynamics
     weight = np.random.default_rng(knot).normal(size=d.n)
-    nominal = d.step(x, u)
+    nominal = d.step(x, u, knot)
 
     def change(Xs: Array, Us: Array) -> Array:
-        return d.difference(np.tile(nominal, (len(Xs), 1)), d.step(Xs, Us))
+        reached = np.array([d.step(*point, knot) for point in zip(Xs, Us, strict=True)])
+        return d.difference(np.tile(nominal, (len(Xs), 1)), reached)
 
     size = float(np.abs(nominal).max())
     given = np.empty((d.n + d.nu, d.n + d.nu))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,9 @@ from ddp.problem import Problem, broken_rows
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator
+
+CHUNKS = (0, 1, 3)
+"""Where the chunks of a line search's rollouts begin: dynamics may do several step lengths for the price of one."""
 
 
 class Guess(NamedTuple):
@@ -38,7 +43,9 @@ class Iterate:
         self.order = 0
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
-        self.X, self.U = d.track(guess.X, guess.U, np.zeros_like(guess.U), guess.K, 0.0)
+        self.gaps = np.zeros((problem.horizon, d.n))
+        self.lower, self.upper = np.full(guess.U.shape, -np.inf), np.full(guess.U.shape, np.inf)
+        self.X, self.U = next(self._rollouts(guess.X, guess.U, np.zeros_like(guess.U), guess.K, [1.0]))
         self.cost = np.inf
         padded = problem.padded(self.U)
         if not np.isfinite(self.X[-1]).all():
@@ -76,9 +83,10 @@ class Iterate:
         Where the promise is less than rounding can show, a step that does not raise the cost is as good.
         """
         rounding = 1e-14 * (1.0 + abs(self.cost))
-        alpha = longest
-        while alpha >= SHORTEST_STEP:
-            X, U = self.problem.dynamics.track(self.X, self.U, sweep.k, sweep.K, alpha)
+        alphas = [longest]
+        while alphas[-1] >= 2.0 * SHORTEST_STEP:
+            alphas.append(0.5 * alphas[-1])
+        for alpha, (X, U) in zip(alphas, self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas), strict=True):
             cost = np.inf
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
@@ -89,7 +97,6 @@ class Iterate:
             enough = decrease > 0.1 * promised or (sweep.d0 < 1e-12 and decrease >= -rounding)
             if enough and np.isfinite(cost):
                 return Step(alpha, cost, X, U)
-            alpha *= 0.5
         return Step(0.0, self.cost, self.X, self.U)
 
     def accept(self, step: Step) -> None:
@@ -127,7 +134,7 @@ class Iterate:
         knot = int(np.argmax(broken_rows(X)))
         said = ""
         try:
-            self.problem.dynamics.step(X[knot - 1], U[knot - 1])
+            self.problem.dynamics.step(X[knot - 1], U[knot - 1], knot - 1)
         except DDPError as failure:
             said = f" ({failure})"
         return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"
@@ -151,6 +158,17 @@ class Iterate:
             history=history,
             problem=self.problem,
         )
+
+    def _rollouts(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: list[float]
+    ) -> Iterator[tuple[Array, Array]]:
+        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
+        bounds = [bound for bound in CHUNKS if bound < len(alphas)] + [len(alphas)]
+        for start, stop in itertools.pairwise(bounds):
+            chunk = np.array(alphas[start:stop])
+            yield from zip(
+                *self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, self.lower, self.upper), strict=True
+            )
 
     def _differentiate(self, order: int) -> None:
         if self.order < 1:

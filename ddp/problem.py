@@ -151,7 +151,9 @@ class Problem:
         """
         knots = slice(start, min(stop, self.horizon))
         if knots.stop > knots.start:
-            self.dynamics.expand(X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]))
+            self.dynamics.expand(
+                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
+            )
         for array in (out.l, out.lz, out.lzz):
             array[start:stop] = 0.0
         for entry, rows in self._within(start, stop):
@@ -165,7 +167,7 @@ class Problem:
         knots = slice(start, min(stop, self.horizon))
         if knots.stop > knots.start:
             self.dynamics.expand_second(
-                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots])
+                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))

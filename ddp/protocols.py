@@ -53,8 +53,8 @@ class Dynamics(Protocol):
     @property
     def record_size(self) -> int: ...
 
-    def step(self, x: Array, u: Array) -> Array:
-        """The next state, (nx,) or (M, nx)."""
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
+        """The next state, (nx,) or (M, nx); ``first`` is the index of the (first) knot, as in ``expand``."""
 
     def rollout(self, x0: Array, U: Array) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to."""
@@ -77,17 +77,34 @@ class Dynamics(Protocol):
     def nominal_control(self, x: Array) -> Array:
         """The control (nu,) that keeps x at rest as well as one can, zeros where there is no such notion."""
 
-    def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
-        """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x ⊖ X)``; NaN from where it diverges."""
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts (S, N+1, nx), (S, N, nu) from X[0], one for each of S step lengths alpha.
 
-    def expand(self, X: Array, U: Array, out: Expansion) -> None:
-        """The first order of M knots, written into ``out``."""
+        ``u = clip(U + alpha k + K (x ⊖ X), lower, upper)``, ``x' = f(x, u) ⊕ ((alpha - 1) gap)``; NaN from where it
+        diverges. gaps (N, n): ``f(X_k, U_k) ⊖ X_{k+1}``; a rollout leaves the share 1 - alpha of them open, exactly.
+        lower, upper (nu,) or (N, nu): the limits of controls, ±inf where there are none.
+        """
 
-    def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """The first order of M knots, of which the first has index ``first``, written into ``out``."""
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete ``out.record`` after ``expand`` at the same X, U."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """Write the Hessians (M, nz, nz) of M knots into ``out``, each with its row of weight (M, n)."""
 
     def contraction(self) -> Contraction:
         """The compiled second order, for the backward sweep."""
+
+    def closing(self) -> Contraction:
+        """What an open gap does to deviations, compiled: the C function ``void(context, gap*, weight*, out*)``.
+
+        With y = f(x ⊕ dx, u + du) ⊖ f(x, u), the deviation from the next state is log(Exp(gap) Exp(y)). It writes
+        the Jacobian (n, n) in y at 0, then the Hessian (n, n) of ``weight @`` it. Address 0 where states are flat.
+        """
 
 
 @runtime_checkable

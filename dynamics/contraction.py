@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from ddp.kernel import callback, integer_pointer, kernel, pointer
+from ddp.kernel import call_contraction, callback, integer_pointer, kernel, pointer
 from dynamics.curvature import contract, second_scratch
 from dynamics.kinematics import workspace
 from dynamics.model import Model
@@ -90,6 +90,14 @@ def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-u
     stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
     H = carray(pointer(hessian), (nz, nz))
     contract_explicit_one(tree, nq, nu, h, stages, stored, carray(pointer(weight), n), H)
+
+
+@kernel
+def contract_knots(address, context, record, weight, out):
+    """Call a contraction for each of M knots: record (M, .), weight (M, n), out (M, nz, nz)."""
+    for t in range(record.shape[0]):
+        row, w, H = np.int64(record[t].ctypes.data), np.int64(weight[t].ctypes.data), np.int64(out[t].ctypes.data)
+        call_contraction(address, context, row, w, H)
 
 
 @cache

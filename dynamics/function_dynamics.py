@@ -63,7 +63,7 @@ class FunctionDynamics:
         """Floats that a knot keeps for the second order: the tensor."""
         return self.nx * (self.nx + self.nu) ** 2
 
-    def step(self, x: Array, u: Array) -> Array:
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
         if np.ndim(x) == 1:
             return self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,)))
@@ -75,15 +75,26 @@ class FunctionDynamics:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they diverge."""
         U = as_array("U", U, (None, self.nu))
         X = np.tile(as_array("x0", x0, (self.nx,)), (len(U) + 1, 1))
-        return self.track(X, U, np.zeros_like(U), np.zeros((len(U), self.nu, self.nx)), 0.0)[0]
+        K, free = np.zeros((len(U), self.nu, self.nx)), np.full(self.nu, np.inf)
+        return self.track(X, U, np.zeros_like(U), K, np.ones(1), np.zeros_like(X[1:]), -free, free)[0][0]
 
-    def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
-        """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x - X)``; NaN from where it diverges."""
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        found = [self._tracked(X, U + alpha * k, K, (alpha - 1.0) * gaps, (lower, upper)) for alpha in alphas]
+        return np.array([Xnew for Xnew, _ in found]), np.array([Unew for _, Unew in found])
+
+    def _tracked(
+        self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        """``u = clip(U + K (x - X))``, ``x' = f(x, u) + jump``."""
         Xnew, Unew = np.full_like(X, np.nan), np.full_like(U, np.nan)
         Xnew[0] = X[0]
         with np.errstate(all="ignore"):
             for t in range(len(U)):
-                Unew[t] = U[t] + alpha * k[t] + K[t] @ (Xnew[t] - X[t])
+                Unew[t] = np.clip(U[t] + K[t] @ (Xnew[t] - X[t]), limits[0][t], limits[1][t])
                 try:
                     following = self._called(Xnew[t], Unew[t])
                 except ModelError as failure:
@@ -92,7 +103,7 @@ class FunctionDynamics:
                     break
                 if not (np.isfinite(Unew[t]).all() and np.isfinite(following).all()):
                     break
-                Xnew[t + 1] = following
+                Xnew[t + 1] = following + jumps[t]
         return Xnew, Unew
 
     def difference(self, x0: Array, x1: Array) -> Array:
@@ -126,23 +137,32 @@ class FunctionDynamics:
         z = np.concatenate([as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))])
         return np.tensordot(as_array("weight", weight, (self.nx,)), self._tensor(z), axes=1)
 
-    def expand(self, X: Array, U: Array, out: Expansion) -> None:
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The first order of M knots, into out.A and out.B."""
         with np.errstate(all="ignore"):
             for t, z in enumerate(np.concatenate([X, U], axis=1)):
                 J = differences.jacobian(self._joined, z)
                 out.A[t], out.B[t] = J[:, : self.nx], J[:, self.nx :]
 
-    def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The second order of M knots: their tensors, into out.record."""
         with np.errstate(all="ignore"):
             for t, z in enumerate(np.concatenate([X, U], axis=1)):
                 out.record[t] = self._tensor(z).ravel()
 
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots: their tensors, contracted."""
+        tensors = record.reshape(len(record), self.nx, -1)
+        out[:] = np.einsum("ki,kij->kj", weight, tensors).reshape(out.shape)
+
     def contraction(self) -> Contraction:
         """The compiled contraction of a knot's tensor with a weight."""
         sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
         return Contraction(_contract.address, sizes.ctypes.data, sizes)
+
+    def closing(self) -> Contraction:
+        """Nothing: gaps add to deviations in a flat space."""
+        return Contraction(0, 0, None)
 
     def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
         """Two vectors (nx,) or batches (M, nx) of one length, real or complex."""

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics.configuration import difference_batch, integrate_batch
-from dynamics.contraction import Packed, contract_explicit_one, contract_one, contraction_callback
+from dynamics.contraction import Packed, contract_explicit_one, contract_knots, contract_one, contraction_callback
+from dynamics.gaps import closing_callback
+from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.lanes import arena
 from dynamics.linearization import linearize, size
 from dynamics.model import Robot
@@ -86,7 +88,7 @@ class RobotDynamics:
         of_acceleration, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
         return int(self._stages * of_stage if self._stages else of_acceleration)
 
-    def step(self, x: ArrayLike, u: ArrayLike) -> Array:
+    def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
         X, U = self._states("x", x), self._batch("u", u, self.nu)
         if len(X) != len(U):
@@ -148,13 +150,17 @@ class RobotDynamics:
         tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
         return np.asarray(np.linalg.lstsq(self.actuation, tau, rcond=None)[0])
 
-    def track(self, X: Array, U: Array, k: Array, K: Array, alpha: float) -> tuple[Array, Array]:
-        """Closed-loop rollout from X[0] under ``u = U + alpha k + K (x ⊖ X)``; NaN from where it diverges."""
-        Xn, Un = np.empty_like(X), np.empty_like(U)
-        track(self._tree, self.actuation, self._dt, self._stages, X, U, k, K, alpha, Xn, Un)
-        return Xn, Un
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+        low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
+        system = self._tree, self.actuation, self._dt, self._stages
+        track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        return Xs, Us
 
-    def expand(self, X: Array, U: Array, out: Expansion) -> None:
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
         memory = arena(size(self._tree, self.nu, self.record_size))
         knots = self.actuation, self._dt, X, U, out.A, out.B, out.record
@@ -163,12 +169,23 @@ class RobotDynamics:
         else:
             linearize(self._tree, memory, *knots)
 
-    def expand_second(self, X: Array, U: Array, out: Expansion) -> None:
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
+        address, context, _ = self.contraction()
+        contract_knots(address, context, record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order, for the backward sweep."""
         return Contraction(contraction_callback(self._stages > 0).address, self._packed.address, self._packed)
+
+    def closing(self) -> Contraction:
+        """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
+        if not np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR)).any():
+            return Contraction(0, 0, None)
+        return Contraction(closing_callback().address, self._packed.address, self._packed)
 
     @cached_property
     def _packed(self) -> Packed:

@@ -63,18 +63,20 @@ class Tilted:
         self._inner, self._what = inner, what
         for name in ("nx", "n", "nu", "dt", "record_size", "step", "rollout", "difference", "integrate"):
             setattr(self, name, getattr(inner, name))
-        for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contraction"):
+        for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contract"):
+            setattr(self, name, getattr(inner, name))
+        for name in ("contraction", "closing"):
             setattr(self, name, getattr(inner, name))
 
-    def expand(self, X, U, out):
-        self._inner.expand(X, U, out)
+    def expand(self, X, U, out, first=0):
+        self._inner.expand(X, U, out, first)
         if self._what == "A":
             out.A[:, 1, 0] *= 1.001
         if self._what == "B":
             out.B[:, 1, 0] *= -1.0
 
-    def expand_second(self, X, U, out):
-        self._inner.expand_second(X, U, out)
+    def expand_second(self, X, U, out, first=0):
+        self._inner.expand_second(X, U, out, first)
         if self._what == "Hessian":
             out.record[:] *= 1.01
 

@@ -181,16 +181,34 @@ def test_the_compiled_contraction_writes_the_hessian(system, rng):
     address, context, _ = system.contraction()
     contract_through(address, context, out.record.ctypes.data, weight.ctypes.data, H.ctypes.data)
     assert np.array_equal(H, system.hessian(x, u, weight))
+    system.contract(out.record, weight[None], out=(batch := np.empty((1, nz, nz))))
+    assert np.array_equal(batch[0], H)
 
 
 def test_track_with_no_gains_is_the_rollout(system, rng):
     U = 0.1 * rng.normal(size=(8, system.nu))
     X = system.rollout(state(system, rng, 0.5), U)
     k, K = rng.normal(size=(8, system.nu)), np.zeros((8, system.nu, system.n))
-    Xn, Un = system.track(X, U, k, K, 0.0)
-    assert np.array_equal(Xn, X)
-    assert np.array_equal(Un, U)
-    assert np.allclose(system.track(X, U, k, K, 0.5)[1], U + 0.5 * k, rtol=0, atol=1e-15)
+    free = np.full(system.nu, np.inf)
+    Xs, Us = system.track(X, U, k, K, np.array([0.0, 0.5]), np.zeros((8, system.n)), -free, free)
+    assert np.array_equal(Xs[0], X)
+    assert np.array_equal(Us[0], U)
+    assert np.allclose(Us[1], U + 0.5 * k, rtol=0, atol=1e-15)
+    Us = system.track(X, U, k, K, np.ones(1), np.zeros((8, system.n)), U - 0.1, U + 0.2)[1]
+    assert np.array_equal(Us[0], np.clip(U + k, U - 0.1, U + 0.2))
+
+
+def test_a_step_leaves_the_share_of_gaps_that_it_does_not_take(system, rng):
+    U, free = 0.1 * rng.normal(size=(8, system.nu)), np.full(system.nu, np.inf)
+    X = np.array([state(system, rng, 0.5) for _ in range(9)])
+    gaps = system.difference(X[1:], system.step(X[:-1], U))
+    k, K = 0.1 * rng.normal(size=U.shape), 0.1 * rng.normal(size=(8, system.nu, system.n))
+    alphas = np.array([0.0, 0.25, 1.0])
+    Xs, Us = system.track(X, U, k, K, alphas, gaps, -free, free)
+    np.testing.assert_allclose(system.difference(X, Xs[0]), 0.0, rtol=0, atol=1e-11)
+    left = system.difference(Xs[1, 1:], system.step(Xs[1, :-1], Us[1]))
+    np.testing.assert_allclose(left, 0.75 * gaps, rtol=0, atol=1e-9 * (1.0 + np.abs(gaps).max()))
+    assert np.array_equal(Xs[2], system.rollout(X[0], Us[2]))
 
 
 def test_a_divergent_rollout_ends_in_nan_from_one_knot_on():
