@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
+from ddp.stretches import check_length, check_stretches, part, varying
 from ddp.terms import DerivedTerm, TermError
 
 
@@ -50,6 +51,8 @@ class Problem:
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
+    during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
+        ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
     `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
@@ -61,8 +64,10 @@ class Problem:
     x0: Array
     horizon: int
     at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
     _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
+    _during: tuple[tuple[range, _Entry], ...] = field(init=False, repr=False)
     _terminal: tuple[_Entry, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +87,14 @@ class Problem:
             whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
             if not whole or not 0 <= knot <= horizon:
                 raise ProblemError(f"at: expected knots from 0 to {horizon} (the horizon), got {knot!r}")
+        check_stretches(self.during, horizon)
+        stretches = tuple(
+            (knots, entry)
+            for knots in sorted(self.during, key=lambda knots: (knots.start, knots.stop))
+            for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics)
+        )
+        for knots, entry in stretches:
+            check_length(entry.name, entry.term, knots)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
@@ -93,6 +106,7 @@ class Problem:
             ("horizon", horizon),
             ("_running", _entries("running", self.running, dt, self.dynamics)),
             ("_at", single),
+            ("_during", stretches),
             ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics)),
         ):
             object.__setattr__(self, name, value)
@@ -197,9 +211,13 @@ class Problem:
         return None
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
-        """Every term with its name and the knots it belongs to, for reports."""
+        """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
         for entry, knots in self._within(0, self.horizon + 1):
-            yield entry.name, entry.term, knots
+            if varying(entry.term) is None:
+                yield entry.name, entry.term, knots
+            else:
+                for row, knot in enumerate(range(knots.start, knots.stop)):
+                    yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
 
     def _within(self, start: int, stop: int) -> Iterator[tuple[_Entry, slice]]:
         """The terms of the knots start .. stop-1, with those of its knots, always in the same order."""
@@ -207,6 +225,11 @@ class Problem:
         if start < min(stop, N):
             for entry in self._running:
                 yield entry, slice(start, min(stop, N))
+        for stretch, entry in self._during:
+            a, b = max(start, stretch.start), min(stop, stretch.stop)
+            if a < b:
+                own = part(entry.term, a - stretch.start, b - stretch.start)
+                yield entry._replace(term=own), slice(a, b)
         for knot, entry in self._at:
             if start <= knot < stop:
                 yield entry, slice(knot, knot + 1)
@@ -226,7 +249,8 @@ class Problem:
             if isinstance(entry.term, DerivedTerm):
                 continue
             with _naming(entry, knots), np.errstate(all="ignore"):
-                values = np.asarray(entry.term.values(X, U))
+                one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)
+                values = np.asarray(one.values(X, U))
             if values.shape != (3,):
                 raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
             if knots.start == self.horizon and values[0] != values[1] and values[0] == values[2]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import copy
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.errors import ProblemError
 from ddp.protocols import Array
 from dynamics.model import Robot
 from problems import checks
@@ -58,6 +60,34 @@ class StateTerm(Protocol):
         lz, lzz = np.zeros((1, nz)), np.zeros((1, nz, nz))
         self.expand(X, U, 1.0, exact, np.zeros(1), lz, lzz)
         return lz[0], lzz[0]
+
+
+class MovingTerm(Protocol):
+    """A term whose target may be another at each knot of a stretch, `ddp.protocols.VaryingTerm`.
+
+    _targets (T, .): one row for each knot, or one for all.
+    """
+
+    _targets: Array
+
+    @property
+    def knots(self) -> int | None:
+        """For how many knots it is made, None if its target stays."""
+        return None if len(self._targets) == 1 else len(self._targets)
+
+    def part(self, start: int, stop: int) -> Self:
+        """The same with the targets of the knots start .. stop-1 alone."""
+        if (start, stop) == (0, len(self._targets)):
+            return self
+        twin = copy.copy(self)
+        object.__setattr__(twin, "_targets", self._targets[start:stop])
+        return twin
+
+    def _rows(self, M: int) -> Array:
+        """The targets of M knots."""
+        if len(self._targets) not in (1, M):
+            raise ProblemError(f"made for a stretch of {len(self._targets)} knots, got {M}: a term for Problem.during")
+        return self._targets
 
 
 class RobotTerm(StateTerm, Protocol):
