@@ -14,33 +14,18 @@ from dynamics.model import Robot
 from problems import checks
 
 
-class StateTerm(Protocol):
-    """A term of the state alone, x (nx,) with tangents (n,); it writes ``_values`` and ``_expand`` itself."""
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
+class KnotTerm(Protocol):
+    """A batch term of states with tangents (n,), one knot at a time."""
 
     @property
     def n(self) -> int:
-        """Numbers in a tangent vector of it."""
-
-    def _values(self, X: Array, out: Array) -> None:
-        """The costs of the states X (M, nx) into ``out`` (M,)."""
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``scale`` times values (M,), gradients (M, nz), Hessians (M, nz, nz)."""
+        """Numbers in a tangent vector of a state."""
 
     def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of states X (M, nx)."""
-        X = checks.rows("numbers in a state", X, self.nx)
-        out = np.empty(len(X))
-        self._values(X, out)
-        return out
+        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        self._expand(checks.rows("numbers in a state", X, self.nx), float(weight), bool(exact), l, lz, lzz)
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
@@ -60,6 +45,31 @@ class StateTerm(Protocol):
         lz, lzz = np.zeros((1, nz)), np.zeros((1, nz, nz))
         self.expand(X, U, 1.0, exact, np.zeros(1), lz, lzz)
         return lz[0], lzz[0]
+
+
+class StateTerm(KnotTerm, Protocol):
+    """A term of the state alone, x (nx,) with tangents (n,); it writes ``_values`` and ``_expand`` itself."""
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+
+    def _values(self, X: Array, out: Array) -> None:
+        """The costs of the states X (M, nx) into ``out`` (M,)."""
+
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``scale`` times values (M,), gradients (M, nz), Hessians (M, nz, nz)."""
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states X (M, nx)."""
+        X = checks.rows("numbers in a state", X, self.nx)
+        out = np.empty(len(X))
+        self._values(X, out)
+        return out
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        self._expand(checks.rows("numbers in a state", X, self.nx), float(weight), bool(exact), l, lz, lzz)
 
 
 class MovingTerm(Protocol):
