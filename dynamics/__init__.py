@@ -1,7 +1,19 @@
 """Rigid-body dynamics with first and second derivatives, and discrete-time systems made of them."""
 
+from dynamics.contact import Contact
+from dynamics.contact_dynamics import (
+    contact_dynamics,
+    contact_dynamics_derivatives,
+    contact_dynamics_hessian,
+    contact_dynamics_second_derivatives,
+    impact_dynamics,
+    impact_dynamics_derivatives,
+    impact_dynamics_hessian,
+    impact_dynamics_second_derivatives,
+)
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.model import Robot, load
+from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.quantities import (
     center_of_mass,
     center_of_mass_derivatives,
@@ -42,6 +54,7 @@ from dynamics.rigid_body import (
 from dynamics.robot_dynamics import RobotDynamics
 
 __all__ = [
+    "Contact",
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",
@@ -49,11 +62,17 @@ __all__ = [
     "InverseDerivatives",
     "InverseHessian",
     "InverseTensors",
+    "Phase",
+    "PhasedDynamics",
     "Robot",
     "RobotDynamics",
     "center_of_mass",
     "center_of_mass_derivatives",
     "center_of_mass_hessian",
+    "contact_dynamics",
+    "contact_dynamics_derivatives",
+    "contact_dynamics_hessian",
+    "contact_dynamics_second_derivatives",
     "energy",
     "energy_derivatives",
     "energy_hessian",
@@ -67,6 +86,10 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_derivatives",
     "frame_velocity_hessian",
+    "impact_dynamics",
+    "impact_dynamics_derivatives",
+    "impact_dynamics_hessian",
+    "impact_dynamics_second_derivatives",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_hessian",

@@ -25,8 +25,8 @@ from dynamics.contact_relation import (
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
 
-REGULARIZATION = 1e-8
-"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-6 m/s²."""
+REGULARIZATION = 1e-7
+"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-5 m/s²."""
 
 
 @kernel

@@ -15,6 +15,7 @@ and everything else is implicit.py. An impact is inverse dynamics without veloci
 papers' IDOZA), and contacts that see the velocity v⁺ + e v.
 
 ε [1/kg] regularises redundant contacts (Tikhonov): zero gives the exact system, whose factorisation then fails.
+Lanes know ε = 0 alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
 from ddp.kernel import kernel
 from dynamics.contact_curvature import add_contact_curvature, couple_forces, subtract_force_torques
@@ -30,7 +32,15 @@ from dynamics.contact_products import dense_product
 from dynamics.forward import forward_dynamics, invert
 from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.inverse import inverse_dynamics_derivatives
-from dynamics.kinematics import accelerations, composite_momenta, sum_over_subtrees, velocities
+from dynamics.kinematics import (
+    accelerations,
+    clear,
+    composite_inertias,
+    composite_momenta,
+    sum_over_subtrees,
+    velocities,
+)
+from dynamics.lanes import LaneArrayType
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of the Delassus matrix falls below this part of its diagonal."""
@@ -80,19 +90,57 @@ def relation(nv, nc, like):
     )  # fmt: skip
 
 
+def invert_delassus(epsilon, r):  # type: ignore[no-untyped-def]
+    """r.S := (J M⁻¹ Jᵀ + ε)⁻¹, r.JM := J M⁻¹ inside kernels, and the pivots; needs J and M⁻¹."""
+
+
+@overload(invert_delassus)
+def _invert_delassus(epsilon, r):  # type: ignore[no-untyped-def]
+    if isinstance(r.types[0], LaneArrayType):
+        return lambda epsilon, r: _invert_factors(r)
+    return lambda epsilon, r: _invert_any(epsilon, r)
+
+
 @kernel
-def invert_delassus(epsilon, r):
-    """r.S := (J M⁻¹ Jᵀ + ε)⁻¹ by L D Lᵀ, r.JM := J M⁻¹; needs J and M⁻¹. Leaves the pivots."""
+def _invert_any(epsilon, r):
+    """By factors where ε is zero, by eigenvectors else: their rounding is not magnified by 1/ε² but by 1/ε."""
+    if epsilon == 0.0:
+        _invert_factors(r)
+        return
+    _form_delassus(r)
+    r.pivots[:] = 1.0
+    if not np.isfinite(r.S.real).all():
+        r.S[:] = np.nan
+        return
+    values, vectors = np.linalg.eigh(r.S)
+    largest = np.max(np.abs(values))
+    for i in range(r.S.shape[0]):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(values.size):
+                value = values[k] if values[k] > REDUNDANT * largest else 0.0
+                total += vectors[i, k] * vectors[j, k] / (value + epsilon)
+            r.S[i, j] = r.S[j, i] = total
+
+
+@kernel
+def _form_delassus(r):
     nc, nv = r.J.shape
-    S, N = r.S, r.Kinv  # N: the factor L, then its inverse, in a corner of K⁻¹
     dense_product(1.0, r.J, r.Minv, r.JM)
     for i in range(nc):
         for j in range(i + 1):
             total = 0.0 * r.D[0]
             for k in range(nv):
                 total = total + r.JM[i, k] * r.J[j, k]
-            S[i, j] = total
-        S[i, i] += epsilon
+            r.S[i, j] = total
+            r.S[j, i] = total
+
+
+@kernel
+def _invert_factors(r):
+    """S⁻¹ = L⁻ᵀ D⁻¹ L⁻¹; in a corner of K⁻¹, N, the factor L, then its inverse."""
+    _form_delassus(r)
+    nc, S, N = r.J.shape[0], r.S, r.Kinv
     for i in range(nc):
         for j in range(i):
             total = S[i, j]
@@ -231,7 +279,7 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
     composite_momenta(tree, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
-    see_velocities(tree, contacts, restitution, v, seen, ws, place, r)
+    see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
     dense_product(-1.0, r.Kinv, r.Rq, r.zq)
     for j in range(nv):  # -K⁻¹ [-M ; e J]
@@ -249,12 +297,12 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
 
 
 @kernel
-def see_velocities(tree, contacts, restitution, v, seen, ws, place, r):
-    """Motions of contacts at the velocity v⁺ + e v."""
+def see_velocities(tree, contacts, restitution, v, jump, seen, gap, ws, place):
+    """Motions of contacts at the velocity v⁺ + e v, jump := v⁺ - v; what they see into gap (nc,)."""
     for i in range(v.size):
-        seen[i] = (1.0 + restitution) * v[i] + r.a[i]
+        seen[i] = (1.0 + restitution) * v[i] + jump[i]
     velocities(tree, seen, ws)
-    move_contacts(tree, contacts, ws, place, r.c)
+    move_contacts(tree, contacts, ws, place, gap)
 
 
 class Curvature(NamedTuple):
@@ -332,23 +380,29 @@ def contact_hessian(tree, contacts, weight, ws, place, Kinv, zq, zv, f, h):
 @kernel
 def impact_hessian(tree, contacts, restitution, weight, v, seen, zero, no_fext, ws, place, r, h):
     """Blocks qq (iterated), qv of the Hessian of weight·(v⁺, Λ); after ``relate_impact``."""
+    known = v, r.a, r.f, r.Kinv
+    impact_blocks(tree, contacts, restitution, weight, *known, seen, zero, no_fext, r.c, ws, place, h)
+    add_couplings(h, r.zq, r.zv, h.qq, h.qv)
+
+
+@kernel
+def impact_blocks(tree, contacts, restitution, weight, v, jump, f, Kinv, seen, zero, no_fext, gap, ws, place, h):
+    """ω R_yy in h.qq, h.qv and ω R_qz in h.qz; needs placements of bodies and contacts."""
     nv = h.qa.shape[0]
-    weigh(r.Kinv, weight, h.omega)
+    weigh(Kinv, weight, h.omega)
     velocities(tree, zero, ws)
-    accelerations(tree, zero, r.a, no_fext, ws)
+    accelerations(tree, zero, jump, no_fext, ws)
+    composite_inertias(tree, ws)
     sum_over_subtrees(tree, ws.f)
     composite_momenta(tree, ws)
     virtual_velocities(tree, h.mu, ws)
     inverse_dynamics_hessian(tree, ws, h.qq, h.qv, h.vv, h.qa)
-    see_velocities(tree, contacts, restitution, v, seen, ws, place, r)
-    for i in range(nv):
-        for j in range(nv):
-            h.other[i, j] = 0.0 * v[0]
-    add_contact_curvature(tree, contacts, ws, place, h.nu, r.f, h.qq, h.other, h.vv, h.cross)
+    see_velocities(tree, contacts, restitution, v, jump, seen, gap, ws, place)
+    clear(h.other)
+    add_contact_curvature(tree, contacts, ws, place, h.nu, f, h.qq, h.other, h.vv, h.cross)
     for i in range(nv):
         for j in range(nv):
             h.qv[i, j] = restitution * h.other[i, j] - h.qa[i, j]
             h.qa[i, j] += h.other[i, j]
     couple_accelerations(h)
     couple_forces(tree, contacts, ws, place, nv, h.qz)
-    add_couplings(h, r.zq, r.zv, h.qq, h.qv)

@@ -1,0 +1,216 @@
+"""Steps, rollouts and first order of a hybrid system: semi-implicit Euler under contacts, and impacts.
+
+A step is ``v' = v + h a``, ``q' = q ⊕ h v'`` with the acceleration of motion under contacts; an impact ``v' = v⁺``,
+``q' = q``, whose control acts on nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.configuration import difference_state, integrate_configuration, integrate_state
+from dynamics.contact_batch import REGULARIZATION, related, related_impact
+from dynamics.contact_kinematics import Place, places
+from dynamics.contact_relation import Relation, are_independent, contact_forward, impact_forward, relation
+from dynamics.forward import is_positive
+from dynamics.joints import is_group
+from dynamics.kinematics import Workspace, workspace
+from dynamics.linearization import turn_group_rows
+from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
+from dynamics.rollouts import clipped, scaled
+from dynamics.steps import actuate
+
+
+class Bench(NamedTuple):
+    """Scratch of one mode's steps."""
+
+    ws: Workspace
+    place: Place
+    r: Relation
+    tau: np.ndarray
+    zero: np.ndarray
+    seen: np.ndarray
+    no_fext: np.ndarray
+
+
+@kernel
+def bench(tree, contacts, nc, like):
+    """Scratch for a mode of nc forces."""
+    nv = tree.body.size
+    return Bench(
+        workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
+        np.zeros(nv), np.zeros((0, 6)),
+    )  # fmt: skip
+
+
+@kernel
+def euler_step(tree, contacts, S, h, x, u, w, xn):
+    """x' of a step of time under contacts; False where it is not finite."""
+    nv = tree.body.size
+    nq = x.size - nv
+    q, v = x[:nq], x[nq:]
+    actuate(tree, S, u, v, w.tau)
+    contact_forward(tree, contacts, 0.0, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
+    if not are_independent(w.r):
+        contact_forward(tree, contacts, REGULARIZATION, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
+    for i in range(nv):
+        xn[nq + i] = v[i] + h * w.r.a[i]
+    integrate_configuration(tree, q, xn[nq:], h, xn)
+    return is_positive(w.r.D, w.r.a)
+
+
+@kernel
+def impact_step(tree, contacts, e, x, w, xn):
+    """x' of an impact; tree without gravity."""
+    nv = tree.body.size
+    nq = x.size - nv
+    q, v = x[:nq], x[nq:]
+    impact_forward(tree, contacts, 0.0, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
+    if not are_independent(w.r):
+        impact_forward(tree, contacts, REGULARIZATION, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
+    for i in range(nq):
+        xn[i] = q[i]
+    for i in range(nv):
+        xn[nq + i] = v[i] + w.r.a[i]
+    return is_positive(w.r.D, w.r.a)
+
+
+@kernel
+def step(tree, still, modes, mode, S, h, x, u, like, xn):
+    """x' of one knot of a mode, with scratch of its own; still: the tree without gravity."""
+    contacts, e = contacts_of(modes, mode)
+    w = bench(tree, contacts, modes.table[mode, 2], like)
+    if modes.table[mode, 0] == IMPACT:
+        return impact_step(still, contacts, e, x, w, xn)
+    return euler_step(tree, contacts, S, h, x, u, w, xn)
+
+
+@kernel
+def steps(tree, modes, schedule, S, h, X, U, Xn):
+    """The next states of knots with the modes of ``schedule`` (M,); NaN where one is not finite."""
+    still = without_gravity(tree)
+    for t in range(U.shape[0]):
+        if not step(tree, still, modes, schedule[t], S, h, X[t], U[t], X, Xn[t]):
+            Xn[t] = np.nan
+
+
+@kernel
+def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+    """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap."""
+    still = without_gravity(tree)
+    dx = np.zeros(2 * tree.body.size)
+    for m in range(alphas.size):
+        alpha, Xn, Un = alphas[m], Xs[m], Us[m]
+        Xn[0] = X[0]
+        for t in range(U.shape[0]):
+            difference_state(tree, X[t], Xn[t], dx)
+            for i in range(U.shape[1]):
+                total = U[t, i] + alpha * k[t, i]
+                for j in range(dx.size):
+                    total += K[t, i, j] * dx[j]
+                Un[t, i] = clipped(total, lower[t, i], upper[t, i])
+            if not step(tree, still, modes, schedule[t], S, h, Xn[t], Un[t], X, Xn[t + 1]):
+                Xn[t + 1 :] = np.nan
+                Un[t + 1 :] = np.nan
+                break
+            if scaled(alpha - 1.0, gaps[t], dx):
+                integrate_state(tree, Xn[t + 1], dx, Xn[t + 1])
+
+
+@kernel
+def run_end(schedule, t):
+    """The first knot after t of another mode."""
+    end = t + 1
+    while end < schedule.size and schedule[end] == schedule[t]:
+        end += 1
+    return end
+
+
+@kernel
+def linearize(tree, modes, schedule, S, h, X, U, A, B, record):
+    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
+    nv, still, t = tree.body.size, without_gravity(tree), 0
+    nq = X.shape[1] - nv
+    while t < U.shape[0]:
+        end, mode = run_end(schedule, t), schedule[t]
+        contacts, e = contacts_of(modes, mode)
+        w = bench(tree, contacts, modes.table[mode, 2], X)
+        for i in range(t, end):
+            if modes.table[mode, 0] == IMPACT:
+                linearize_impact(still, contacts, mode, e, X[i], w, A[i], B[i], record[i])
+            else:
+                linearize_step(tree, contacts, mode, S, h, X[i], U[i], w, A[i], B[i], record[i])
+        if modes.table[mode, 0] != IMPACT:
+            for b in range(tree.parent.size):
+                if is_group(tree.kind[b]):
+                    turn_group_rows(tree, b, h, nq, record[t:end], A[t:end], B[t:end])
+        t = end
+
+
+@kernel
+def linearize_step(tree, contacts, mode, S, h, x, u, w, A, B, record):
+    """One knot of a step, as if every joint's motions commuted."""
+    nv, nu = S.shape
+    nq, nc, r = x.size - nv, w.r.f.size, w.r
+    actuate(tree, S, u, x[nq:], w.tau)
+    related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
+    keep(x, mode, nq, nu, r, record)
+    zu = parts_of(record, nq, nv, nu, nc)[7]
+    for i in range(nv + nc):
+        for j in range(nu):
+            total = 0.0
+            for k in range(nv):
+                if S[k, j] != 0.0:
+                    total += S[k, j] * r.Kinv[i, k]
+            zu[i, j] = total
+    for i in range(nv):
+        for j in range(nv):
+            A[nv + i, j] = h * r.zq[i, j]
+            A[i, j] = h * h * r.zq[i, j]
+            A[nv + i, nv + j] = h * r.zv[i, j]
+            A[i, nv + j] = h * h * r.zv[i, j]
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+        for j in range(nu):
+            B[nv + i, j] = h * zu[i, j]
+            B[i, j] = h * h * zu[i, j]
+    if not is_positive(r.D, r.a):
+        A[:] = np.nan
+
+
+@kernel
+def linearize_impact(tree, contacts, mode, e, x, w, A, B, record):
+    """One knot of an impact; tree without gravity."""
+    nv, r = tree.body.size, w.r
+    nq = x.size - nv
+    related_impact(tree, contacts, 0.0, e, x[:nq], x[nq:], w.seen, w.zero, w.no_fext, w.ws, w.place, r)
+    keep(x, mode, nq, B.shape[1], r, record)
+    B[:] = 0.0
+    for i in range(nv):
+        for j in range(nv):
+            A[i, j] = 0.0
+            A[i, nv + j] = 0.0
+            A[nv + i, j] = r.zq[i, j]
+            A[nv + i, nv + j] = r.zv[i, j]
+        A[i, i] = 1.0
+    if not is_positive(r.D, r.a):
+        A[:] = np.nan
+
+
+@kernel
+def keep(x, mode, nq, nu, r, record):
+    """Everything of a relation but z_u into a record."""
+    nc, nv = r.J.shape
+    record[:] = 0.0
+    _, _, a, f, Kinv, zq, zv, _ = parts_of(record, nq, nv, nu, nc)
+    record[: x.size] = x
+    record[nq + 2 * nv] = mode
+    a[:] = r.a
+    f[:] = r.f
+    Kinv[:] = r.Kinv
+    zq[:] = r.zq
+    zv[:] = r.zv
