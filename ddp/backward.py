@@ -9,8 +9,14 @@ With z = (dx, du), F = [A B], and the next value's gradient v = V_x and Hessian 
     V = Q_xx - Yᵀ Y,   v = q_x - Yᵀ y                the value of this knot
 
 ``blend`` s scales what Gauss-Newton leaves out: l_zz = GN + s (exact - GN) and s v · f_zz. ``mu`` is added to
-the diagonals of every V and Q_uu. The expected decrease under a step alpha is alpha (1 - alpha / 2) d0,
-with d0 = Σ yᵀy.
+the diagonals of every V and Q_uu. `Multipliers` says what contracts f_zz: v, or the costate.
+
+Where a gap is open, dx' = F z + gap, and v is taken where the dynamics arrive: v + V gap. On a manifold `closing` then
+turns F into Jr⁻¹ F and adds a curvature. Where controls have limits, `box` finds those that k puts on them; they
+are constants of the knot, and the rest of it is as above, with their rows of K zero.
+
+Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - expected): d0 is the cost's slope along the
+policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀy = 2 expected.
 """
 
 from __future__ import annotations
@@ -19,60 +25,111 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.box import clamp
+from ddp.cholesky import factorise
 from ddp.kernel import call_contraction, kernel
 from ddp.problem import Derivatives
-from ddp.protocols import Array, Contraction
+from ddp.protocols import Array, Dynamics
 
 LARGE = 5
 """From this n on, products go to BLAS; below, its 0.15 us a call is more than the product."""
 
-PIVOT = 1e-15
-"""A pivot this much smaller than its diagonal entry is rounding: the matrix counts as singular."""
+VALUE, COSTATE = "value", "costate"
+"""What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
 
 
 class Sweep(NamedTuple):
     """The outcome of a backward sweep. k (N, nu) and K (N, nu, n) are overwritten by the next sweep.
 
-    d0: the cost's slope along the policy, downwards; a step alpha should bring alpha (1 - alpha / 2) d0.
-    gradient: max-norm of the gradient of the total cost with respect to the controls.
+    d0: the cost's slope along the policy, downwards.  expected: the decrease that the model promises for the full step.
+    gradient: max-norm of the gradient of the total cost with respect to the controls; where a control is at a limit and
+        pushed against it, that is zero.
     failed: the knot whose Q_uu has no Cholesky factor (or is not finite), -1 if all have one.
     """
 
     k: Array
     K: Array
     d0: float
+    expected: float
     gradient: float
     failed: int
 
-    @property
-    def expected(self) -> float:
-        """The decrease that the quadratic model promises for the full step."""
-        return 0.5 * self.d0
+    def promised(self, alpha: float) -> float:
+        """The decrease that the model promises for a step alpha; negative where closing gaps costs."""
+        return alpha * self.d0 - alpha * alpha * (self.d0 - self.expected)
+
+
+class _Scratch(NamedTuple):
+    """Work space of one knot; n states, nu controls, nz = n + nu."""
+
+    F: Array  # (n, nz) [A B]
+    V: Array  # (n, n) V_xx
+    W: Array  # (n, nz) V F
+    D: Array  # (n, nz) F before a gap
+    Q: Array  # (nz, nz)
+    L: Array  # (nu, nu)
+    Y: Array  # (nu, n)
+    G: Array  # (n, n) Yᵀ Y
+    J: Array  # (2, n, n) of `closing`
+    v: Array  # (n,) V_x
+    p: Array  # (n,) the costate
+    s: Array  # (n,) the cost's gradient in dx under the policy's gains alone
+    w: Array  # (n,) a weight
+    q: Array  # (nz,)
+    g: Array  # (nz,) l_z + Fᵀ p
+    y: Array  # (nu,)
+    box: Array  # (4, nu) of `clamp`
 
 
 class Backward:
-    """The sweep over one set of derivatives, with its workspace."""
+    """The sweep over one set of derivatives, with its workspace.
 
-    def __init__(self, derivatives: Derivatives, contraction: Contraction) -> None:
+    gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
+        writes them, and calls `moved` whenever derivatives have changed.
+    reuse: for how many iterates after the one that it was computed at f_zz, contracted, is used again.
+    """
+
+    def __init__(self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0) -> None:
         N, n, nu = derivatives.B.shape
         nz = n + nu
-        self._derivatives, self._contraction = derivatives, contraction
+        self._derivatives, self._dynamics = derivatives, dynamics
+        self._multipliers, self._reuse = multipliers, reuse
+        self._contraction, self._closing = dynamics.contraction(), dynamics.closing()
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        self._matrices = tuple(
-            np.zeros(shape)
-            for shape in ((n, nz), (n, n), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (nz, nz))
-        )
-        self._vectors = tuple(np.zeros(size) for size in (n, n, nz, nz, nu))
+        self._weights = np.zeros((N if multipliers == COSTATE else 0, n))
+        self._second = np.zeros((N if multipliers == COSTATE or reuse else 1, nz, nz))
+        self._age: int | None = None
+        self.gaps = np.zeros((N, n))
+        self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+        shapes = ((n, nz), (n, n), (n, nz), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (2, n, n))
+        sizes = (n, n, n, n, nz, nz, nu, (4, nu))
+        self._scratch = _Scratch(*(np.zeros(shape) for shape in shapes + sizes))
+
+    def moved(self) -> None:
+        """The derivatives are those of another trajectory."""
+        self._age = None if self._age is None or self._age >= self._reuse else self._age + 1
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next sweep with blend > 0 reads the records of the derivatives, not what an earlier one kept."""
+        return self._age is None
 
     def __call__(self, blend: float, mu: float) -> Sweep:
         """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0."""
-        d = self._derivatives
-        failed, d0, gradient = _sweep(
-            d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu),
-            self._contraction.address, self._contraction.context,
-            self._k, self._K, *self._matrices, *self._vectors,
+        d, scratch = self._derivatives, self._scratch
+        kept = blend > 0.0 and (self._age is not None or self._multipliers == COSTATE)
+        if kept and self._age is None:
+            _weigh(d.A, d.B, d.lz, self.gaps, *self._closing[:2], self._weights, scratch)
+            self._dynamics.contract(d.record, self._weights, self._second)
+            self._age = 0
+        failed, slope, change, gradient = _sweep(
+            d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2],
+            self.gaps, *self._closing[:2], self.low, self.high, self._multipliers == COSTATE, kept, self._second,
+            self._k, self._K, scratch,
         )  # fmt: skip
-        return Sweep(self._k, self._K, d0, gradient, failed)
+        if blend > 0.0 and self._reuse and failed < 0:
+            self._age = self._age or 0
+        return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 
 
 @kernel
@@ -114,26 +171,6 @@ def _gram(Y: Array, G: Array) -> None:
 
 
 @kernel
-def _cholesky(L: Array) -> bool:
-    """Factorise a symmetric matrix in place, L lower; False if it is not positive definite, or NaN."""
-    n = L.shape[0]
-    for j in range(n):
-        diagonal = L[j, j]
-        pivot = diagonal
-        for m in range(j):
-            pivot -= L[j, m] * L[j, m]
-        if not (pivot > PIVOT * abs(diagonal)):
-            return False
-        L[j, j] = np.sqrt(pivot)
-        for i in range(j + 1, n):
-            total = L[i, j]
-            for m in range(j):
-                total -= L[i, m] * L[j, m]
-            L[i, j] = total / L[j, j]
-    return True
-
-
-@kernel
 def _add_transposed_product(F: Array, v: Array, q: Array) -> None:
     """Add Fᵀ v to q."""
     for i in range(F.shape[0]):
@@ -170,70 +207,191 @@ def _policy(L: Array, Q: Array, q: Array, n: int, k: Array, K: Array, Y: Array, 
 
 
 @kernel
+def _weigh(A, B, lz, gaps, closing, context, weights, c):
+    """What contracts f_zz of every knot where multipliers are costates: p = l_x + Aᵀ p', through the gaps."""
+    N, n = B.shape[:2]
+    c.p[:] = lz[N, :n]
+    for t in range(N - 1, -1, -1):
+        _load(A[t], B[t], c.F)
+        _close(gaps[t], closing, context, c.p, c.F, c.D, c.J, c.w)
+        weights[t] = c.w
+        c.g[:] = lz[t]
+        _add_transposed_product(c.F, c.p, c.g)
+        c.p[:] = c.g[:n]
+
+
+@kernel
+def _load(A: Array, B: Array, F: Array) -> None:
+    """F = [A B]."""
+    n = A.shape[1]
+    F[:, :n] = A
+    F[:, n:] = B
+
+
+@kernel
+def _close(gap, address, context, m, F, D, J, w):
+    """Across an open gap of a curved space, with the multiplier m: F := J F, D := the F before, w := Jᵀ m.
+
+    Returns whether there is such a gap; w is m if not. J[1] then holds the curvature, the Hessian in F z.
+    """
+    n, nz = F.shape
+    w[:] = m
+    if address == 0 or not gap.any():
+        return False
+    gap_at, m_at, J_at = np.int64(gap.ctypes.data), np.int64(m.ctypes.data), np.int64(J.ctypes.data)
+    call_contraction(address, context, gap_at, m_at, J_at)
+    D[:] = F
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += J[0, j, i] * m[j]
+        w[i] = total
+        for j in range(nz):
+            F[i, j] = 0.0
+            for l in range(n):
+                F[i, j] += J[0, i, l] * D[l, j]
+    return True
+
+
+@kernel
+def _add_curvature(C: Array, F: Array, blend: float, Q: Array) -> None:
+    """Q += blend Fᵀ C F; C has few entries that are not zero."""
+    n, nz = F.shape
+    for l in range(n):
+        for m in range(n):
+            if C[l, m] != 0.0:
+                for i in range(nz):
+                    for j in range(nz):
+                        Q[i, j] += blend * C[l, m] * F[l, i] * F[m, j]
+
+
+@kernel
+def _forget_idle(Q: Array, i: int) -> None:
+    """A control that nothing depends on, not even a cost, stays where it is: k = 0, K = 0."""
+    for j in range(Q.shape[0]):
+        if Q[i, j] != 0.0:
+            return
+    Q[i, i] = 1.0
+
+
+@kernel
 def _sweep(
-    A: Array, B: Array, lz: Array, lzz: Array, exact: Array, record: Array,
-    blend: float, mu: float, address: int, context: int, k: Array, K: Array,
-    F: Array, V: Array, W: Array, Q: Array, L: Array, Y: Array, G: Array, T: Array,
-    v: Array, p: Array, q: Array, g: Array, y: Array,
-) -> tuple[int, float, float]:  # fmt: skip
-    """The recursion above: the failed knot (or -1), d0 and the gradient's max-norm; p is the costate."""
+    A, B, lz, lzz, exact, record, blend, mu, address, context,
+    gaps, closing, closing_context, low, high, by_costate, kept, second, k, K, c,
+):  # fmt: skip
+    """The recursion above: the failed knot (or -1), the slope, the full step's change and the gradient's max-norm."""
     N, n, nu = B.shape
     nz = n + nu
-    d0 = 0.0
-    steepest = 0.0
+    slope, change, steepest = 0.0, 0.0, 0.0
+    F, V, Q, L, v, p, s, q, g = c.F, c.V, c.Q, c.L, c.v, c.p, c.s, c.q, c.g
+    limited = False
+    for t in range(N):
+        for i in range(nu):
+            limited = limited or low[t, i] > -np.inf or high[t, i] < np.inf
+    open_gaps = gaps.any()
+    plain = not limited and not open_gaps
     for i in range(n):
         v[i] = lz[N, i]
         p[i] = lz[N, i]
+        s[i] = lz[N, i]
         for j in range(n):
             V[i, j] = lzz[N, i, j]
             if blend > 0.0:
                 V[i, j] += blend * (exact[N, i, j] - lzz[N, i, j])
         V[i, i] += mu
     for t in range(N - 1, -1, -1):
-        F[:, :n] = A[t]
-        F[:, n:] = B[t]
-
-        q[:] = lz[t]
-        g[:] = lz[t]
-        _add_transposed_product(F, v, q)
-        _add_transposed_product(F, p, g)
-        for i in range(n):
-            p[i] = g[i]
-        for i in range(n, nz):
-            if abs(g[i]) > steepest or np.isnan(g[i]):  # max would forget a NaN
-                steepest = abs(g[i])
-
-        _congruence(F, V, W, Q)
+        # the knot: F, V_x where the dynamics arrive, Q
+        _load(A[t], B[t], F)
+        if open_gaps:
+            for i in range(n):
+                moved = 0.0
+                for j in range(n):
+                    moved += V[i, j] * gaps[t, j]
+                slope += s[i] * gaps[t, i]
+                change += (v[i] + 0.5 * moved) * gaps[t, i]
+                c.w[i] = moved
+            for i in range(n):
+                v[i] += c.w[i]
+        bent = open_gaps and _close(gaps[t], closing, closing_context, p if by_costate else v, F, c.D, c.J, c.w)
+        _congruence(F, V, c.W, Q)
         if blend > 0.0:
-            row = np.int64(record[t].ctypes.data)
-            call_contraction(address, context, row, np.int64(v.ctypes.data), np.int64(T.ctypes.data))
+            T = second[t if second.shape[0] == N else 0]
+            if not kept:
+                row, w_at = np.int64(record[t].ctypes.data), np.int64((c.w if bent else v).ctypes.data)
+                call_contraction(address, context, row, w_at, np.int64(T.ctypes.data))
             for i in range(nz):
                 for j in range(nz):
                     Q[i, j] += lzz[t, i, j] + blend * (exact[t, i, j] - lzz[t, i, j] + T[i, j])
+            if bent:
+                _add_curvature(c.J[1], c.D, blend, Q)
         else:
             for i in range(nz):
                 for j in range(nz):
                     Q[i, j] += lzz[t, i, j]
 
+        # gradients of the action value and of the cost
+        q[:] = lz[t]
+        _add_transposed_product(F, v, q)
+        g[:] = lz[t]
+        _add_transposed_product(F, p, g)
+        for i in range(n):
+            p[i] = g[i]
+        for i in range(nu):
+            slack = (low[t, i] == 0.0 and g[n + i] > 0.0) or (high[t, i] == 0.0 and g[n + i] < 0.0)
+            if not slack and (abs(g[n + i]) > steepest or np.isnan(g[n + i])):  # max would forget a NaN
+                steepest = abs(g[n + i])
+
+        # the policy
+        for i in range(nu):
+            Q[n + i, n + i] += mu
+            if q[n + i] == 0.0:
+                _forget_idle(Q, n + i)
+        if limited:
+            done, constant = clamp(Q, q, low[t], high[t], c.box, L)
+            if not done:
+                return t, slope, change, steepest
+            change += constant
         for i in range(nu):
             for j in range(nu):
                 L[i, j] = Q[n + i, n + j]
-            L[i, i] += mu
-        if not _cholesky(L):
-            return t, d0, steepest
-        _policy(L, Q, q, n, k[t], K[t], Y, y)
-        for i in range(nu):
-            d0 += y[i] * y[i]
-        if not (d0 < np.inf):
-            return t, d0, steepest
+        if not factorise(L):
+            return t, slope, change, steepest
+        _policy(L, Q, q, n, k[t], K[t], c.Y, c.y)
 
-        _gram(Y, G)
+        # the value
+        for i in range(nu):
+            change -= 0.5 * c.y[i] * c.y[i]
+            if limited:
+                k[t, i] += c.box[0, i]
+        if plain:
+            slope = 2.0 * change
+        else:
+            slope += _under_policy(F, lz[t], k[t], K[t], s, g)
+        if not (abs(change) < np.inf):
+            return t, slope, change, steepest
+        _gram(c.Y, c.G)
         for i in range(n):
             v[i] = q[i]
             for j in range(n):
-                V[i, j] = 0.5 * (Q[i, j] + Q[j, i]) - G[i, j]
+                V[i, j] = 0.5 * (Q[i, j] + Q[j, i]) - c.G[i, j]
             V[i, i] += mu
         for j in range(nu):
             for i in range(n):
-                v[i] -= Y[j, i] * y[j]
-    return -1, d0, steepest
+                v[i] -= c.Y[j, i] * c.y[j]
+    return -1, slope, change, steepest
+
+
+@kernel
+def _under_policy(F, lz, k, K, s, g):
+    """From s of the next knot to this one's, s = g_x + Kᵀ g_u with g = l_z + Fᵀ s; and the slope g_u·k along k."""
+    n = s.size
+    g[:] = lz
+    _add_transposed_product(F, s, g)
+    slope = 0.0
+    for i in range(n):
+        s[i] = g[i]
+    for j in range(k.size):
+        slope += g[n + j] * k[j]
+        for i in range(n):
+            s[i] += K[j, i] * g[n + j]
+    return slope

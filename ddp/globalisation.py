@@ -131,9 +131,9 @@ class Globalisation:
         if self.mixed and entered != LEVENBERG_MARQUARDT:
             best = self._watch_for_stagnation(point, best)
         if self.mixed and self.mode == GAUSS_NEWTON and self.exact_patience.over:
-            close = best.expected < self.switch * (1.0 + abs(point.cost))
+            close = abs(best.expected) < self.switch * (1.0 + abs(point.cost))
             rate = best.expected / self.previous
-            done_in_two = best.alpha == 1.0 and best.expected * rate**2 < self.tolerance
+            done_in_two = best.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance
             if close and not done_in_two:
                 self.mode = EXACT
         self.previous = best.expected
@@ -189,7 +189,7 @@ class Globalisation:
 
     def _compared_with_gauss_newton(self, point: Point, own: Attempt, patience: _Patience) -> Attempt:
         """If a model struggles, Gauss-Newton is tried as well and takes over when it reaches a lower cost."""
-        if own.alpha >= 0.25 or own.expected <= 1e-10 * (1.0 + abs(point.cost)):
+        if own.alpha >= 0.25 or abs(own.expected) <= 1e-10 * (1.0 + abs(point.cost)):
             return own
         best = _lower(own, self._gauss_newton(point))
         if best is not own:
@@ -290,7 +290,7 @@ def _damping_factor(attempt: Attempt, cost: float) -> float:
         return 4.0
     if attempt.alpha < 1.0:
         return 2.0
-    ratio = (cost - attempt.cost) / attempt.expected if attempt.expected > 0.0 else 1.0
+    ratio = (cost - attempt.cost) / attempt.expected if attempt.expected != 0.0 else 1.0
     if abs(ratio - 1.0) < 0.2:
         return 1e-3
     if ratio > 0.5:

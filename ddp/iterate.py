@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.backward import Backward, Sweep
+from ddp.backward import VALUE, Backward, Sweep
 from ddp.errors import DDPError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
-from ddp.problem import Problem, broken_rows
+from ddp.problem import Problem, broken_rows, room
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator
@@ -21,39 +21,78 @@ CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin: dynamics may do several step lengths for the price of one."""
 
 
+CLOSED = 1e-10
+"""Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
+
+
 class Guess(NamedTuple):
-    """A policy u = U + K (x ⊖ X) to start from, X[0] being the initial state: X (N+1, nx), U (N, nu), K (N, nu, n)."""
+    """What to start from: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
+
+    The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all.
+    """
 
     X: Array
     U: Array
     K: Array
+    imposed: bool = False
 
 
 class Iterate:
     """The current trajectory and its derivatives, each order computed once, when first asked for.
 
+    gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     diverged: the last trajectory of a line search whose every step diverged.
     """
 
-    def __init__(self, problem: Problem, work: Differentiator, guess: Guess) -> None:
-        d = problem.dynamics
+    def __init__(
+        self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0
+    ) -> None:
         self.problem, self.work = problem, work
-        self.backward = Backward(work.derivatives, d.contraction())
-        self.order = 0
+        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse)
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
-        self.gaps = np.zeros((problem.horizon, d.n))
-        self.lower, self.upper = np.full(guess.U.shape, -np.inf), np.full(guess.U.shape, np.inf)
-        self.X, self.U = next(self._rollouts(guess.X, guess.U, np.zeros_like(guess.U), guess.K, [1.0]))
-        self.cost = np.inf
-        padded = problem.padded(self.U)
-        if not np.isfinite(self.X[-1]).all():
+        self._place(*self._started(guess))
+        self.evaluate()
+
+    def evaluate(self) -> None:
+        """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
+        self.order, self.cost, self.obstacle = 0, np.inf, None
+        self.backward.moved()
+        padded = self.problem.padded(self.U)
+        if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
-        elif np.isinf(problem.values(self.X, padded)).any():
-            self.obstacle = f"the guess has no finite cost: {problem.fault(self.X, padded, 0)}"
+        elif not np.isfinite(self.gaps).all():
+            knot = int(np.argmax(broken_rows(self.gaps)))
+            self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
+        elif np.isinf(self.problem.values(self.X, padded)).any():
+            self.obstacle = f"the guess has no finite cost: {self.problem.fault(self.X, padded, 0)}"
         else:
-            self.cost = problem.cost(self.X, self.U)
+            self.cost = self.problem.cost(self.X, self.U)
+
+    def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
+        """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
+        problem, d = self.problem, self.problem.dynamics
+        self.gaps = np.zeros((problem.horizon, d.n))
+        U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
+        X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, [1.0]))
+        if not guess.imposed:
+            return X, rolled, self.gaps
+        gaps = d.difference(guess.X[1:], d.step(guess.X[:-1], U))
+        if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
+            return X, U, self.gaps
+        return guess.X, U, gaps
+
+    def _place(self, X: Array, U: Array, gaps: Array) -> None:
+        """Make this the trajectory."""
+        self.X, self.U, self.gaps = X, U, gaps
+        self.backward.gaps = gaps
+        self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
+
+    @property
+    def gap(self) -> float:
+        """The worst gap."""
+        return float(np.abs(self.gaps).max())
 
     @property
     def control_weight(self) -> float:
@@ -80,7 +119,8 @@ class Iterate:
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised.
 
-        Where the promise is less than rounding can show, a step that does not raise the cost is as good.
+        Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
+        promise is less than rounding can show, a step that does not raise the cost is as good.
         """
         rounding = 1e-14 * (1.0 + abs(self.cost))
         alphas = [longest]
@@ -93,8 +133,9 @@ class Iterate:
                 self.diverged = None
             else:
                 self.diverged = X, U
-            decrease, promised = self.cost - cost, alpha * (1.0 - 0.5 * alpha) * sweep.d0
-            enough = decrease > 0.1 * promised or (sweep.d0 < 1e-12 and decrease >= -rounding)
+            decrease, promised = self.cost - cost, sweep.promised(alpha)
+            enough = decrease > (0.1 if promised >= 0.0 else 2.0) * promised
+            enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
             if enough and np.isfinite(cost):
                 return Step(alpha, cost, X, U)
         return Step(0.0, self.cost, self.X, self.U)
@@ -102,8 +143,9 @@ class Iterate:
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
         if step.alpha > 0.0:
-            self.X, self.U, self.cost = step.X, step.U, step.cost
-            self.order = 0
+            self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps)
+            self.cost, self.order = step.cost, 0
+            self.backward.moved()
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail."""
@@ -163,11 +205,12 @@ class Iterate:
         self, X: Array, U: Array, k: Array, K: Array, alphas: list[float]
     ) -> Iterator[tuple[Array, Array]]:
         """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
+        limits = self.problem.lower, self.problem.upper
         bounds = [bound for bound in CHUNKS if bound < len(alphas)] + [len(alphas)]
         for start, stop in itertools.pairwise(bounds):
             chunk = np.array(alphas[start:stop])
             yield from zip(
-                *self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, self.lower, self.upper), strict=True
+                *self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits), strict=True
             )
 
     def _differentiate(self, order: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Term
@@ -51,6 +51,8 @@ class Problem:
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
+    control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
+        As ``lower``, ``upper`` (N, nu) they can be read back.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
 
@@ -64,6 +66,9 @@ class Problem:
     x0: Array
     horizon: int
     at: Mapping[int, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    control_limits: tuple[ArrayLike, ArrayLike] | None = None
+    lower: Array = field(init=False, repr=False)
+    upper: Array = field(init=False, repr=False)
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
     _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
@@ -100,9 +105,13 @@ class Problem:
             for knot in sorted(self.at)
             for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
         )
-        x0.flags.writeable = False
+        lower, upper = _limits(self.control_limits, horizon, self.dynamics.nu)
+        for array in (x0, lower, upper):
+            array.flags.writeable = False
         for name, value in (
             ("x0", x0),
+            ("lower", lower),
+            ("upper", upper),
             ("horizon", horizon),
             ("_running", _entries("running", self.running, dt, self.dynamics)),
             ("_at", single),
@@ -260,6 +269,13 @@ class Problem:
                 )
 
 
+def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """``lower - U``, ``upper - U``; zero where only rounding is between."""
+    low, high = lower - U, upper - U
+    near = 1e-14 * (1.0 + np.abs(U))
+    return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
+
+
 def broken_rows(array: Array) -> NDArray[np.bool_]:
     """Which rows of an array (M, ...) hold a number that is not finite."""
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
@@ -280,6 +296,34 @@ def _naming(entry: _Entry, knots: slice) -> Iterator[None]:
     except Exception as failure:
         where = f"at knots {knots.start} to {knots.stop - 1}"
         raise ProblemError(f"{entry.name}: raised {type(failure).__name__}: {failure} {where}") from failure
+
+
+def _limits(limits: Any, N: int, nu: int) -> tuple[Array, Array]:
+    """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper."""
+    if limits is None:
+        return np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+    if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
+        raise ProblemError(f"control_limits: expected a pair (lower, upper), got {_described(limits)}")
+    pair = []
+    for side, value in enumerate(limits):
+        name = f"control_limits[{side}]"
+        try:
+            shape = np.shape(value)
+        except ValueError:
+            shape = (N, nu)  # as_array says what is wrong
+        if shape not in ((), (nu,), (N, nu)):
+            raise ProblemError(f"{name}: expected a number or shape ({nu},) or ({N}, {nu}), got shape {shape}")
+        array = as_array(name, value, shape, finite=False)
+        if np.isnan(array).any():
+            raise ProblemError(f"{name}: expected numbers or infinities, got nan")
+        pair.append(np.broadcast_to(array, (N, nu)).copy())
+    if (crossed := ~(pair[0] < pair[1])).any():
+        knot, i = (int(index) for index in np.argwhere(crossed)[0])
+        raise ProblemError(
+            f"control_limits: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
+            f"for control {i} at knot {knot}"
+        )
+    return pair[0], pair[1]
 
 
 def _described(thing: object) -> str:

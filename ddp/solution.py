@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive_integer
-from ddp.problem import Problem
+from ddp.problem import Problem, room
 from ddp.protocols import Array
 
 FORMAT = "mayne solution"
-VERSION = 1
+VERSION = 2
 COLUMN = "history_"
 
 
@@ -32,6 +32,7 @@ class Record:
         if none.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     """
 
     cost: float
@@ -42,6 +43,7 @@ class Record:
     hessian: str
     blend: float
     seconds: float
+    gap: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class Solution:
     X (N+1, nx), U (N, nu): states and controls.
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
-    cost, gradient: total cost, and max-norm of its gradient in U.
+    cost, gradient: total cost, and max-norm of its gradient in U, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words.
     iterations, seconds: how many, and the wall time of the whole solve.
     history: one `Record` per iteration.
@@ -112,7 +114,8 @@ class Solution:
     def stationarity(self) -> float:
         """The max-norm of the total cost's gradient with respect to U, recomputed from the problem alone.
 
-        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}. NaN if the trajectory or
+        By the adjoint recursion λ_k = ℓ_x + Aᵀ λ_{k+1}, gradient ℓ_u + Bᵀ λ_{k+1}; zero where a control is at a limit
+        and the gradient pushes against it. It is a certificate where `gap` is zero. NaN if the trajectory or
         one of the derivatives is not finite. Raises ProblemError for a solution that was loaded without its problem.
         """
         problem = self._own_problem("stationarity")
@@ -127,7 +130,20 @@ class Solution:
             for k in reversed(range(problem.horizon)):
                 gradient[k] = d.lz[k, n:] + d.B[k].T @ costate
                 costate = d.lz[k, :n] + d.A[k].T @ costate
-        return float(np.abs(gradient).max())
+        low, high = room(self.U, problem.lower, problem.upper)
+        held = ((low >= 0.0) & (gradient > 0.0)) | ((high <= 0.0) & (gradient < 0.0))
+        return float(np.abs(np.where(held, 0.0, gradient)).max())
+
+    def gap(self) -> float:
+        """The largest component of ``f(X_k, U_k) ⊖ X_{k+1}``, recomputed from the problem alone: 0 if X follows from U.
+
+        Raises ProblemError for a solution that was loaded without its problem.
+        """
+        if self.problem is None:
+            raise ProblemError("problem: gap needs one: Solution.load(path, problem)")
+        d = self.problem.dynamics
+        with np.errstate(all="ignore"):
+            return float(np.abs(d.difference(self.X[1:], d.step(self.X[:-1], self.U))).max())
 
     def _own_problem(self, purpose: str) -> Problem:
         if self.problem is None:

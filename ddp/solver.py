@@ -12,7 +12,7 @@ import numpy as np
 from ddp.backward import Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
-from ddp.iterate import Guess, Iterate
+from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
@@ -75,12 +75,13 @@ def solve(
     throw: bool = True,
     workers: int = 1,
 ) -> Solution:
-    """Solve ``problem`` by single shooting.
+    """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
     solver: `DDP` (the default) or `ILQR`.
-    guess: controls U (N, nu); a pair (X, U), of which the controls are rolled out from x0 (states cannot be
-        imposed on a rollout); a `Solution`, whose policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it
-        also serves where motion is unstable; None: the dynamics' nominal control at x0, at every knot.
+    guess: controls U (N, nu), which are rolled out; a pair (X, U), which imposes the states X (N+1, nx), but for
+        X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
+        policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
+        dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many processes share the derivatives; results are the same for any number.
@@ -130,8 +131,10 @@ def _policy(problem: Problem, guess: Start) -> Guess:
     elif isinstance(guess, tuple):
         if len(guess) != 2:
             raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
-        d.check_state("guess[0]", as_array("guess[0]", guess[0], (N + 1, d.nx)))
-        U = as_array("guess[1]", guess[1], (N, d.nu))
+        X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
+        d.check_state("guess[0]", X)
+        X[0] = problem.x0
+        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)), np.zeros((N, d.nu, d.n)), imposed=True)
     elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
@@ -172,6 +175,7 @@ def _loop(
             hessian=attempt.hessian,
             blend=attempt.blend,
             seconds=now - before,
+            gap=iterate.gap,
         )
         before = now
         history.append(record)
@@ -180,6 +184,9 @@ def _loop(
     exact = solver.hessian != GAUSS_NEWTON
     sweep, was_exact = iterate.final_sweep(exact)
     if not outcome:
+        if iterate.gap >= CLOSED:
+            worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
+            reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"
         return f"not converged after {len(history)} iterations, {reason}", False, sweep
     status = f"{outcome} after {len(history)} iterations"
     if outcome != "converged":
@@ -190,8 +197,8 @@ def _loop(
 
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
-    """Whether the model expects a decrease of less than ``limit``, without the regularisation's help."""
-    if attempt.expected >= limit:
+    """Whether gaps are closed and the model, without the regularisation's help, expects less than ``limit``."""
+    if iterate.gap >= CLOSED or attempt.expected >= limit:
         return False
     smallest = shift(iterate)
     if attempt.mu <= smallest:

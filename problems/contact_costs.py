@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +17,13 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array
 from dynamics.contact import Contact, Contacts, compile_contacts, forces
 from dynamics.model import Model, Robot
+from dynamics.phased_dynamics import PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 from problems import checks, contact_kernels, state_kernels
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, MovingTerm, RobotTerm
+
+System: TypeAlias = RobotDynamics | PhasedDynamics
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     The Hessian is that of the quadratic pieces, by first and second derivatives of f.
     """
 
-    system: RobotDynamics
+    system: System
     contacts: Sequence[Contact]
     R: Array
     lower: Array
@@ -46,8 +50,8 @@ class ForceLimits(MovingTerm, KnotTerm):
     _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.system, RobotDynamics):
-            raise ProblemError(f"system: expected a RobotDynamics, got {type(self.system).__name__}")
+        if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"system: expected the dynamics of a robot, got {type(self.system).__name__}")
         robot, contacts = self.system.robot, tuple(self.contacts)
         compiled = compile_contacts(robot, contacts)
         nc = forces(compiled)
@@ -61,7 +65,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         given = np.zeros(len(R)) if self.target is None else self.target
         target = checks.targets("target", given, len(R))
         weight = checks.weight("weight", self.weight)
-        tree = robot.tree._replace(damping=np.zeros(robot.nv))
+        tree = robot.tree if self.system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
         for name, value in (
             ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
             ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
@@ -99,7 +103,7 @@ class ForceLimits(MovingTerm, KnotTerm):
 
 
 def contact_force(
-    system: RobotDynamics, contacts: Iterable[Contact], target: ArrayLike, weight: float
+    system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float
 ) -> ForceLimits:
     """``½ w |f - target|²`` of the forces of all contacts; target (nc,) [N], or (M, nc) along a stretch of M knots."""
     contacts = list(contacts)
@@ -108,7 +112,7 @@ def contact_force(
 
 
 def friction_cone(
-    system: RobotDynamics,
+    system: System,
     contacts: Iterable[Contact],
     mu: float,
     weight: float,

@@ -17,6 +17,7 @@ from dynamics.contact_kinematics import places
 from dynamics.contact_relation import are_independent, contact_forward, curvature, relation
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
+from dynamics.steps import actuate
 from problems.state_kernels import row_of
 
 
@@ -39,15 +40,6 @@ def excess(R, target, lower, upper, f, e):
 
 
 @kernel
-def drive(S, u, tau):
-    """tau := S u."""
-    for i in range(S.shape[0]):
-        tau[i] = 0.0
-        for j in range(S.shape[1]):
-            tau[i] += S[i, j] * u[j]
-
-
-@kernel
 def forces_at(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r, f):
     """f (nc,) := the forces in the axes asked for; NaN where the mass matrix is singular."""
     contact_forward(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
@@ -67,7 +59,7 @@ def contact_forces(tree, contacts, nc, epsilon, S, X, U, F):
     ws, place, r = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X)
     tau, no_fext = np.zeros(nv), np.zeros((0, 6))
     for k in range(X.shape[0]):
-        drive(S, U[k], tau)
+        actuate(tree, S, U[k], X[k, nq:], tau)
         forces_at(tree, contacts, epsilon, X[k, :nq], X[k, nq:], tau, no_fext, ws, place, r, F[k])
 
 
@@ -94,7 +86,7 @@ def expand_forces(
     qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
     for k in range(X.shape[0]):
         q, v = X[k, :nq], X[k, nq:]
-        drive(S, U[k], tau)
+        actuate(tree, S, U[k], X[k, nq:], tau)
         forces_at(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r, f)
         cost = excess(R, row_of(targets, k), lower, upper, f, e)
         if cost == 0.0:

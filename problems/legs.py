@@ -98,7 +98,7 @@ def stance(
         if height < -TOUCHING:
             raise ProblemError(f"q0: the foot {name!r} is {-height:.3g} m below the ground at the start")
         if height > TOUCHING:
-            raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start, and has to stand")
+            raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
     center = np.array(pin.centerOfMass(robot.model, data, q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)

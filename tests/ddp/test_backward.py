@@ -51,9 +51,9 @@ def dense_sweep(d: Derivatives, blend: float, mu: float) -> tuple[np.ndarray, np
 @pytest.mark.parametrize(("blend", "mu"), [(0.0, 0.0), (0.25, 0.1), (1.0, 1e-9)])
 def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, mu):
     d = random_derivatives(rng, 20, n, nu)
-    contraction = FunctionDynamics(lambda x, u: np.zeros(n), n, nu).contraction()
+    dynamics = FunctionDynamics(lambda x, u: np.zeros(n), n, nu)
     k, K, d0 = dense_sweep(d, blend, mu)
-    sweep = Backward(d, contraction)(blend, mu)
+    sweep = Backward(d, dynamics)(blend, mu)
     assert sweep.failed == -1
     np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-10 * np.abs(k).max())
     np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-10 * np.abs(K).max())
@@ -64,7 +64,7 @@ def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, m
 def test_an_indefinite_hessian_is_reported_with_its_knot(rng):
     d = random_derivatives(rng, 20, 4, 2)
     d.lzz[13] = -1e6 * np.eye(6)
-    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2).contraction())(0.0, 0.0)
+    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0)
     assert sweep.failed == 13
 
 
@@ -72,7 +72,7 @@ def test_an_indefinite_hessian_is_reported_with_its_knot(rng):
 def test_a_nan_anywhere_fails_the_sweep(rng, where):
     d = random_derivatives(rng, 20, 4, 2)
     getattr(d, where)[7] = np.nan
-    assert Backward(d, FunctionDynamics(lambda x, u: x, 4, 2).contraction())(0.0, 0.0).failed >= 6
+    assert Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0).failed >= 6
 
 
 @pytest.mark.parametrize("knot", [0, 7, 19])
@@ -82,7 +82,7 @@ def test_a_gradient_that_is_no_number_is_not_taken_for_zero(rng, knot):
         array[:] = 0.0
     d.lzz[:] = np.eye(6)
     d.lz[knot, 4:] = np.nan  # nothing but the gradient itself depends on it
-    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2).contraction())(0.0, 0.0)
+    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0)
     assert np.isnan(sweep.gradient)
 
 
