@@ -147,7 +147,7 @@ def gait(name: str) -> Problem:
 
 
 def guess(problem: Problem) -> tuple[Array, Array]:
-    """Crocoddyl's guess: standing still at all knots, under torques that, with the feet's forces, best balance gravity."""
+    """Crocoddyl's guess: standing still at all knots, torques that best balance gravity with the feet."""
     system = problem.dynamics
     if not isinstance(system, PhasedDynamics):
         raise ProblemError(f"problem: expected a gait, got one of {type(system).__name__}")
