@@ -47,7 +47,17 @@ class Stance:
     @property
     def weight(self) -> float:
         """Of the robot [N]."""
-        return self.mass * float(np.linalg.norm(self.robot.model.gravity.linear))
+        return self.mass * self.gravity
+
+    @property
+    def gravity(self) -> float:
+        """[m/s²]."""
+        return float(np.linalg.norm(self.robot.model.gravity.linear))
+
+    @property
+    def unit(self) -> float:
+        """The time that a fall takes, √(h / g) [s]."""
+        return float(np.sqrt(self.height / self.gravity))
 
     def place(self, foot: str) -> Array:
         """Where a foot is (3,)."""
@@ -99,6 +109,8 @@ def stance(
             raise ProblemError(f"q0: the foot {name!r} is {-height:.3g} m below the ground at the start")
         if height > TOUCHING:
             raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
+    if not robot.model.gravity.linear.any():
+        raise ProblemError(f"robot: expected gravity, {robot.name} has none to stand under")
     center = np.array(pin.centerOfMass(robot.model, data, q))
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
