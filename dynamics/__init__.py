@@ -11,6 +11,7 @@ from dynamics.contact_dynamics import (
     impact_dynamics_hessian,
     impact_dynamics_second_derivatives,
 )
+from dynamics.contact_forces import ContactForces
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.model import Robot, load
 from dynamics.phased_dynamics import Phase, PhasedDynamics
@@ -55,6 +56,7 @@ from dynamics.robot_dynamics import RobotDynamics
 
 __all__ = [
     "Contact",
+    "ContactForces",
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",

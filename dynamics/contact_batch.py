@@ -25,8 +25,50 @@ from dynamics.contact_relation import (
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
 
-REGULARIZATION = 1e-7
-"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-5 m/s²."""
+REGULARIZATION = 1e-6
+"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-4 m/s². Less, and rounding shows."""
+
+
+@kernel
+def regularized(epsilon):
+    """What ε, then what ε if contacts turn out to be redundant: one call of a large kernel each is one to compile."""
+    return (epsilon, max(epsilon, REGULARIZATION))
+
+
+@kernel
+def solved_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """``contact_forward``, again if contacts are redundant."""
+    for e in regularized(epsilon):
+        contact_forward(tree, contacts, e, q, v, tau, fext, ws, place, r)
+        if are_independent(r):
+            break
+
+
+@kernel
+def solved_impact(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
+    """``impact_forward``, again if contacts are redundant."""
+    for e in regularized(epsilon):
+        impact_forward(tree, contacts, e, restitution, q, v, zero, no_fext, ws, place, r)
+        if are_independent(r):
+            break
+
+
+@kernel
+def related(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """``relate_contact``, again if contacts are redundant."""
+    for e in regularized(epsilon):
+        relate_contact(tree, contacts, e, q, v, tau, fext, ws, place, r)
+        if are_independent(r):
+            break
+
+
+@kernel
+def related_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
+    """``relate_impact``, again if contacts are redundant."""
+    for e in regularized(epsilon):
+        relate_impact(tree, contacts, e, restitution, q, v, seen, zero, no_fext, ws, place, r)
+        if are_independent(r):
+            break
 
 
 @kernel
@@ -34,9 +76,7 @@ def contact_dynamics(tree, contacts, nc, epsilon, Q, V, tau, fext, A, F):
     """a (N, nv), f (N, nc) of every sample."""
     ws, place, r = workspace(tree, Q), places(tree, contacts, Q), relation(V.shape[1], nc, Q)
     for t in range(Q.shape[0]):
-        contact_forward(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
-        if not are_independent(r):
-            contact_forward(tree, contacts, max(epsilon, REGULARIZATION), Q[t], V[t], tau[t], fext[t], ws, place, r)
+        solved_contact(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
         A[t], F[t] = r.a, r.f
         turn_forces(contacts, place, 0, F[t])
         if not is_positive(r.D, r.a):
@@ -50,32 +90,12 @@ def impact_dynamics(tree, contacts, nc, epsilon, restitution, Q, V, A, F):
     ws, place, r, zero = workspace(tree, Q), places(tree, contacts, Q), relation(V.shape[1], nc, Q), np.zeros_like(V[0])
     no_fext = np.zeros((0, 6))
     for t in range(Q.shape[0]):
-        impact_forward(tree, contacts, epsilon, restitution, Q[t], V[t], zero, no_fext, ws, place, r)
-        if not are_independent(r):
-            e = max(epsilon, REGULARIZATION)
-            impact_forward(tree, contacts, e, restitution, Q[t], V[t], zero, no_fext, ws, place, r)
+        solved_impact(tree, contacts, epsilon, restitution, Q[t], V[t], zero, no_fext, ws, place, r)
         A[t], F[t] = V[t] + r.a, r.f
         turn_forces(contacts, place, 0, F[t])
         if not is_positive(r.D, r.a):
             return t
     return -1
-
-
-@kernel
-def related(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
-    """``relate_contact``, again if contacts are redundant."""
-    relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
-    if not are_independent(r):
-        relate_contact(tree, contacts, max(epsilon, REGULARIZATION), q, v, tau, fext, ws, place, r)
-
-
-@kernel
-def related_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
-    """``relate_impact``, again if contacts are redundant."""
-    relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r)
-    if not are_independent(r):
-        e = max(epsilon, REGULARIZATION)
-        relate_impact(tree, contacts, e, restitution, q, v, seen, zero, no_fext, ws, place, r)
 
 
 @kernel

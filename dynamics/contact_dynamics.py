@@ -6,8 +6,8 @@ contacts follow one another in one vector, 3 numbers a point and 6 a surface, in
 
 **Redundant contacts** hold what others hold already: three points of one rigid foot, two surfaces of one body. Their
 forces are not determined by motion. Where the factorisation of J M⁻¹ Jᵀ meets that (a pivot below 1e-10 of its
-diagonal), it is regularised: ``J a + ... + ε f = 0`` with ε = 1e-7 1/kg, which spreads forces as evenly as least
-squares do, moves accelerations by some 1e-7 of themselves, and has exact derivatives of its own, to some 1e-6.
+diagonal), it is regularised: ``J a + ... + ε f = 0`` with ε = 1e-6 1/kg, which spreads forces as evenly as least
+squares do and moves them by some 1e-5 of themselves. Derivatives are those of this system, to some 1e-5 as well.
 ``regularization`` sets ε > 0 [1/kg] from the start, for all samples.
 """
 

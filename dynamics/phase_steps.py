@@ -12,9 +12,9 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.configuration import difference_state, integrate_configuration, integrate_state
-from dynamics.contact_batch import REGULARIZATION, related, related_impact
+from dynamics.contact_batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contact_kinematics import Place, places
-from dynamics.contact_relation import Relation, are_independent, contact_forward, impact_forward, relation
+from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
 from dynamics.joints import is_group
 from dynamics.kinematics import Workspace, workspace
@@ -53,9 +53,7 @@ def euler_step(tree, contacts, S, h, x, u, w, xn):
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(tree, S, u, v, w.tau)
-    contact_forward(tree, contacts, 0.0, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
-    if not are_independent(w.r):
-        contact_forward(tree, contacts, REGULARIZATION, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
+    solved_contact(tree, contacts, 0.0, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
     for i in range(nv):
         xn[nq + i] = v[i] + h * w.r.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
@@ -68,9 +66,7 @@ def impact_step(tree, contacts, e, x, w, xn):
     nv = tree.body.size
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
-    impact_forward(tree, contacts, 0.0, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
-    if not are_independent(w.r):
-        impact_forward(tree, contacts, REGULARIZATION, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
+    solved_impact(tree, contacts, 0.0, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
     for i in range(nq):
         xn[i] = q[i]
     for i in range(nv):

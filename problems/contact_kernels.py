@@ -12,9 +12,9 @@ import numpy as np
 
 from ddp.kernel import inline, kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
-from dynamics.contact_batch import REGULARIZATION, contracted, related
+from dynamics.contact_batch import contracted, related, solved_contact
 from dynamics.contact_kinematics import places
-from dynamics.contact_relation import are_independent, contact_forward, curvature, relation
+from dynamics.contact_relation import curvature, relation
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
 from dynamics.steps import actuate
@@ -42,9 +42,7 @@ def excess(R, target, lower, upper, f, e):
 @kernel
 def forces_at(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r, f):
     """f (nc,) := the forces in the axes asked for; NaN where the mass matrix is singular."""
-    contact_forward(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
-    if not are_independent(r):
-        contact_forward(tree, contacts, max(epsilon, REGULARIZATION), q, v, tau, no_fext, ws, place, r)
+    solved_contact(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
     f[:] = r.f
     turn_forces(contacts, place, 0, f)
     if not is_positive(r.D, r.a):
