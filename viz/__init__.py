@@ -1,7 +1,11 @@
-"""Drawing: trajectories in the browser, convergence on paper."""
+"""Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
+from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, save_html
 from viz.live import animate
+from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 
-__all__ = ["Drawn", "animate", "plot_convergence", "save_html"]
+__all__ = [
+    "Capsule", "Drawn", "Sphere", "animate", "plot_convergence", "plot_forces", "plot_schedule", "save_html",
+]  # fmt: skip

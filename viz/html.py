@@ -6,7 +6,7 @@ import base64
 import html
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
 from viz.bodies import Drawable
-from viz.scene import Scene, build, pack
+from viz.messages import pack
+from viz.obstacles import Obstacle
+from viz.scene import Scene, build
 from viz.shapes import Color
 
 
@@ -30,21 +32,41 @@ def save_html(
     path: str | os.PathLike[str],
     robot: Drawable,
     X: ArrayLike,
-    dt: float,
+    dt: ArrayLike,
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     title: str | None = None,
+    *,
+    forces: Mapping[str, ArrayLike] | None = None,
+    force_scale: float | None = None,
+    cones: float | Mapping[str, float] | None = None,
+    obstacles: Sequence[Obstacle] = (),
+    ground: float | None = None,
 ) -> Drawn:
-    """Write the motion X (N, nx), one state every dt [s], as a self-contained HTML animation.
+    """Write the motion X (N+1, nx), or (N+1, nq) without velocities, as a self-contained HTML animation.
 
+    dt: the time from one state to the next [s], one number or (N,), where zero is an impact.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
-    title: shown above. Meshes that are missing are named in the result, in the log and in the file; a
-    skeleton stands in for them.
+    title: shown above.
+    forces: the force on each named frame in world axes [N], drawn as an arrow from the frame's origin; (N, 3), one for
+    each interval, or (N+1, 3), one for each state, shown until the next; NaN or zero where there is no contact.
+    force_scale: length of an arrow [m/N]; by default the robot's weight is as long as its centre of mass is far from
+    the mean of these frames in the first state, and the file says how much that is.
+    cones: a coefficient of friction for every frame that has forces, or for some by name; a cone about the world's z
+    opens at a frame while it is in contact.
+    obstacles: ``Sphere`` and ``Capsule``; ground: the height of a plane in which the grid lies [m]; by default there
+    is no plane, and the grid lies at zero or below all that is seen.
+
+    Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
+    Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
-    scene = build(robot, X, dt, frames, ghost)
+    scene = build(
+        robot, X, dt, frames, ghost,
+        forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
+    )  # fmt: skip
     target.write_text(page(scene, title or robot.name), encoding="utf-8")
     return Drawn(str(target), scene.missing)
 

@@ -6,14 +6,16 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
 from viz.bodies import Drawable
 from viz.html import Drawn
-from viz.scene import Message, build
+from viz.messages import Message
+from viz.obstacles import Obstacle
+from viz.scene import build
 
 logger = logging.getLogger("mayne")
 
@@ -30,17 +32,26 @@ class _Command(NamedTuple):
 def animate(
     robot: Drawable,
     X: ArrayLike,
-    dt: float,
+    dt: ArrayLike,
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     open_browser: bool = False,
+    *,
+    forces: Mapping[str, ArrayLike] | None = None,
+    force_scale: float | None = None,
+    cones: float | Mapping[str, float] | None = None,
+    obstacles: Sequence[Obstacle] = (),
+    ground: float | None = None,
 ) -> Drawn:
-    """Play the motion X (N, nx), one state every dt [s], in a meshcat viewer on localhost.
+    """Play the motion X (N+1, nx), one state every dt [s], in a meshcat viewer on localhost.
 
     The viewer's address is in the result and in the log; it lives until the program ends. Arguments as in
     ``save_html``.
     """
-    scene = build(robot, X, dt, frames, ghost)
+    scene = build(
+        robot, X, dt, frames, ghost,
+        forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # meshcat imports what pyzmq has deprecated
         import meshcat  # slow to import, and only needed here

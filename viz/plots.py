@@ -52,15 +52,10 @@ def plot_convergence(
     Cost is drawn as its distance to the lowest cost of all, as far as rounding lets it be seen. Filled marks
     are iterations with second-order terms.
     """
-    target = Path(path)
     if not solutions:
         raise ProblemError("solutions: expected at least one, got none")
-    if target.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ProblemError(f"path: expected .png, .pdf or .svg, got {str(target)!r}")
-    if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
-    figure = Figure(figsize=(11.0, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    target = written(path)
+    figure = canvas(11.0, 3.6)
     panels = figure.subplots(1, 3)
     costs = np.array([solution.cost for solution in solutions.values()], dtype=np.float64)
     best = float(np.min(costs, where=np.isfinite(costs), initial=np.inf))
@@ -93,13 +88,35 @@ def plot_convergence(
             axes.set_xscale("log")
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(True, color="#e4e4e4", linewidth=0.8)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
     panels[0].legend(frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=12)
     figure.savefig(target, dpi=150)
     return target
+
+
+def written(path: str | os.PathLike[str]) -> Path:
+    """Where a plot is written, checked."""
+    target = Path(path)
+    if target.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ProblemError(f"path: expected .png, .pdf or .svg, got {str(target)!r}")
+    if not target.parent.is_dir():
+        raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
+    return target
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure [inch] that needs no screen."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(axes: Axes) -> None:
+    """A light grid, and no frame above and to the right."""
+    axes.grid(True, color="#e4e4e4", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _curve(axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], k: int, width: float) -> None:

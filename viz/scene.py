@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import math
-import uuid
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
-import umsgpack
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
+from ddp.errors import ModelError, ProblemError, as_array, nearest
+from viz import arrows
 from viz.bodies import Bodies, Drawable, bodies
-from viz.shapes import Array, Color, Mesh, grid, merge, tube
-
-Message = dict[str, Any]
+from viz.contacts import as_forces, instants
+from viz.messages import Message, clip, safe, set_animation, set_object, set_transform, track
+from viz.obstacles import OBSTACLE, Obstacle, standing
+from viz.shapes import COLORS, Array, Color, Mesh, merge, tube
+from viz.surroundings import GROUND, grid_under, surroundings
 
 PAUSE = 0.6
 """How long the last state is held before the motion starts over [s]."""
-FIELD_OF_VIEW = 40.0
-GROUND: Color = (0.62, 0.66, 0.70, 1.0)
 GHOST: Color = (0.16, 0.50, 0.73, 0.28)
-TRACES: list[Color] = [
-    (0.84, 0.15, 0.16, 1.0),
-    (0.12, 0.47, 0.71, 1.0),
-    (0.17, 0.63, 0.17, 1.0),
-    (1.00, 0.50, 0.05, 1.0),
-    (0.58, 0.40, 0.74, 1.0),
-    (0.55, 0.34, 0.29, 1.0),
-]
-"""The colours of the traces, in turn."""
 
 
 class Scene(NamedTuple):
@@ -45,45 +34,70 @@ class Scene(NamedTuple):
 
 
 def build(
-    robot: Drawable, X: ArrayLike, dt: float, frames: Sequence[str] = (), ghost: ArrayLike | None = None
+    robot: Drawable,
+    X: ArrayLike,
+    dt: ArrayLike,
+    frames: Sequence[str] = (),
+    ghost: ArrayLike | None = None,
+    *,
+    forces: Mapping[str, ArrayLike] | None = None,
+    force_scale: float | None = None,
+    cones: float | Mapping[str, float] | None = None,
+    obstacles: Sequence[Obstacle] = (),
+    ground: float | None = None,
 ) -> Scene:
-    """The scene of a robot that moves along X (N, nx) or (N, nq), one state every dt [s].
-
-    frames: names of frames whose path is drawn; ghost: a state, or several, drawn translucent and still.
-    """
-    dt = positive("dt", dt)
+    """The scene of a robot that moves along X (N+1, nx) or (N+1, nq); the other arguments as in ``save_html``."""
     model = robot.model
     Q = _configurations("X", X, model)
-    places, paths = _kinematics(model, Q, [_frame(robot, name) for name in frames])
+    times = instants(dt, len(Q))
+    acting = as_forces({} if forces is None else forces, (len(Q) - 1, len(Q)))
+    names = list(dict.fromkeys([*frames, *acting]))
+    indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in names]
+    places, positions = _kinematics(model, Q, indices)
+    paths = dict(zip(names, positions, strict=True))
+    colors = dict(zip(names, itertools.cycle(COLORS), strict=False))
+    contacts = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, cones)
     shapes, missing = bodies(robot)
     ghosts = None if ghost is None else _configurations("ghost", ghost, model)
     still = None if ghosts is None else _ghost(model, shapes, ghosts)
-    points = _points(shapes, places, paths, still)
+    fixed = standing(obstacles)
+    moving = _points(shapes, places, positions, still)
+    points = np.concatenate([moving, *(contact.tips for contact in contacts), *(mesh.vertices for mesh in fixed)])
     low, high = points.min(axis=0), points.max(axis=0)
     center = 0.5 * (low + high)
     radius = max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2)
 
-    messages = [*_surroundings(radius), _transform("/mayne", -center)]
-    ground, cell = _ground(center, radius, min(0.0, float(low[2])))
-    messages.append(_object("/mayne/ground", ground))
+    messages = [*surroundings(radius), set_transform("/mayne", -center)]
+    floor, cell = grid_under(center, radius, float(moving[:, 2].min()), ground)
+    messages += [set_object(f"/mayne/ground/{k}", mesh) for k, mesh in enumerate(floor)]
+    messages += [set_object(f"/mayne/obstacles/{k}", mesh) for k, mesh in enumerate(fixed)]
     for joint, meshes in shapes.items():
         path = _path(model, joint)
-        messages += [_object(f"{path}/{k}", mesh) for k, mesh in enumerate(meshes)]
+        messages += [set_object(f"{path}/{k}", mesh) for k, mesh in enumerate(meshes)]
         if joint > 0:
             start = places[0, joint]
-            messages.append(_transform(path, start[:3], pin.Quaternion(start[3:]).matrix()))
+            messages.append(set_transform(path, start[:3], pin.Quaternion(start[3:]).matrix()))
+    ends = [*times.tolist(), float(times[-1]) + PAUSE]
+    clips = [_clip(_path(model, joint), places[:, joint], ends) for joint in shapes if joint > 0]
     legend = [(f"grid of {cell:g} m", GROUND)]
-    for k, (name, trace) in enumerate(zip(frames, paths, strict=True)):
-        color = TRACES[k % len(TRACES)]
-        legend.append((f"path of {name}", color))
-        messages.append(_object(f"/mayne/traces/{_safe(name)}", tube(trace, 0.004 * radius, color)))
+    for name in names:
+        shown = [what for what, where in (("path", frames), ("force", acting)) if name in where]
+        legend.append((f"{' and '.join(shown)} of {name}", colors[name]))
+        if name in frames:
+            messages.append(set_object(f"/mayne/traces/{safe(name)}", tube(paths[name], 0.004 * radius, colors[name])))
+    for contact in contacts:
+        drawn, moves = arrows.draw(contact, ends, min(0.008 * radius, 0.03 * contact.reach))
+        messages, clips = messages + drawn, clips + moves
+    legend += arrows.legend(contacts)
+    if fixed:
+        legend.append(("obstacle", OBSTACLE))
     if still is not None and ghosts is not None:
         known = {"its first state": Q[:1], "its last state": Q[-1:]}
         same = [what for what, state in known.items() if np.array_equal(ghosts, state)]
         legend.append((same[-1] if same else "ghost", GHOST))
-        messages.append(_object("/mayne/ghost", still))
-    messages.append(_animation(model, [joint for joint in shapes if joint > 0], places, dt))
-    return Scene(messages, legend, (len(Q) - 1) * dt, missing)
+        messages.append(set_object("/mayne/ghost", still))
+    messages.append(set_animation(clips))
+    return Scene(messages, legend, float(times[-1]), missing)
 
 
 def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
@@ -98,10 +112,10 @@ def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
     return array[:, : model.nq]
 
 
-def _frame(robot: Drawable, name: str) -> int:
+def _frame(robot: Drawable, field: str, name: str) -> int:
     if not robot.model.existFrame(name):
         known = [frame.name for frame in robot.model.frames]
-        raise ModelError(f"frames: {robot.name} has no frame {name!r}; {nearest(name, known)}")
+        raise ModelError(f"{field}: {robot.name} has no frame {name!r}; {nearest(name, known)}")
     return int(robot.model.getFrameId(name))
 
 
@@ -130,7 +144,7 @@ def _ghost(model: pin.Model, shapes: Bodies, Q: Array) -> Mesh:
 
 
 def _points(shapes: Bodies, places: Array, paths: Array, still: Mesh | None) -> Array:
-    """Points (P, 3) that enclose all that is seen, over some forty moments of the motion."""
+    """Points (P, 3) that enclose the robot, traces and ghost, over some forty moments of the motion."""
     seen = [paths.reshape(-1, 3)]
     for joint, meshes in shapes.items():
         points = np.concatenate([mesh.vertices for mesh in meshes])
@@ -143,118 +157,11 @@ def _points(shapes: Bodies, places: Array, paths: Array, still: Mesh | None) -> 
     return np.concatenate(seen)
 
 
-def _ground(center: Array, radius: float, height: float) -> tuple[Mesh, float]:
-    """A grid under the motion, lined up with the origin, and its cell: 1, 2 or 5 times a power of ten [m]."""
-    decade = 10.0 ** math.floor(math.log10(0.3 * radius))
-    cell = decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= 0.3 * radius)
-    lines = grid(4.0 * radius, cell, 0.0035 * radius, GROUND)
-    x, y = cell * np.round(center[:2] / cell)
-    middle = np.array([x, y, height - 0.002 * radius])
-    return lines.moved(np.eye(3), middle), cell
-
-
-def _surroundings(radius: float) -> list[Message]:
-    """Background, and a camera that sees a ball of ``radius`` about the origin."""
-    distance = 0.95 * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
-    direction = np.array([0.74, -0.55, 0.38])
-    x, y, z = distance * direction / np.linalg.norm(direction)
-    camera = {
-        "uuid": str(uuid.uuid4()), "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,
-        "near": 0.02 * distance, "far": 50.0 * distance, "zoom": 1.0,
-        "focus": 10.0, "filmGauge": 35.0, "filmOffset": 0.0,
-    }  # fmt: skip
-    return [
-        _property("/Background", "top_color", [0.86, 0.90, 0.94]),
-        _property("/Background", "bottom_color", [0.98, 0.98, 0.97]),
-        _property("/Axes", "visible", False),
-        _property("/Grid", "visible", False),
-        {"type": "set_object", "path": "/Cameras/default/rotated", "object": {"object": camera}},
-        _property("/Cameras/default/rotated/<object>", "position", [x, z, -y]),  # its y axis points up
-    ]
-
-
-def _animation(model: pin.Model, joints: list[int], places: Array, dt: float) -> Message:
-    times = [*range(len(places)), len(places) - 1 + PAUSE / dt]
+def _clip(path: str, places: Array, times: Sequence[float]) -> Message:
     held = np.concatenate([places, places[-1:]])
-
-    def track(name: str, kind: str, values: Array) -> Message:
-        keys = [{"time": t, "value": v} for t, v in zip(times, values.tolist(), strict=True)]
-        return {"name": name, "type": kind, "keys": keys}
-
-    clips = [
-        {
-            "path": _path(model, joint),
-            "clip": {
-                "fps": 1.0 / dt,
-                "name": "motion",
-                "tracks": [
-                    track(".position", "vector3", held[:, joint, :3]),
-                    track(".quaternion", "quaternion", held[:, joint, 3:]),
-                ],
-            },
-        }
-        for joint in joints
-    ]
-    options = {"play": True, "repetitions": math.inf}
-    return {"type": "set_animation", "path": "", "animations": clips, "options": options}
-
-
-def _safe(name: str) -> str:
-    return name.replace("/", "_") or "_"
+    moves = [track(".position", "vector3", times, held[:, :3]), track(".quaternion", "quaternion", times, held[:, 3:])]
+    return clip(path, moves)
 
 
 def _path(model: pin.Model, joint: int) -> str:
-    return f"/mayne/robot/{joint} {_safe(model.names[joint])}"
-
-
-def _property(path: str, name: str, value: Any) -> Message:
-    return {"type": "set_property", "path": path, "property": name, "value": value}
-
-
-def _transform(path: str, translation: Array, rotation: Array | None = None) -> Message:
-    matrix = np.eye(4)
-    matrix[:3, 3] = translation
-    if rotation is not None:
-        matrix[:3, :3] = rotation
-    return {"type": "set_transform", "path": path, "matrix": matrix.T.ravel().tolist()}
-
-
-def _object(path: str, mesh: Mesh) -> Message:
-    shape, material = str(uuid.uuid4()), str(uuid.uuid4())
-    red, green, blue = (round(255 * min(max(c, 0.0), 1.0)) for c in mesh.color[:3])
-    opacity = mesh.color[3]
-    triangles = mesh.triangles.astype("<u4")
-    data = {
-        "attributes": {"position": _array("Float32Array", 0x17, mesh.vertices.astype("<f4"))},
-        "index": _array("Uint32Array", 0x16, triangles),
-    }
-    return {
-        "type": "set_object",
-        "path": path,
-        "object": {
-            "metadata": {"version": 4.5, "type": "Object"},
-            "geometries": [{"uuid": shape, "type": "BufferGeometry", "data": data}],
-            "materials": [
-                {
-                    "uuid": material, "type": "MeshPhongMaterial", "color": red << 16 | green << 8 | blue,
-                    "specular": 0x1C1C1C, "shininess": 30, "side": 2, "opacity": opacity,
-                    "transparent": opacity < 1.0, "depthWrite": opacity >= 1.0,
-                    # a ghost yields to what it coincides with
-                    "polygonOffset": opacity < 1.0, "polygonOffsetFactor": 1.0, "polygonOffsetUnits": 8.0,
-                }
-            ],
-            "object": {
-                "uuid": str(uuid.uuid4()), "type": "Mesh", "geometry": shape, "material": material,
-                "matrix": np.eye(4).ravel().tolist(),
-            },
-        },
-    }  # fmt: skip
-
-
-def _array(kind: str, code: int, rows: np.ndarray[Any, Any]) -> Message:
-    return {"itemSize": 3, "type": kind, "array": umsgpack.Ext(code, rows.tobytes()), "normalized": False}
-
-
-def pack(message: Message) -> bytes:
-    """A message as the bytes that the viewer reads."""
-    return bytes(umsgpack.packb(message))
+    return f"/mayne/robot/{joint} {safe(model.names[joint])}"

@@ -15,6 +15,15 @@ Indices = NDArray[np.int64]
 Color = tuple[float, float, float, float]
 
 GREY: Color = (0.75, 0.76, 0.78, 1.0)
+COLORS: list[Color] = [
+    (0.84, 0.15, 0.16, 1.0),
+    (0.12, 0.47, 0.71, 1.0),
+    (0.17, 0.63, 0.17, 1.0),
+    (1.00, 0.50, 0.05, 1.0),
+    (0.58, 0.40, 0.74, 1.0),
+    (0.55, 0.34, 0.29, 1.0),
+]
+"""The colours of traces, forces and feet, in turn."""
 SIDES = 24
 """Segments around a round solid."""
 

@@ -1,0 +1,74 @@
+"""What is drawn of contacts, read and checked: when, which forces, which friction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ProblemError, as_array, nearest, positive
+from viz.shapes import Array
+
+Flags = NDArray[np.bool_]
+
+
+def instants(dt: ArrayLike, count: int) -> Array:
+    """Times (count,) [s] that start at 0 and are ``dt`` apart: one number, or (count-1,) of them, zero allowed."""
+    if np.ndim(dt) == 0:
+        return np.arange(count, dtype=np.float64) * positive("dt", float(as_array("dt", dt, (), finite=False)))
+    steps = as_array("dt", dt, (count - 1,))
+    if (steps < 0.0).any() or not steps.any():
+        raise ProblemError(f"dt: expected durations of at least 0 s, not all of them zero, got {steps}")
+    return np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def as_forces(forces: Mapping[str, ArrayLike], rows: Sequence[int] = ()) -> dict[str, Array]:
+    """Forces (N, 3) of each frame, zero where there is no contact; N, the same for all, is one of ``rows`` if any."""
+    given = _mapping("forces", forces, "arrays (N, 3)")
+    arrays = {name: as_array(f"forces[{name!r}]", f, (None, 3), finite=False) for name, f in given.items()}
+    allowed = list(rows) or [len(array) for array in arrays.values()][:1]
+    for name, array in arrays.items():
+        if len(array) not in allowed or len(array) == 0:
+            wanted = " or ".join(str(n) for n in allowed if n) or "at least 1"
+            raise ProblemError(f"forces[{name!r}]: expected {wanted} rows, got {len(array)}")
+        if np.isinf(array).any():
+            raise ProblemError(f"forces[{name!r}]: expected finite numbers, or NaN where there is no contact, got inf")
+    return {name: np.where(np.isnan(f).any(axis=1, keepdims=True), 0.0, f) for name, f in arrays.items()}
+
+
+def in_contact(force: Array) -> Flags:
+    """Where a frame is in contact (N,): where its force (N, 3) is not zero."""
+    return np.asarray((force != 0.0).any(axis=1))
+
+
+def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """A coefficient of friction for each name: one number for all, or those that a mapping has."""
+    if not isinstance(mu, Mapping):
+        return dict.fromkeys(names, positive(field, mu))
+    for name in mu:
+        if name not in names:
+            hint = nearest(name, names) if names else "there are none"
+            raise ProblemError(f"{field}: expected names of frames with forces, got {name!r}; {hint}")
+    return {name: positive(f"{field}[{name!r}]", value) for name, value in mu.items()}
+
+
+def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
+    """Who stands when: flags (N,) of each foot, N the same for all and at least 1."""
+    found: dict[str, Flags] = {}
+    for name, flags in _mapping("schedule", schedule, "flags (N,)").items():
+        length = len(next(iter(found.values()))) if found else None
+        array = as_array(f"schedule[{name!r}]", flags, (length,))
+        if len(array) == 0 or not np.isin(array, (0.0, 1.0)).all():
+            raise ProblemError(f"schedule[{name!r}]: expected at least one flag, true or false, got {array}")
+        found[name] = array != 0.0
+    if not found:
+        raise ProblemError("schedule: expected at least one foot, got none")
+    return found
+
+
+def _mapping(field: str, value: Any, what: str) -> Mapping[str, ArrayLike]:
+    if not isinstance(value, Mapping):
+        raise ProblemError(f"{field}: expected a mapping from names to {what}, got {type(value).__name__}")
+    return value

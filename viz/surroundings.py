@@ -1,0 +1,59 @@
+"""What is around a motion: the ground under it, the background and the camera."""
+
+from __future__ import annotations
+
+import math
+import uuid
+
+import numpy as np
+
+from ddp.errors import as_array
+from viz.messages import Message, set_property
+from viz.shapes import Array, Color, Mesh, grid
+
+FIELD_OF_VIEW = 40.0
+GROUND: Color = (0.62, 0.66, 0.70, 1.0)
+PLANE: Color = (0.93, 0.94, 0.95, 1.0)
+
+
+def grid_under(center: Array, radius: float, lowest: float, ground: float | None) -> tuple[list[Mesh], float]:
+    """A grid under the motion, lined up with the origin, and its cell: 1, 2 or 5 times a power of ten [m].
+
+    ground: the height of a plane in which the grid lies; None: no plane, and the grid below all that is seen.
+    """
+    decade = 10.0 ** math.floor(math.log10(0.3 * radius))
+    cell = decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= 0.3 * radius)
+    lines = grid(4.0 * radius, cell, 0.0035 * radius, GROUND)
+    middle = np.array([*cell * np.round(center[:2] / cell), min(0.0, lowest) if ground is None else height(ground)])
+    shown = [lines.moved(np.eye(3), middle - np.array([0.0, 0.0, 0.002 * radius]))]
+    if ground is not None:
+        half = float(lines.vertices[:, 0].max())
+        corners = np.array([[-half, -half, 0.0], [half, -half, 0.0], [half, half, 0.0], [-half, half, 0.0]])
+        plane = Mesh(corners, np.array([[0, 1, 2], [0, 2, 3]]), PLANE)
+        shown.append(plane.moved(np.eye(3), middle - np.array([0.0, 0.0, 0.004 * radius])))
+    return shown, cell
+
+
+def height(ground: float) -> float:
+    """The height of the ground [m], checked."""
+    return float(as_array("ground", ground, ()))
+
+
+def surroundings(radius: float) -> list[Message]:
+    """Background, and a camera that sees a ball of ``radius`` about the origin."""
+    distance = 0.95 * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
+    direction = np.array([0.74, -0.55, 0.38])
+    x, y, z = distance * direction / np.linalg.norm(direction)
+    camera = {
+        "uuid": str(uuid.uuid4()), "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,
+        "near": 0.02 * distance, "far": 50.0 * distance, "zoom": 1.0,
+        "focus": 10.0, "filmGauge": 35.0, "filmOffset": 0.0,
+    }  # fmt: skip
+    return [
+        set_property("/Background", "top_color", [0.86, 0.90, 0.94]),
+        set_property("/Background", "bottom_color", [0.98, 0.98, 0.97]),
+        set_property("/Axes", "visible", False),
+        set_property("/Grid", "visible", False),
+        {"type": "set_object", "path": "/Cameras/default/rotated", "object": {"object": camera}},
+        set_property("/Cameras/default/rotated/<object>", "position", [x, z, -y]),  # its y axis points up
+    ]
