@@ -25,14 +25,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.algebra import add_transposed_product, congruence, factorise, gram
 from ddp.box import clamp
-from ddp.cholesky import factorise
+from ddp.gaps import add_curvature, bend, close_gap, load, weigh
 from ddp.kernel import call_contraction, kernel
+from ddp.limits import improve
 from ddp.problem import Derivatives
 from ddp.protocols import Array, Dynamics
 
-LARGE = 5
-"""From this n on, products go to BLAS; below, its 0.15 us a call is more than the product."""
+MOST_SWEEPS = 5
+"""Sweeps for one step within control limits, at most."""
 
 VALUE, COSTATE = "value", "costate"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
@@ -86,19 +88,23 @@ class Backward:
 
     gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
         writes them, and calls `moved` whenever derivatives have changed.
-    reuse: for how many iterates after the one that it was computed at f_zz, contracted, is used again.
+    multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
+    limited: whether any control has limits.
     """
 
-    def __init__(self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0) -> None:
+    def __init__(
+        self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
+        limited: bool = False,
+    ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
         self._derivatives, self._dynamics = derivatives, dynamics
         self._multipliers, self._reuse = multipliers, reuse
         self._contraction, self._closing = dynamics.contraction(), dynamics.closing()
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        self._weights = np.zeros((N if multipliers == COSTATE else 0, n))
-        self._second = np.zeros((N if multipliers == COSTATE or reuse else 1, nz, nz))
+        self._second = np.zeros((N if multipliers == COSTATE or reuse or limited else 1, nz, nz))
         self._age: int | None = None
+        self._limited, self._held = limited, np.zeros((N, nu))
         self.gaps = np.zeros((N, n))
         self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         shapes = ((n, nz), (n, n), (n, nz), (n, nz), (nz, nz), (nu, nu), (nu, n), (n, n), (2, n, n))
@@ -116,66 +122,53 @@ class Backward:
 
     def __call__(self, blend: float, mu: float) -> Sweep:
         """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0."""
-        d, scratch = self._derivatives, self._scratch
-        kept = blend > 0.0 and (self._age is not None or self._multipliers == COSTATE)
-        if kept and self._age is None:
-            _weigh(d.A, d.B, d.lz, self.gaps, *self._closing[:2], self._weights, scratch)
-            self._dynamics.contract(d.record, self._weights, self._second)
-            self._age = 0
+        if blend > 0.0 and self._multipliers == COSTATE and self._age is None:
+            self._contract_with_costates()
+        found = self._swept(blend, mu, blend > 0.0 and self._age is not None, False)
+        if blend > 0.0 and self._reuse and found.failed < 0:
+            self._age = self._age or 0
+        return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+
+    def _contract_with_costates(self) -> None:
+        """The whole second order in one batch, the weights being known before the sweep."""
+        d, gaps = self._derivatives, (self.gaps, *self._closing[:2])
+        costates, weights = np.empty_like(self.gaps), np.empty_like(self.gaps)
+        weigh(d.A, d.B, d.lz, *gaps, costates, weights, self._scratch)
+        self._dynamics.contract(d.record, weights, self._second)
+        bend(d.A, d.B, *gaps, costates, self._second, self._scratch)
+        self._age = 0
+
+    def _swept(self, blend: float, mu: float, kept: bool, known: bool) -> Sweep:
+        """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
+        d = self._derivatives
         failed, slope, change, gradient = _sweep(
             d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2],
-            self.gaps, *self._closing[:2], self.low, self.high, self._multipliers == COSTATE, kept, self._second,
-            self._k, self._K, scratch,
+            self.gaps, *self._closing[:2], self._limited, self.low, self.high, known, self._held,
+            self._multipliers == COSTATE, kept, self._second, self._k, self._K, self._scratch,
         )  # fmt: skip
-        if blend > 0.0 and self._reuse and failed < 0:
-            self._age = self._age or 0
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 
-
-@kernel
-def _congruence(F: Array, V: Array, W: Array, Q: Array) -> None:
-    """Q = Fᵀ V F with V symmetric, by way of W = V F."""
-    n, nz = F.shape
-    if n >= LARGE:
-        np.dot(V, F, W)
-        np.dot(F.T, W, Q)
-        return
-    for i in range(n):
-        for j in range(nz):
-            total = 0.0
-            for m in range(n):
-                total += V[i, m] * F[m, j]
-            W[i, j] = total
-    for i in range(nz):
-        for j in range(i, nz):
-            total = 0.0
-            for m in range(n):
-                total += F[m, i] * W[m, j]
-            Q[i, j] = total
-            Q[j, i] = total
-
-
-@kernel
-def _gram(Y: Array, G: Array) -> None:
-    """G = Yᵀ Y."""
-    nu, n = Y.shape
-    if n >= LARGE:
-        np.dot(Y.T, Y, G)
-        return
-    for i in range(n):
-        for j in range(n):
-            total = 0.0
-            for m in range(nu):
-                total += Y[m, i] * Y[m, j]
-            G[i, j] = total
-
-
-@kernel
-def _add_transposed_product(F: Array, v: Array, q: Array) -> None:
-    """Add Fᵀ v to q."""
-    for i in range(F.shape[0]):
-        for j in range(F.shape[1]):
-            q[j] += F[i, j] * v[i]
+    def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
+        """The same policy, or a better one, with its model's step in the box: see `limits`."""
+        d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
+        value = np.inf if self.gaps.any() else 0.0  # of a step that does not move
+        work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
+        best: Sweep | None = None
+        sweep = found
+        for _ in range(MOST_SWEEPS):
+            cost, slope, done = improve(
+                d.A, d.B, d.lz, d.lzz, d.exact, self._second, float(blend), float(mu), self.gaps, *self._closing[:2],
+                self.low, self.high, sweep.k, sweep.K, value, u, x, *work, self._held, self._scratch,
+            )  # fmt: skip
+            if cost < value:
+                k = u - np.einsum("kij,kj->ki", sweep.K, x[:-1])
+                best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
+            if done:
+                break
+            sweep = self._swept(blend, mu, blend > 0.0, True)
+            if sweep.failed >= 0:
+                break
+        return found if best is None else best
 
 
 @kernel
@@ -207,65 +200,6 @@ def _policy(L: Array, Q: Array, q: Array, n: int, k: Array, K: Array, Y: Array, 
 
 
 @kernel
-def _weigh(A, B, lz, gaps, closing, context, weights, c):
-    """What contracts f_zz of every knot where multipliers are costates: p = l_x + Aᵀ p', through the gaps."""
-    N, n = B.shape[:2]
-    c.p[:] = lz[N, :n]
-    for t in range(N - 1, -1, -1):
-        _load(A[t], B[t], c.F)
-        _close(gaps[t], closing, context, c.p, c.F, c.D, c.J, c.w)
-        weights[t] = c.w
-        c.g[:] = lz[t]
-        _add_transposed_product(c.F, c.p, c.g)
-        c.p[:] = c.g[:n]
-
-
-@kernel
-def _load(A: Array, B: Array, F: Array) -> None:
-    """F = [A B]."""
-    n = A.shape[1]
-    F[:, :n] = A
-    F[:, n:] = B
-
-
-@kernel
-def _close(gap, address, context, m, F, D, J, w):
-    """Across an open gap of a curved space, with the multiplier m: F := J F, D := the F before, w := Jᵀ m.
-
-    Returns whether there is such a gap; w is m if not. J[1] then holds the curvature, the Hessian in F z.
-    """
-    n, nz = F.shape
-    w[:] = m
-    if address == 0 or not gap.any():
-        return False
-    gap_at, m_at, J_at = np.int64(gap.ctypes.data), np.int64(m.ctypes.data), np.int64(J.ctypes.data)
-    call_contraction(address, context, gap_at, m_at, J_at)
-    D[:] = F
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += J[0, j, i] * m[j]
-        w[i] = total
-        for j in range(nz):
-            F[i, j] = 0.0
-            for l in range(n):
-                F[i, j] += J[0, i, l] * D[l, j]
-    return True
-
-
-@kernel
-def _add_curvature(C: Array, F: Array, blend: float, Q: Array) -> None:
-    """Q += blend Fᵀ C F; C has few entries that are not zero."""
-    n, nz = F.shape
-    for l in range(n):
-        for m in range(n):
-            if C[l, m] != 0.0:
-                for i in range(nz):
-                    for j in range(nz):
-                        Q[i, j] += blend * C[l, m] * F[l, i] * F[m, j]
-
-
-@kernel
 def _forget_idle(Q: Array, i: int) -> None:
     """A control that nothing depends on, not even a cost, stays where it is: k = 0, K = 0."""
     for j in range(Q.shape[0]):
@@ -277,17 +211,13 @@ def _forget_idle(Q: Array, i: int) -> None:
 @kernel
 def _sweep(
     A, B, lz, lzz, exact, record, blend, mu, address, context,
-    gaps, closing, closing_context, low, high, by_costate, kept, second, k, K, c,
+    gaps, closing, closing_context, limited, low, high, known, held, by_costate, kept, second, k, K, c,
 ):  # fmt: skip
     """The recursion above: the failed knot (or -1), the slope, the full step's change and the gradient's max-norm."""
     N, n, nu = B.shape
     nz = n + nu
     slope, change, steepest = 0.0, 0.0, 0.0
     F, V, Q, L, v, p, s, q, g = c.F, c.V, c.Q, c.L, c.v, c.p, c.s, c.q, c.g
-    limited = False
-    for t in range(N):
-        for i in range(nu):
-            limited = limited or low[t, i] > -np.inf or high[t, i] < np.inf
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     for i in range(n):
@@ -301,7 +231,7 @@ def _sweep(
         V[i, i] += mu
     for t in range(N - 1, -1, -1):
         # the knot: F, V_x where the dynamics arrive, Q
-        _load(A[t], B[t], F)
+        load(A[t], B[t], F)
         if open_gaps:
             for i in range(n):
                 moved = 0.0
@@ -312,18 +242,18 @@ def _sweep(
                 c.w[i] = moved
             for i in range(n):
                 v[i] += c.w[i]
-        bent = open_gaps and _close(gaps[t], closing, closing_context, p if by_costate else v, F, c.D, c.J, c.w)
-        _congruence(F, V, c.W, Q)
+        bent = open_gaps and close_gap(gaps[t], closing, closing_context, p if by_costate else v, F, c.D, c.J, c.w)
+        congruence(F, V, c.W, Q)
         if blend > 0.0:
             T = second[t if second.shape[0] == N else 0]
             if not kept:
                 row, w_at = np.int64(record[t].ctypes.data), np.int64((c.w if bent else v).ctypes.data)
                 call_contraction(address, context, row, w_at, np.int64(T.ctypes.data))
+                if bent:
+                    add_curvature(c.J[1], c.D, T)
             for i in range(nz):
                 for j in range(nz):
                     Q[i, j] += lzz[t, i, j] + blend * (exact[t, i, j] - lzz[t, i, j] + T[i, j])
-            if bent:
-                _add_curvature(c.J[1], c.D, blend, Q)
         else:
             for i in range(nz):
                 for j in range(nz):
@@ -331,9 +261,9 @@ def _sweep(
 
         # gradients of the action value and of the cost
         q[:] = lz[t]
-        _add_transposed_product(F, v, q)
+        add_transposed_product(F, v, q)
         g[:] = lz[t]
-        _add_transposed_product(F, p, g)
+        add_transposed_product(F, p, g)
         for i in range(n):
             p[i] = g[i]
         for i in range(nu):
@@ -347,7 +277,7 @@ def _sweep(
             if q[n + i] == 0.0:
                 _forget_idle(Q, n + i)
         if limited:
-            done, constant = clamp(Q, q, low[t], high[t], c.box, L)
+            done, constant = clamp(Q, q, low[t], high[t], known, held[t], c.box, L)
             if not done:
                 return t, slope, change, steepest
             change += constant
@@ -369,7 +299,7 @@ def _sweep(
             slope += _under_policy(F, lz[t], k[t], K[t], s, g)
         if not (abs(change) < np.inf):
             return t, slope, change, steepest
-        _gram(c.Y, c.G)
+        gram(c.Y, c.G)
         for i in range(n):
             v[i] = q[i]
             for j in range(n):
@@ -386,7 +316,7 @@ def _under_policy(F, lz, k, K, s, g):
     """From s of the next knot to this one's, s = g_x + Kᵀ g_u with g = l_z + Fᵀ s; and the slope g_u·k along k."""
     n = s.size
     g[:] = lz
-    _add_transposed_product(F, s, g)
+    add_transposed_product(F, s, g)
     slope = 0.0
     for i in range(n):
         s[i] = g[i]

@@ -9,7 +9,7 @@ that belongs to the free ones has to be positive definite.
 
 from __future__ import annotations
 
-from ddp.cholesky import factorise, solve
+from ddp.algebra import factorise, solve
 from ddp.kernel import kernel
 
 MOST = 100
@@ -20,9 +20,10 @@ SUFFICIENT = 0.1
 
 
 @kernel
-def clamp(Q, q, low, high, box, L):
+def clamp(Q, q, low, high, known, held, box, L):
     """Find the controls that the minimum has at their limits and make them constants of the knot.
 
+    held (nu,): -1, 1 of controls at the lower, the upper limit, 0 of the others; given if ``known``, else written.
     Returns whether there is a minimum, and what these constants add to the value. box (4, nu): box[0] is x of the
     clamped controls and 0 of the free ones. q becomes the gradient with the clamped ones in place; their rows and
     columns of Q become those of the unit matrix, so that the policy of what is left has zeros for them.
@@ -30,8 +31,15 @@ def clamp(Q, q, low, high, box, L):
     nu = L.shape[0]
     n = q.size - nu
     x, free, gradient, trial = box[0], box[1], box[2], box[3]
-    if not box_minimum(Q[n:, n:], q[n:], low, high, x, free, gradient, trial, L):
-        return False, 0.0
+    if not known:
+        if not box_minimum(Q[n:, n:], q[n:], low, high, x, free, gradient, trial, L):
+            return False, 0.0
+        for i in range(nu):
+            held[i] = 0.0 if free[i] != 0.0 else (-1.0 if x[i] <= low[i] else 1.0)
+    else:
+        for i in range(nu):
+            free[i] = 0.0 if held[i] != 0.0 else 1.0
+            x[i] = low[i] if held[i] < 0.0 else high[i]
     constant = 0.0
     for i in range(nu):
         if free[i] == 0.0:

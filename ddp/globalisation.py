@@ -32,7 +32,7 @@ SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES = 0.125, 2.0**-9, 6
 
 
 class Step(NamedTuple):
-    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted."""
+    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted, 2 or 4 for longer ones."""
 
     alpha: float
     cost: float

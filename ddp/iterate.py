@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,10 @@ from ddp.workers import Differentiator
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin: dynamics may do several step lengths for the price of one."""
 
+
+GENEROUS, LONGER = 1.2, (2.0, 4.0)
+"""Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
+tried."""
 
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
@@ -49,7 +53,8 @@ class Iterate:
         self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0
     ) -> None:
         self.problem, self.work = problem, work
-        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse)
+        limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
+        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, limited)
         self.diverged: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._place(*self._started(guess))
@@ -134,11 +139,24 @@ class Iterate:
             else:
                 self.diverged = X, U
             decrease, promised = self.cost - cost, sweep.promised(alpha)
-            enough = decrease > (0.1 if promised >= 0.0 else 2.0) * promised
+            share = 0.1 if promised >= 0.0 else (2.0 if self.gap else 0.0)
+            enough = decrease > share * promised
             enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
             if enough and np.isfinite(cost):
-                return Step(alpha, cost, X, U)
+                step = Step(alpha, cost, X, U)
+                if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > rounding:
+                    step = self._longer(sweep, step)
+                return step
         return Step(0.0, self.cost, self.X, self.U)
+
+    def _longer(self, sweep: Sweep, step: Step) -> Step:
+        """Twice or four times the full step, if that lowers the cost further."""
+        for alpha, (X, U) in zip(LONGER, self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER), strict=True):
+            if np.isfinite(X[-1]).all():
+                cost = float(self.problem.values(X, self.problem.padded(U)).sum())
+                if cost < step.cost:
+                    step = Step(alpha, cost, X, U)
+        return step
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
@@ -202,7 +220,7 @@ class Iterate:
         )
 
     def _rollouts(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: list[float]
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float]
     ) -> Iterator[tuple[Array, Array]]:
         """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted."""
         limits = self.problem.lower, self.problem.upper

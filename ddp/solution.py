@@ -29,7 +29,7 @@ class Record:
 
     cost: total cost after it.  gradient: max-norm of the cost's gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
-        if none.
+        if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.

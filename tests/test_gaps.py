@@ -120,7 +120,8 @@ def test_a_sweep_over_gaps_solves_the_exact_quadratic_programme(rng, make, multi
         np.testing.assert_allclose(iterate.gaps, dense.gaps, rtol=0, atol=1e-12)
         sweep = iterate.sweep(1.0, 0.0)
     assert sweep.failed < 0
-    np.testing.assert_allclose(sweep.k + np.einsum("kij,kj->ki", sweep.K, dx[:-1]), du, rtol=0, atol=1e-6 * np.abs(du).max())
+    policy = sweep.k + np.einsum("kij,kj->ki", sweep.K, dx[:-1])
+    np.testing.assert_allclose(policy, du, rtol=0, atol=1e-6 * np.abs(du).max())
     assert sweep.expected == pytest.approx(expected, rel=1e-6)
     assert sweep.d0 == pytest.approx(slope, rel=1e-6)
 

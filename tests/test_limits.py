@@ -1,0 +1,178 @@
+"""Control limits: the box QP against enumeration, whole solves against scipy, gains, bars, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import ddp
+from ddp.box import box_minimum
+from dynamics import FunctionDynamics
+from problems import arm, pendulum
+
+
+def limited(problem, limits, **changes):
+    fields = {
+        "dynamics": problem.dynamics, "running": problem.running, "terminal": problem.terminal, "x0": problem.x0,
+        "horizon": problem.horizon, "at": problem.at,
+    }  # fmt: skip
+    return ddp.Problem(**(fields | changes), control_limits=limits)
+
+
+def best_vertex_or_face(H, b, low, high):
+    """The minimum over the box by trying every set of held controls."""
+    best = np.inf, None
+    for sides in itertools.product((-1, 0, 1), repeat=len(b)):
+        x = np.where(np.array(sides) < 0, low, high)
+        free = np.array(sides) == 0
+        x[free] = -np.linalg.solve(H[np.ix_(free, free)], b[free] + H[np.ix_(free, ~free)] @ x[~free])
+        if (x >= low - 1e-12).all() and (x <= high + 1e-12).all():
+            best = min(best, (0.5 * x @ H @ x + b @ x, tuple(x)))
+    return np.array(best[1])
+
+
+@pytest.mark.parametrize("nu", [1, 2, 4])
+def test_the_box_programme_finds_the_best_of_all_sets(rng, nu):
+    for _ in range(60):
+        G = rng.normal(size=(nu, nu))
+        H, b = G @ G.T + 0.1 * np.eye(nu), 3.0 * rng.normal(size=nu)
+        low, high = -rng.uniform(0.0, 1.0, nu) * (rng.random(nu) < 0.8), rng.uniform(0.1, 1.0, nu)
+        x, free, *work = (np.empty(nu) for _ in range(4))
+        assert box_minimum(H, b, low, high, x, free, *work, np.empty((nu, nu)))
+        np.testing.assert_allclose(x, best_vertex_or_face(H, b, low, high), rtol=0, atol=1e-9)
+        assert ((x > low) & (x < high) <= (free > 0.0)).all()
+
+
+def test_only_what_is_free_has_to_be_convex(rng):
+    H, b, far = np.diag([1.0, -1.0]), np.array([-0.3, 5.0]), np.array([2.0, 2.0])
+    x, free, *work = (np.empty(2) for _ in range(4))
+    assert box_minimum(H, b, np.array([-2.0, 0.0]), far, x, free, *work, np.empty((2, 2)))
+    np.testing.assert_allclose(x, [0.3, 0.0], rtol=0, atol=1e-15)
+    assert free.tolist() == [1.0, 0.0]
+    assert not box_minimum(H, b, -far, far, x, free, *work, np.empty((2, 2)))
+
+
+def test_a_swing_up_with_little_torque_pumps_energy_and_keeps_its_limits():
+    problem = limited(pendulum.swing_up(horizon=150), (-3.0, 3.0))
+    solution = ddp.solve(problem)
+    assert solution.cost == pytest.approx(3.0711425, rel=1e-7)
+    assert solution.iterations <= 30
+    assert np.abs(solution.U).max() == 3.0
+    assert (np.abs(solution.U) == 3.0).mean() > 0.5
+    assert solution.stationarity() < 1e-8
+    assert (solution.K[np.abs(solution.U[:, 0]) == 3.0] == 0.0).all()
+    assert (solution.K[np.abs(solution.U[:, 0]) < 3.0] != 0.0).all()
+
+
+def test_an_arm_with_half_its_torques_reaches():
+    problem = arm.reach("panda")
+    effort = 0.5 * problem.dynamics.robot.model.effortLimit
+    solution = ddp.solve(limited(problem, (-effort, effort)), ddp.DDP(tolerance=1e-12))
+    assert (np.abs(solution.U) <= effort).all()
+    assert solution.cost == pytest.approx(0.398071, rel=1e-5)
+    assert solution.iterations <= 15
+    assert solution.stationarity() < 1e-6
+
+
+def linear(rng, n=3, nu=2):
+    """A linear system with quadratic costs that wants more than its limits allow."""
+    A, B = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu))
+    system = FunctionDynamics(lambda x, u: A @ x + B @ u, n, nu)
+
+    class Cost:
+        def value(self, x, u):
+            return 0.5 * (x - 1.0) @ (x - 1.0) + 0.05 * u @ u
+
+    return ddp.Problem(system, [Cost()], [Cost()], rng.normal(size=n), 10, control_limits=(-0.2, [0.1, np.inf]))
+
+
+def by_scipy(problem, U):
+    """The optimum over controls in their box by L-BFGS-B, with gradients by differences of the rollout's cost."""
+
+    def cost(flat):
+        controls = flat.reshape(U.shape)
+        return problem.cost(problem.dynamics.rollout(problem.x0, controls), controls)
+
+    def gradient(flat):
+        h = 1e-4 * np.eye(len(flat))
+        slopes = [8 * (cost(flat + e) - cost(flat - e)) - cost(flat + 2 * e) + cost(flat - 2 * e) for e in h]
+        return np.array(slopes) / 12e-4
+
+    bounds = np.stack([problem.lower.ravel(), problem.upper.ravel()], axis=1)
+    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-15, "gtol": 1e-9}
+    return scipy.optimize.minimize(cost, U.ravel(), jac=gradient, bounds=bounds, method="L-BFGS-B", options=options)
+
+
+def test_a_linear_quadratic_problem_in_a_box_keeps_its_promises_and_ends_where_scipy_does(rng):
+    problem = linear(rng)
+    solution = ddp.solve(problem)
+    truth = by_scipy(problem, solution.U * 0.0)
+    assert (problem.lower == solution.U).any()
+    assert (problem.upper == solution.U).any()
+    assert solution.cost <= truth.fun + 1e-10
+    np.testing.assert_allclose(solution.U.ravel(), truth.x, rtol=0, atol=1e-5)
+    assert solution.history[0].step == 1.0
+    start = problem.cost(problem.dynamics.rollout(problem.x0, np.zeros((10, 2))), np.zeros((10, 2)))
+    assert start - solution.history[0].cost == pytest.approx(solution.history[0].expected, rel=1e-8)
+    assert solution.iterations <= 4
+
+
+def test_a_nonlinear_problem_in_a_box_ends_where_scipy_does():
+    plain = pendulum.swing_up(horizon=25, final_weight=10.0)
+    problem = limited(plain, (np.linspace(-1.5, -0.5, 25)[:, None], 2.0), x0=np.array([2.5, 0.0]))
+    solution = ddp.solve(problem)
+    truth = by_scipy(problem, solution.U * 0.0)
+    assert ((problem.lower >= solution.U) | (problem.upper <= solution.U)).any()
+    assert solution.cost == pytest.approx(truth.fun, rel=1e-8)
+    np.testing.assert_allclose(solution.U.ravel(), truth.x, rtol=0, atol=1e-4)
+
+
+def test_gains_are_the_optimal_sensitivity_where_limits_hold_elsewhere():
+    plain = pendulum.swing_up(horizon=25, final_weight=10.0)
+    limits = np.full((25, 1), -np.inf), np.concatenate([np.full((5, 1), np.inf), np.full((20, 1), 1.0)])
+
+    def first_control(t, guess=None):
+        moved = limited(plain, limits, x0=np.array([2.5 + t, -t]))
+        return ddp.solve(moved, ddp.DDP(tolerance=1e-14), guess=guess)
+
+    base = first_control(0.0)
+    assert (base.U[5:] == 1.0).any()
+    h = 1e-4
+    truth = (first_control(h, base).U[0] - first_control(-h, base).U[0]) / (2.0 * h)
+    assert base.K[0] @ [1.0, -1.0] == pytest.approx(truth, rel=1e-5)
+
+
+def test_limits_and_gaps_go_together(rng):
+    problem = limited(pendulum.swing_up(horizon=150), (-3.0, 3.0))
+    X = np.linspace([0.0, 0.0], [np.pi, 0.0], 151)
+    solution = ddp.solve(problem, guess=(X, 10.0 * rng.normal(size=(150, 1))))
+    assert solution.gap() == 0.0
+    assert np.abs(solution.U).max() <= 3.0
+    assert solution.stationarity() < 1e-6
+
+
+def test_guesses_are_moved_into_their_limits_and_limits_that_are_far_change_nothing():
+    problem = limited(pendulum.swing_up(), (-3.0, 3.0))
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=1), guess=np.full((100, 1), 50.0), throw=False)
+    assert np.abs(solution.U).max() <= 3.0
+    plain, far = ddp.solve(pendulum.swing_up()), ddp.solve(limited(pendulum.swing_up(), (-1e6, 1e6)))
+    assert far.iterations == plain.iterations
+    np.testing.assert_allclose(far.U, plain.U, rtol=0, atol=1e-9)
+    assert problem.lower.shape == problem.upper.shape == (100, 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (3.0, r"control_limits: expected a pair \(lower, upper\), got float"),
+        ((1.0, 2.0, 3.0), "control_limits: expected a pair"),
+        ((-1.0, "high"), r"control_limits\[1\]: expected a real number, got 'high'"),
+        ((np.nan, 1.0), r"control_limits\[0\]: expected numbers or infinities, got nan"),
+        ((np.zeros(3), 1.0), r"control_limits\[0\]: expected a number or shape \(1,\) or \(100, 1\), got shape \(3,\)"),
+        ((1.0, np.r_[np.full(7, 2.0), 1.0, np.full(92, 2.0)][:, None]), "lower < upper, got 1.0 and 1.0 .* at knot 7"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limits, message):
+    with pytest.raises(ddp.ProblemError, match=message):
+        limited(pendulum.swing_up(), limits)
