@@ -33,7 +33,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     system: a robot's dynamics, which says how controls act.   contacts: what touches the world at these knots.
     R (nr, nc): rows on the forces of all contacts in a row [N; N m for couples of surfaces], in the axes each names.
     lower, upper (nr,): limits, infinite where there is none; both zero: the target itself.   weight: one number [1/N²].
-    target (nr,), or (M, nr) for each knot of a stretch.
+    target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones.
     The Hessian is that of the quadratic pieces, by first and second derivatives of f.
     """
 
@@ -44,6 +44,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     upper: Array
     weight: float
     target: Array | None = None
+    friction: float | None = None
     robot: Robot = field(init=False, repr=False)
     _fixed: tuple[Model, Contacts, int, float, Array] = field(init=False, repr=False)
     _rest: tuple[Array, Array, float] = field(init=False, repr=False)
@@ -53,8 +54,8 @@ class ForceLimits(MovingTerm, KnotTerm):
         if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
             raise ProblemError(f"system: expected the dynamics of a robot, got {type(self.system).__name__}")
         robot, contacts = self.system.robot, tuple(self.contacts)
-        compiled = compile_contacts(robot, contacts)
-        nc = forces(compiled)
+        fixed = compiled(self.system, contacts)
+        nc = fixed[2]
         if nc == 0:
             raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
         R = as_array("R", self.R, (None, nc)).copy()
@@ -65,11 +66,10 @@ class ForceLimits(MovingTerm, KnotTerm):
         given = np.zeros(len(R)) if self.target is None else self.target
         target = checks.targets("target", given, len(R))
         weight = checks.weight("weight", self.weight)
-        tree = robot.tree if self.system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
         for name, value in (
             ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
             ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
-            ("_fixed", (tree, compiled, nc, 0.0, self.system.actuation)), ("_rest", (lower, upper, weight)),
+            ("_fixed", fixed), ("_rest", (lower, upper, weight)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -100,6 +100,14 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def _knots(self, X: Array, U: Array) -> tuple[Array, Array]:
         return checks.rows("numbers in a state", X, self.system.nx), checks.rows("controls", U, self.system.nu)
+
+
+def compiled(system: System, contacts: Iterable[Contact]) -> tuple[Model, Contacts, int, float, Array]:
+    """For kernels: bodies, contacts, how many forces, regularisation, actuation."""
+    robot = system.robot
+    arrays = compile_contacts(robot, contacts)
+    tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
+    return tree, arrays, forces(arrays), 0.0, system.actuation
 
 
 def contact_force(
@@ -155,7 +163,8 @@ def friction_cone(
         extra = len(block) - len(cone)
         lows += [lower, np.full(extra, -np.inf)]
         highs += [upper, np.zeros(extra)]
-    return ForceLimits(system, contacts, R, np.concatenate([[], *lows]), np.concatenate([[], *highs]), weight)
+    limits = np.concatenate([[], *lows]), np.concatenate([[], *highs])
+    return ForceLimits(system, contacts, R, *limits, weight, friction=mu)
 
 
 def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Array:

@@ -48,10 +48,11 @@ def walk(
 ) -> Problem:
     """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times.
 
-    speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far the
-    body moves in a cycle, in place of speed or of step_duration.   step_height [m], step_duration [s]: of swinging feet.
-    support_duration [s]: how long all stand in between.   friction: of the ground.   ground [m]: its height if level; by
-    default where the feet are.   dt [s]: of a knot.   weights: see `legged.Weights`.
+    speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far
+    the body moves in a cycle, in place of speed or of step_duration.
+    step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between.
+    friction: of the ground.   ground [m]: its height if it is level; by default it is where the feet are.
+    dt [s]: of a knot.   weights: see `legged.Weights`.
     """
     stand = _stance(robot, ground)
     pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
@@ -145,9 +146,10 @@ def jump(
 ) -> Problem:
     """Jump with all feet, and stand again.
 
-    length forward and sideways (to the left) [m], turn [rad]: where it lands.   height [m]: by how much the body rises in
-    flight, which is as long as a free fall from there, twice.   push_duration, land_duration [s].   step_height [m]: by
-    how much the feet rise more than the body.   The rest as of `walk`.
+    length forward and sideways (to the left) [m], turn [rad]: where it lands.
+    height [m]: by how much the body rises in flight, which lasts twice as long as a free fall from there.
+    push_duration, land_duration [s].   step_height [m]: by how much the feet rise more than the body.
+    The rest as of `walk`.
     """
     stand = _stance(robot, ground)
     g, unit = stand.gravity, stand.unit
@@ -158,7 +160,11 @@ def jump(
     flight = dt * max(1, round(np.sqrt(8.0 * rise / g) / positive("dt", dt)))
     plan = schedule.jump(stand.feet, push, flight, land)
     start = dt * plan.knots(dt)[0]
-    moving = strides.straight((length / flight, sideways / flight), turn / flight, start, start + flight)
+    ramp = 0.5 * min(push, land)
+    moved = flight + ramp
+    moving = strides.straight(
+        (length / moved, sideways / moved), turn / moved, start - 0.5 * ramp, start + flight + 0.5 * ramp, ramp
+    )
 
     def ballistic(t: float) -> pin.SE3:
         s = float(np.clip(t - start, 0.0, flight))
@@ -184,16 +190,16 @@ def stand(
 ) -> Problem:
     """Stand on all feet, and move the body to and fro.
 
-    forward, sideways (to the left), up [m], roll, pitch, yaw [rad]: how far it moves, as a sine of this period [s]; up is
-    a twentieth of the height of the centre of mass by default.   duration [s].   The rest as of `walk`.
+    forward, sideways (to the left), up [m], roll, pitch, yaw [rad]: how far it moves, and back within this period [s];
+    down by a tenth of the height of the centre of mass by default.   duration [s].   The rest as of `walk`.
     """
     stands = _stance(robot, ground)
-    lift = 0.05 * stands.height if up is None else float(as_array("up", up, ()))
+    lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
     period, plan = positive("period", period), schedule.stand(stands.feet, duration)
     shift, turned = np.array([forward, sideways, lift]), np.array([roll, pitch, yaw])
 
     def swaying(t: float) -> pin.SE3:
-        s = np.sin(2.0 * np.pi * t / period)
+        s = np.sin(np.pi * t / period) ** 2
         return pin.SE3(pin.exp3(s * turned), s * shift)
 
     still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
@@ -265,12 +271,12 @@ def _gait(
     friction: float, dt: float, weights: Weights,
 ) -> Problem:  # fmt: skip
     """A gait whose body moves between the first phase and the last, which are made longer."""
+    first, *middle, last = plan.phases
     rest = REST * stand.unit
-    middle = plan.phases[1:-1]
-    plan = Schedule(stand.feet, [plan.phases[0]._replace(duration=rest), *middle, plan.phases[-1]._replace(duration=rest)])
+    plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
     counts = plan.knots(dt)
     start, end = dt * counts[0], dt * sum(counts[:-1])
-    moving = strides.straight((chosen.speed, sideways), turning, start, end)
+    moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
     return legged(strides.lay_out(stand, plan, dt, moving, lift), weights, friction)
 

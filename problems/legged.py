@@ -7,7 +7,7 @@ and one of 90 kg.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pinocchio as pin
@@ -17,9 +17,13 @@ from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
 from dynamics.model import Robot
 from dynamics.phased_dynamics import Phase, PhasedDynamics
+from dynamics.quantities import frame_velocity_derivatives
+from dynamics.rigid_body import inverse_dynamics
+from problems import checks
 from problems.contact_costs import StateLimits, friction_cone
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
 from problems.layout import scalar_joints
+from problems.reaction import stretches
 from problems.strides import Strides
 
 
@@ -47,6 +51,10 @@ class Weights:
     landing: float = 1e4
     landing_speed: float = 10.0
     final: float = 10.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, checks.weight(f"weights.{field.name}", getattr(self, field.name)))
 
 
 def legged(
@@ -80,7 +88,7 @@ def legged(
         if contacts := laid.contacts(i, gains):
             size = sole if stance.surface else None
             terms.append(friction_cone(system, contacts, friction, w.friction / stance.weight**2, sole=size))
-        for foot, path in laid.paths[i].items():
+        for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
             if stance.surface:
                 terms.append(FramePose(robot, foot, _next_hold(laid, foot, i), np.repeat([0.0, w.foot], 3)))
@@ -136,22 +144,41 @@ def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[Batc
 
 
 def follow_nominal(problem: Problem) -> tuple[Array, Array]:
-    """The guess (X, U): the nominal states, and torques that, with the forces of the feet, balance gravity there.
+    """The guess (X, U): the nominal states, and the torques that, with the feet's forces, come closest to moving so.
 
-    The nominal states are those that the state costs pull to.
+    The nominal states are those that the state costs pull to; torques follow by inverse dynamics and least squares.
     """
     system = problem.dynamics
     if not isinstance(system, PhasedDynamics):
         raise ProblemError(f"problem: expected a gait, got one of {type(system).__name__}")
-    X = np.tile(problem.x0, (problem.horizon + 1, 1))
+    nq, N = system.robot.nq, problem.horizon
+    X = np.tile(problem.x0, (N + 1, 1))
     for stretch, terms in problem.during.items():
         for term in terms:
             if isinstance(term, StateCost):
                 X[stretch.start : stretch.stop] = term.target_x
     X[-1] = next(term.target_x for term in problem.terminal if isinstance(term, StateCost))
-    for k in range(problem.horizon):
-        if system.is_impact(k):
-            X[k] = np.concatenate([X[k + 1, : system.robot.nq], X[k - 1, system.robot.nq :]])
     X[0] = problem.x0
-    still = [np.zeros(system.nu) if system.is_impact(k) else system.nominal_control(X[k], k) for k in range(len(X) - 1)]
-    return X, np.array(still)
+    for k in range(1, N):
+        if system.is_impact(k):
+            X[k] = np.concatenate([X[k + 1, :nq], X[k - 1, nq:]])
+    return X, _torques(system, X)
+
+
+def _torques(system: PhasedDynamics, X: Array) -> Array:
+    """U (N, nu) of least norm that, with contact forces, comes closest to the accelerations along X (N+1, nx)."""
+    robot, N = system.robot, len(X) - 1
+    Q, V = X[:N, : robot.nq], X[:, robot.nq :]
+    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / system.dt)
+    U = np.zeros((N, system.nu))
+    for phase, knots in zip(system.phases, stretches(system), strict=True):
+        if not knots:
+            continue
+        at = slice(knots.start, knots.stop)
+        actions = [np.broadcast_to(system.actuation, (len(knots), *system.actuation.shape))]
+        for contact in phase.contacts:
+            J = frame_velocity_derivatives(robot, Q[at], 0.0 * V[:-1][at], contact.frame, contact.reference).dv
+            actions.append(np.swapaxes(J[:, : contact.size], 1, 2))
+        both = np.linalg.pinv(np.concatenate(actions, axis=2)) @ tau[at][:, :, None]
+        U[at] = both[:, : system.nu, 0]
+    return U

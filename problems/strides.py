@@ -6,7 +6,7 @@ in Raibert's machines. Swinging feet leave and land without speed. Postures foll
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +15,17 @@ import pinocchio as pin
 from ddp.errors import ProblemError, positive
 from ddp.protocols import Array
 from dynamics.contact import Contact
+from dynamics.model import Robot
+from problems.layout import scalar_joints
 from problems.legs import Stance, base_pose, with_base
 from problems.schedule import Schedule
 
 Motion = Callable[[float], pin.SE3]
 """Where the body is at a time [s], relative to its start, in the axes of its heading at the start."""
 
-SWEEPS, DAMPING = 10, 1e-6
-"""Of inverse kinematics: Newton steps from the posture of the knot before, and damping of the Jacobian [m²]."""
+SWEEPS, DAMPING, ACCURACY = 10, 1e-6, 1e-9
+"""Of inverse kinematics: Newton steps from the posture of the knot before, and damping of the Jacobian [m²], and
+the error of a foot that is good enough [m, rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +33,8 @@ class Strides:
     """A schedule laid out for a robot.
 
     counts: steps of time of each phase.   starts: the knot of each phase's first one.   impacts: knots, by phase.
-    holds: for each phase, the poses at which feet stand.   paths: for each phase, places (M, 3) [m] of the feet that
-    swing, at each of its M steps.   X (N+1, nx): nominal states, impacts' knots among them.
+    holds: for each phase, the poses at which feet stand.   swings: those of the feet that swing, at each of its steps.
+    X (N+1, nx): nominal states, impacts' knots among them.
     """
 
     stance: Stance
@@ -41,12 +44,16 @@ class Strides:
     starts: tuple[int, ...]
     impacts: dict[int, int]
     holds: tuple[dict[str, pin.SE3], ...]
-    paths: tuple[dict[str, Array], ...]
+    swings: tuple[dict[str, list[pin.SE3]], ...]
     X: Array
 
     def knots(self, i: int) -> range:
         """The knots of phase i in which time passes."""
         return range(self.starts[i], self.starts[i] + self.counts[i])
+
+    def paths(self, i: int) -> dict[str, Array]:
+        """The places (M, 3) [m] of the feet that swing at each of the M steps of phase i."""
+        return {foot: np.array([pose.translation for pose in poses]) for foot, poses in self.swings[i].items()}
 
     def contacts(self, i: int, gains: tuple[float, float]) -> list[Contact]:
         """The contacts of phase i, held where they stand with Baumgarte's gains (1/s², 1/s)."""
@@ -79,11 +86,12 @@ def lay_out(
         for foot in phase.stance:
             kept = i > 0 and foot in holds[i - 1]
             holds[i][foot] = holds[i - 1][foot] if kept else held(foot, _middle(schedule, bounds, foot, i))
-    paths = tuple(_swings(schedule, holds, counts, i, lift, held, bounds) for i in range(len(counts)))
+    swings = tuple(_swings(schedule, holds, counts, i, lift, held, bounds) for i in range(len(counts)))
     if rise is not None:
         for i in schedule.flights:  # feet go up and down with the body
-            for path in paths[i].values():
-                path[:, 2] += [rise(float(bounds[i] + m * dt)).translation[2] for m in range(len(path))]
+            for path in swings[i].values():
+                for m, pose in enumerate(path):
+                    pose.translation += [0.0, 0.0, rise(float(bounds[i] + m * dt)).translation[2]]
     starts, impacts, knot = [], {}, 0
     for i, count in enumerate(counts):
         if schedule.landing(i):
@@ -91,7 +99,7 @@ def lay_out(
             knot += 1
         starts.append(knot)
         knot += count
-    found = Strides(stance, schedule, dt, tuple(counts), tuple(starts), impacts, tuple(holds), paths, np.zeros((0, 0)))
+    found = Strides(stance, schedule, dt, tuple(counts), tuple(starts), impacts, tuple(holds), swings, np.zeros((0, 0)))
     object.__setattr__(found, "X", _states(found, heading, motion, rise, bounds))
     return found
 
@@ -109,9 +117,9 @@ def _middle(schedule: Schedule, bounds: Array, foot: str, i: int) -> float:
 def _swings(
     schedule: Schedule, holds: list[dict[str, pin.SE3]], counts: list[int], i: int, lift: float,
     held: Callable[[str, float], pin.SE3], bounds: Array,
-) -> dict[str, Array]:  # fmt: skip
-    """The places of the feet that swing in phase i: smooth from where they stood to where they stand next."""
-    paths = {}
+) -> dict[str, list[pin.SE3]]:  # fmt: skip
+    """The poses of the feet that swing in phase i: smooth from where they stood to where they stand next."""
+    paths: dict[str, list[pin.SE3]] = {}
     for foot in schedule.swinging(i):
         first, last = i, i + 1
         while first > 0 and foot not in holds[first - 1]:
@@ -123,9 +131,12 @@ def _swings(
         total, done = sum(counts[first:last]), sum(counts[first:i])
         s = (done + np.arange(counts[i])) / total
         along = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
-        path = start.translation + np.outer(along, end.translation - start.translation)
-        path[:, 2] += lift * np.sin(np.pi * s) ** 2
-        paths[foot] = path
+        place, up = end.translation - start.translation, lift * np.sin(np.pi * s) ** 2
+        turn = pin.log3(end.rotation @ start.rotation.T)
+        paths[foot] = [
+            pin.SE3(pin.exp3(a * turn) @ start.rotation, start.translation + a * place + [0.0, 0.0, z])
+            for a, z in zip(along, up, strict=True)
+        ]
     return paths
 
 
@@ -142,15 +153,14 @@ def _states(found: Strides, heading: pin.SE3, motion: Motion, rise: Motion | Non
             steps.append(0.0)
         for m in range(count):
             t = float(bounds[i] + m * found.dt)
-            targets = {foot: pose.translation for foot, pose in found.holds[i].items()}
-            targets |= {foot: path[m] for foot, path in found.paths[i].items()}
+            targets = found.holds[i] | {foot: path[m] for foot, path in found.swings[i].items()}
             q = follow(stance, with_base(stance.robot, q, _body(heading, motion, rise, base, t)), targets)
             if len(Q) - 1 in impacts:
                 Q[-1] = q
             Q.append(q)
             steps.append(found.dt)
-    last = {foot: pose.translation for foot, pose in found.holds[-1].items()}
-    Q.append(follow(stance, with_base(stance.robot, q, _body(heading, motion, rise, base, float(bounds[-1]))), last))
+    end = with_base(stance.robot, q, _body(heading, motion, rise, base, float(bounds[-1])))
+    Q.append(follow(stance, end, found.holds[-1] | {foot: path[-1] for foot, path in found.swings[-1].items()}))
     V = np.zeros((len(Q), nv))
     for k, step in enumerate(steps):
         if step > 0.0:
@@ -165,42 +175,40 @@ def _body(heading: pin.SE3, motion: Motion, rise: Motion | None, base: pin.SE3, 
     return moved if rise is None else moved * rise(t)
 
 
-def follow(stance: Stance, q: Array, targets: dict[str, Array]) -> Array:
-    """The posture near q, with its base where it is, whose feet are at their targets (3,), or as close as they can be.
+def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
+    """The posture near q, its base where it is, whose feet are at their targets, or as close as joints' limits allow.
 
-    Soles are brought to the heights and the angles that they have in the standing posture.
+    Of feet that are points, only places count.
     """
     robot = stance.robot
     model, data = robot.model, robot.model.createData()
     joints = np.delete(np.arange(model.nv), robot.floating_dofs)
-    frames = {foot: robot.frame_id(foot) for foot in targets}
-    level = _poses(stance)
-    lower, upper = model.lowerPositionLimit, model.upperPositionLimit
     for _ in range(SWEEPS):
         pin.computeJointJacobians(model, data, q)
         pin.updateFramePlacements(model, data)
         rows, errors = [], []
         for foot, target in targets.items():
-            J = pin.getFrameJacobian(model, data, frames[foot], pin.LOCAL_WORLD_ALIGNED)[:, joints]
-            rows.append(J[:3])
-            errors.append(target - data.oMf[frames[foot]].translation)
+            frame = robot.frame_id(foot)
+            J, now = pin.getFrameJacobian(model, data, frame, pin.LOCAL_WORLD_ALIGNED)[:, joints], data.oMf[frame]
+            rows.append(J if stance.surface else J[:3])
+            errors.append(target.translation - now.translation)
             if stance.surface:
-                rows.append(J[3:])
-                errors.append(_tilt(stance, q, level[foot].rotation, data.oMf[frames[foot]].rotation))
+                errors.append(pin.log3(target.rotation @ now.rotation.T))
         J, error = np.vstack(rows), np.concatenate(errors)
-        if np.abs(error).max() < 1e-10:
+        if np.abs(error).max() < ACCURACY:
             break
         step = np.zeros(model.nv)
         step[joints] = J.T @ np.linalg.solve(J @ J.T + DAMPING * np.eye(len(error)), error)
-        q = np.array(pin.integrate(model, q, step))
-        q[7:] = np.clip(q[7:], lower[7:], upper[7:]) if model.nq - model.nv == 1 else q[7:]
+        q = _within_limits(robot, np.array(pin.integrate(model, q, step)))
     return q
 
 
-def _tilt(stance: Stance, q: Array, level: Array, now: Array) -> Array:
-    """The rotation vector, in world axes, from how a sole is to how it stands under the body's heading."""
-    before, after = _yaw(base_pose(stance.robot, stance.q).rotation), _yaw(base_pose(stance.robot, q).rotation)
-    return np.asarray(pin.log3(after @ before.T @ level @ now.T))
+def _within_limits(robot: Robot, q: Array) -> Array:
+    lower, upper = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
+    for i in scalar_joints(robot).flat[:, 0]:
+        if lower[i] < upper[i]:
+            q[i] = np.clip(q[i], lower[i], upper[i])
+    return q
 
 
 def _heading(stance: Stance) -> pin.SE3:
@@ -221,11 +229,19 @@ def _poses(stance: Stance) -> dict[str, pin.SE3]:
     return {foot: data.oMf[stance.robot.frame_id(foot)].copy() for foot in stance.feet}
 
 
-def straight(velocity: tuple[float, float], turning: float, start: float, end: float) -> Motion:
-    """At constant velocity (forward, left) [m/s] and rate [rad/s] from ``start`` to ``end`` [s]: a line, or an arc."""
+def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:
+    """At a constant velocity (forward, left) [m/s] and rate [rad/s] from ``start`` to ``end`` [s]: a line, or an arc.
+
+    ramp [s]: how long it takes to reach the velocity, half of that before the start, and to stop, half after the end.
+    """
     twist = pin.Motion(np.array([*velocity, 0.0]), np.array([0.0, 0.0, turning]))
+    ramp = max(ramp, 1e-9)
+
+    def since(t: float) -> float:
+        s = float(np.clip(t / ramp + 0.5, 0.0, 1.0))
+        return ramp * 0.5 * s**2 + max(t - 0.5 * ramp, 0.0)
 
     def motion(t: float) -> pin.SE3:
-        return pin.exp6(twist * float(np.clip(t - start, 0.0, end - start)))
+        return pin.exp6(twist * (since(t - start) - since(t - end)))
 
     return motion
