@@ -42,6 +42,7 @@ def walk(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -51,13 +52,15 @@ def walk(
     speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far
     the body moves in a cycle, in place of speed or of step_duration.
     step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between.
-    friction: of the ground.   ground [m]: its height if it is level; by default it is where the feet are.
+    friction: of the ground.   gains (1/s², 1/s): that pull feet which stand to where they should, and slow them down;
+    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
+    ground [m]: the height of level ground; by default the ground is where the feet are.
     dt [s]: of a knot.   weights: see `legged.Weights`.
     """
     stand = _stance(robot, ground)
     pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
     plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
 
 
 def trot(
@@ -71,6 +74,7 @@ def trot(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -79,7 +83,7 @@ def trot(
     stand = _stance(robot, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
 
 
 def pace(
@@ -93,6 +97,7 @@ def pace(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -101,7 +106,7 @@ def pace(
     stand = _stance(robot, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
 
 
 def bound(
@@ -116,6 +121,7 @@ def bound(
     support_duration: float | None = None,
     flight_duration: float = 0.0,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -127,7 +133,7 @@ def bound(
     stand = _stance(robot, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
 
 
 def jump(
@@ -140,6 +146,7 @@ def jump(
     land_duration: float | None = None,
     step_height: float | None = None,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -170,7 +177,7 @@ def jump(
         s = float(np.clip(t - start, 0.0, flight))
         return pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * g * s * (flight - s)]))
 
-    return legged(strides.lay_out(stand, plan, dt, moving, tuck, ballistic), weights, friction)
+    return legged(strides.lay_out(stand, plan, dt, moving, tuck, ballistic), weights, friction, gains)
 
 
 def stand(
@@ -184,6 +191,7 @@ def stand(
     pitch: float = 0.1,
     yaw: float = 0.2,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(position=1e3, rotation=1e3, posture=0.01),  # noqa: B008  # immutable
@@ -203,7 +211,7 @@ def stand(
         return pin.SE3(pin.exp3(s * turned), s * shift)
 
     still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
-    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction)
+    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction, gains)
 
 
 def step(
@@ -217,6 +225,7 @@ def step(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
     ground: float | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
@@ -226,7 +235,7 @@ def step(
     sides = stand.sides()
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
 
 
 class _Pace:
@@ -268,7 +277,8 @@ def _stance(robot: RobotLike, ground: float | None) -> Stance:
 
 def _gait(
     stand: Stance, plan: Schedule, chosen: _Pace, sideways: float, turning: float, step_height: float | None,
-    friction: float, dt: float, weights: Weights,
+    friction: float, gains: tuple[float, float] | None,
+    dt: float, weights: Weights,
 ) -> Problem:  # fmt: skip
     """A gait whose body moves between the first phase and the last, which are made longer."""
     first, *middle, last = plan.phases
@@ -278,7 +288,7 @@ def _gait(
     start, end = dt * counts[0], dt * sum(counts[:-1])
     moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
-    return legged(strides.lay_out(stand, plan, dt, moving, lift), weights, friction)
+    return legged(strides.lay_out(stand, plan, dt, moving, lift), weights, friction, gains)
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

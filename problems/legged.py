@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
 from dynamics.model import Robot
@@ -25,6 +25,9 @@ from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity,
 from problems.layout import scalar_joints
 from problems.reaction import stretches
 from problems.strides import Strides
+
+FACES, MARGIN = 8, 0.9
+"""Of the pyramid inside a cone of friction: its faces, and what part of it forces may use before they cost."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Weights:
     turning: float = 0.3
     speed: float = 0.01
     foot: float = 3e3
-    friction: float = 1e3
+    friction: float = 30.0
     limits: float = 100.0
     landing: float = 1e4
     landing_speed: float = 10.0
@@ -61,17 +64,20 @@ def legged(
     laid: Strides,
     weights: Weights | None = None,
     friction: float = 0.7,
-    gains: tuple[float, float] = (0.0, 50.0),
+    gains: tuple[float, float] | None = None,
     sole: tuple[float, float] = (0.08, 0.04),
 ) -> Problem:
     """The problem of moving along strides.
 
-    friction: the coefficient between feet and ground.   gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet
-    which stand to where they should.   sole: half length and width [m] of feet that are surfaces.
+    friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside that cone.
+    gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down;
+    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
+    sole: half length and width [m] of feet that are surfaces.
     """
+    gains = (laid.dt**-2, 1.0 / laid.dt) if gains is None else gains
     w, stance = Weights() if weights is None else weights, laid.stance
     robot, h = stance.robot, stance.height
-    g = stance.weight / stance.mass
+    g, inside = stance.gravity, MARGIN * np.cos(np.pi / FACES) * positive("friction", friction)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
@@ -87,7 +93,7 @@ def legged(
         terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
         if contacts := laid.contacts(i, gains):
             size = sole if stance.surface else None
-            terms.append(friction_cone(system, contacts, friction, w.friction / stance.weight**2, sole=size))
+            terms.append(friction_cone(system, contacts, inside, w.friction / stance.weight**2, faces=FACES, sole=size))
         for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
             if stance.surface:

@@ -39,7 +39,9 @@ def test_a_biped_stands_on_soles(stances):
     assert stances["talos_legs"].sides() == {"L": "left_sole_link", "R": "right_sole_link"}
 
 
-@pytest.mark.parametrize(("gait", "groups"), [("walk", "d b c a"), ("trot", "bc ad"), ("pace", "bd ac"), ("bound", "ab cd")])
+@pytest.mark.parametrize(
+    ("gait", "groups"), [("walk", "d b c a"), ("trot", "bc ad"), ("pace", "bd ac"), ("bound", "ab cd")]
+)
 def test_groups_swing_one_after_the_other_and_all_stand_in_between(gait, groups):
     plan = getattr(schedule, gait)(FEET, 0.3, 0.1, 2)
     swings = [set("abcd") - set(phase.stance) for phase in plan.phases]
@@ -108,7 +110,7 @@ def test_what_is_wrong_with_feet_is_named(stances):
     }.items():
         with pytest.raises(ProblemError, match=message):
             legs.stance(robot, **arguments)
-    with pytest.raises(ProblemError, match="feet: ur5 has no|expected legs"):
+    with pytest.raises(ProblemError, match="expected legs"):
         legs.stance(load("ur5"))
     assert legs.stance(robot, q0=raised, ground=float(stances["go2"].ground[0]) + 0.05).height > 0.2
 
