@@ -115,11 +115,14 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
 @_HTML
 @_PLOT
+@click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
+@click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
 @_JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: int,
-    robot: str | None, save: str | None, html: str | None, plot: str | None, view: bool, as_json: bool,
+    robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
+    view: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     entry, problem, chosen = _build(name, robot, options)
@@ -137,6 +140,7 @@ def solve(
         _sign(save, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
+    demonstration.plot_gait(entry, problem, solution, schedule, forces)
     if html:
         _animate(entry, problem, solution, html)
     if view:

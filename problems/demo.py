@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import viz
+from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -80,3 +81,17 @@ def draw(entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array |
     if page is None:
         return viz.animate(robot, X, system.dt, frames, X[-1]).where
     return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description).where
+
+
+def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
+    """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
+    if not (schedule or forces):
+        return
+    system = problem.dynamics
+    if not isinstance(system, PhasedDynamics):
+        raise ProblemError(f"schedule, forces: expected a problem with contacts, {entry.name} has none")
+    if schedule:
+        viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
+    if forces:
+        acting = ground_forces(system, solution.X, solution.U)
+        viz.plot_forces(acting, system.durations, forces, friction(problem), entry.description)

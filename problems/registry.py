@@ -88,7 +88,7 @@ ALL: dict[str, Entry] = {
                 ("quadruped", "walk", gaits.walk, "ANYmal walks: one foot after the other", 0.032991, "anymal", "base"),
                 ("quadruped", "trot", gaits.trot, "ANYmal trots: diagonal pairs of feet", 0.019261, "anymal", "base"),
                 ("quadruped", "pace", gaits.pace, "ANYmal paces: both feet of a side", 0.059089, "anymal", "base"),
-                ("quadruped", "bound", gaits.bound, "ANYmal bounds: fore feet, then hind feet", 0.13429, "anymal", "base"),
+                ("quadruped", "bound", gaits.bound, "ANYmal bounds: fore feet, hind feet", 0.13429, "anymal", "base"),
                 ("quadruped", "jump", gaits.jump, "ANYmal jumps and stands again", 0.12712, "anymal", "base"),
                 ("quadruped", "stand", gaits.stand, "ANYmal stands and moves its body", 0.011897, "anymal", "base"),
                 ("biped", "step", gaits.step, "the legs of TALOS take two steps", 0.042856, "talos_legs", "base_link"),
