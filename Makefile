@@ -1,10 +1,12 @@
 # `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.13 and the network, once.
 PYTHON ?= python3
 VENV := .venv
+CROCODDYL := .venv-crocoddyl
+AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-crocoddyl clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -21,6 +23,16 @@ lint: $(VENV)/.developed
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
 
+# What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
+bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
+	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
+
+$(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
+	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."
+	@$(PYTHON) -m venv $(CROCODDYL)
+	@$(CROCODDYL)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "mayne runs on Python 3.11 to 3.13, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
 	@echo "installing mayne and what it needs into $(VENV) (first run only)..."
@@ -34,5 +46,5 @@ $(VENV)/.developed: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
+	rm -rf $(VENV) $(CROCODDYL) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
 	find ddp dynamics problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +
