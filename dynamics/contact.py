@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, as_array, nearest
 from dynamics.model import Robot
@@ -50,7 +50,8 @@ class Contact:
         for field, known in (("kind", KINDS), ("reference", REFERENCES)):
             value = getattr(self, field)
             if not isinstance(value, str) or value not in known:
-                raise ProblemError(f"{field} of the contact at {self.frame!r}: unknown {value!r}; {nearest(value, known)}")
+                where = f"{field} of the contact at {self.frame!r}"
+                raise ProblemError(f"{where}: unknown {value!r}; {nearest(value, known)}")
         gains = as_array(f"gains of the contact at {self.frame!r}", self.gains, (2,))
         if (gains < 0.0).any():
             raise ProblemError(f"gains of the contact at {self.frame!r}: expected no negative number, got {self.gains}")
@@ -100,11 +101,6 @@ class Contacts(NamedTuple):
 def forces(contacts: Contacts) -> int:
     """How many numbers all forces have together."""
     return int(np.where(contacts.kind == POINT, 3, 6).sum())
-
-
-def has_pose_gain(contacts: Contacts) -> bool:
-    """Whether a surface is pulled to a pose, which takes a logarithm."""
-    return bool(((contacts.kind == SURFACE) & (contacts.gains[:, 2] != 0.0)).any())
 
 
 def as_impacts(contacts: Contacts) -> Contacts:
@@ -173,7 +169,3 @@ def _check_targets(contacts: list[Contact], frames: list[pin.Frame]) -> None:
                     f" frames cannot both be at their targets ({off:.3g} off)"
                 )
 
-
-def weights_of(field: str, value: ArrayLike | None, shape: tuple[int, ...]) -> Array:
-    """Weights of a Hessian, zeros if there are none."""
-    return np.zeros(shape) if value is None else as_array(field, value, shape)

@@ -147,7 +147,7 @@ def impact_dynamics(
 ) -> Impact:  # fmt: skip
     """Velocities v⁺ (nv,) after an impact of contacts at velocities v, and its impulses Λ (nc,).
 
-    ``M (v⁺ - v) = Jᵀ Λ`` and ``J v⁺ = -restitution J v`` (Newton's law; 0 plastic, 1 elastic). Gains have no part in it.
+    ``M (v⁺ - v) = Jᵀ Λ`` and ``J v⁺ = -restitution J v`` (Newton's law; 0 plastic, 1 elastic). Gains play no part.
     """
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
     V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))

@@ -1,4 +1,4 @@
-"""Motion under contacts, and impacts, as implicit functions z(y) of R(y, z) = 0: first order, and the second contracted.
+"""Motion under contacts, and impacts, as implicit functions z(y) of R(y, z) = 0: first order, second contracted.
 
 =========  ==========  ===============  =====================================================================
 system     z           y                R
@@ -40,7 +40,7 @@ from dynamics.kinematics import (
     sum_over_subtrees,
     velocities,
 )
-from dynamics.lanes import LaneArrayType
+from dynamics.lanes import WIDTH, LaneArrayType, lane_array, lane_matrix, lane_memory, lane_vector
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of the Delassus matrix falls below this part of its diagonal."""
@@ -167,6 +167,36 @@ def _invert_factors(r):
                 total = total + N[i, k] * N[k, k] * N[j, k]
             S[i, j] = total
             S[j, i] = total
+
+
+def lane_relation_size(nv: int, nc: int) -> int:
+    """How many lanes ``lane_relation`` takes beside a record."""
+    return 2 * nv + 2 * nc + 3 * nv * nv + 2 * nc * nv + nc * nc + 2 * (nv + nc) * nv
+
+
+@kernel
+def lane_relation(nv, nc, arena, record, start, D, pivots):
+    """Arrays for eight knots; a, f, K⁻¹, z_q, z_v in a packed record (modes.py) in which a begins at ``start``.
+
+    D, pivots: memory of nv and nc lanes.
+    """
+    nz, f = nv + nc, start + nv + 1
+    K, m = f + nc, nv * nv
+    q = K + nz * nz
+    Rq, Rv = lane_memory(arena, nz * nv), lane_memory(arena, nz * nv)
+    c = lane_vector(arena, nc)
+    J, Minv, LD, M = (
+        lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv),
+    )  # fmt: skip
+    return Relation(
+        lane_array(record[start : start + nv]), lane_array(record[f : f + nc]), lane_array(D), lane_array(pivots),
+        lane_array(record[K:q].reshape(nz, nz, WIDTH)), lane_array(record[q : q + nz * nv].reshape(nz, nv, WIDTH)),
+        lane_array(record[q + nz * nv : q + 2 * nz * nv].reshape(nz, nv, WIDTH)), J, Minv, LD, M,
+        lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nc), c,
+        lane_array(Rq.reshape(nz, nv, WIDTH)), lane_array(Rv.reshape(nz, nv, WIDTH)),
+        lane_array(Rq[:m].reshape(nv, nv, WIDTH)), lane_array(Rv[:m].reshape(nv, nv, WIDTH)),
+        lane_array(Rq[m:].reshape(nc, nv, WIDTH)), lane_array(Rv[m:].reshape(nc, nv, WIDTH)),
+    )  # fmt: skip
 
 
 @kernel
@@ -329,6 +359,21 @@ def curvature(nv, nc, like):
         omega, omega[:nv], omega[nv:], np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
         np.zeros((nv, nv), t), np.zeros((nv, nv + nc), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
     )  # fmt: skip
+
+
+def lane_curvature_size(nv: int, nc: int) -> int:
+    """How many lanes ``lane_curvature`` takes."""
+    return (nv + nc) + 6 * nv * nv + nv * (nv + nc)
+
+
+@kernel
+def lane_curvature(nv, nc, arena):
+    """Arrays for eight knots."""
+    omega = lane_memory(arena, nv + nc)
+    qq, qv, vv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    qa, qz, other = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv + nc), lane_matrix(arena, nv, nv)
+    both = lane_array(omega), lane_array(omega[:nv]), lane_array(omega[nv:])
+    return Curvature(both[0], both[1], both[2], qq, qv, vv, qa, qz, other, lane_matrix(arena, nv, nv))
 
 
 @kernel

@@ -2,9 +2,9 @@
 
 Modes are flat arrays, so that one compiled kernel serves every robot and every schedule. A knot's record is
 
-    q, v, a (impacts: v⁺ - v), mode, f, K⁻¹ (nz, nz), z_q, z_v (nz, nv), z_u (nz, nu)        nz = nv + nc, see contact_relation.py
+    q, v, a (impacts: v⁺ - v), mode, f, K⁻¹ (nz, nz), z_q, z_v (nz, nv), z_u (nz, nu)
 
-z_u only of steps. It begins as the record of a free step does (linearization.py).
+with nz = nv + nc, see contact_relation.py; z_u only of steps. It begins as that of a free step does (linearization.py).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def read_modes(context):
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``PackedPhases`` header, a record, a weight (n,), the Hessian (nz, nz) to write."""
+    """The C function: addresses of a ``PackedPhases`` header, a record, a weight (n,), the Hessian to write."""
     modes, system, size = read_modes(context)
     nq, nu, h, _, tree = read_header(system)
     n = 2 * tree.body.size

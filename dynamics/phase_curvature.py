@@ -12,7 +12,6 @@ from dynamics.contact_kinematics import move_contacts, place_contacts, places
 from dynamics.contact_relation import (
     add_couplings,
     contact_hessian,
-    couple_accelerations,
     curvature,
     impact_blocks,
 )
@@ -60,6 +59,14 @@ def contract_step(tree, contacts, nq, nu, nc, h, record, weight, H):
             H[i, j] = 0.5 * (d.qq[i, j] + d.qq[j, i])
             H[i, nv + j] = d.qv[i, j]
             H[nv + i, nv + j] = d.vv[i, j]
+    add_joint_curvature(tree, nq, nu, nc, h, record, weight, c, H)
+
+
+@kernel
+def add_joint_curvature(tree, nq, nu, nc, h, record, weight, c, H):
+    """Add to the upper triangle what joints whose motions do not commute add."""
+    nv = tree.body.size
+    _, v, a, _, _, zq, zv, zu = parts_of(record, nq, nv, nu, nc)
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
             iv, nj = tree.iv[b], tree.nj[b]

@@ -16,9 +16,7 @@ from dynamics.contact_batch import related, related_impact, solved_contact, solv
 from dynamics.contact_kinematics import Place, places
 from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
-from dynamics.joints import is_group
 from dynamics.kinematics import Workspace, workspace
-from dynamics.linearization import turn_group_rows
 from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
@@ -75,10 +73,8 @@ def impact_step(tree, contacts, e, x, w, xn):
 
 
 @kernel
-def step(tree, still, modes, mode, S, h, x, u, like, xn):
-    """x' of one knot of a mode, with scratch of its own; still: the tree without gravity."""
-    contacts, e = contacts_of(modes, mode)
-    w = bench(tree, contacts, modes.table[mode, 2], like)
+def step(tree, still, modes, mode, contacts, e, S, h, x, u, w, xn):
+    """x' of one knot of a mode with these contacts and restitution; still: the tree without gravity."""
     if modes.table[mode, 0] == IMPACT:
         return impact_step(still, contacts, e, x, w, xn)
     return euler_step(tree, contacts, S, h, x, u, w, xn)
@@ -89,7 +85,9 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
     """The next states of knots with the modes of ``schedule`` (M,); NaN where one is not finite."""
     still = without_gravity(tree)
     for t in range(U.shape[0]):
-        if not step(tree, still, modes, schedule[t], S, h, X[t], U[t], X, Xn[t]):
+        contacts, e = contacts_of(modes, schedule[t])
+        w = bench(tree, contacts, modes.table[schedule[t], 2], X)
+        if not step(tree, still, modes, schedule[t], contacts, e, S, h, X[t], U[t], w, Xn[t]):
             Xn[t] = np.nan
 
 
@@ -97,22 +95,29 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
 def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap."""
     still = without_gravity(tree)
-    dx = np.zeros(2 * tree.body.size)
-    for m in range(alphas.size):
-        alpha, Xn, Un = alphas[m], Xs[m], Us[m]
-        Xn[0] = X[0]
-        for t in range(U.shape[0]):
+    dx, diverged = np.zeros(2 * tree.body.size), np.zeros(alphas.size, np.bool_)
+    Xs[:, 0] = X[0]
+    contacts, e = contacts_of(modes, schedule[0])
+    w = bench(tree, contacts, modes.table[schedule[0], 2], X)
+    for t in range(U.shape[0]):
+        if t > 0 and schedule[t] != schedule[t - 1]:
+            contacts, e = contacts_of(modes, schedule[t])
+            w = bench(tree, contacts, modes.table[schedule[t], 2], X)
+        for m in range(alphas.size):
+            alpha, Xn, Un = alphas[m], Xs[m], Us[m]
+            if diverged[m]:
+                Xn[t + 1], Un[t] = np.nan, np.nan
+                continue
             difference_state(tree, X[t], Xn[t], dx)
             for i in range(U.shape[1]):
                 total = U[t, i] + alpha * k[t, i]
                 for j in range(dx.size):
                     total += K[t, i, j] * dx[j]
                 Un[t, i] = clipped(total, lower[t, i], upper[t, i])
-            if not step(tree, still, modes, schedule[t], S, h, Xn[t], Un[t], X, Xn[t + 1]):
-                Xn[t + 1 :] = np.nan
-                Un[t + 1 :] = np.nan
-                break
-            if scaled(alpha - 1.0, gaps[t], dx):
+            if not step(tree, still, modes, schedule[t], contacts, e, S, h, Xn[t], Un[t], w, Xn[t + 1]):
+                Xn[t + 1] = np.nan
+                diverged[m] = True
+            elif scaled(alpha - 1.0, gaps[t], dx):
                 integrate_state(tree, Xn[t + 1], dx, Xn[t + 1])
 
 
@@ -123,27 +128,6 @@ def run_end(schedule, t):
     while end < schedule.size and schedule[end] == schedule[t]:
         end += 1
     return end
-
-
-@kernel
-def linearize(tree, modes, schedule, S, h, X, U, A, B, record):
-    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
-    nv, still, t = tree.body.size, without_gravity(tree), 0
-    nq = X.shape[1] - nv
-    while t < U.shape[0]:
-        end, mode = run_end(schedule, t), schedule[t]
-        contacts, e = contacts_of(modes, mode)
-        w = bench(tree, contacts, modes.table[mode, 2], X)
-        for i in range(t, end):
-            if modes.table[mode, 0] == IMPACT:
-                linearize_impact(still, contacts, mode, e, X[i], w, A[i], B[i], record[i])
-            else:
-                linearize_step(tree, contacts, mode, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        if modes.table[mode, 0] != IMPACT:
-            for b in range(tree.parent.size):
-                if is_group(tree.kind[b]):
-                    turn_group_rows(tree, b, h, nq, record[t:end], A[t:end], B[t:end])
-        t = end
 
 
 @kernel

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
-from dynamics import phase_steps
-from dynamics.contact import Contact, as_impacts, compile_contacts, forces
+from dynamics import phase_lanes, phase_steps
+from dynamics.contact import Contact, Contacts, as_impacts, compile_contacts, forces
 from dynamics.contact_dynamics import number
-from dynamics.contraction import contract_knots
+from dynamics.lanes import arena
 from dynamics.model import Robot
 from dynamics.modes import IMPACT, STEP, flatten, record_size
 from dynamics.phase_contraction import PackedPhases, phase_contraction_callback
@@ -63,6 +63,11 @@ class Phase:
         """All its knots, the impact's among them."""
         return self.knots + bool(self.impact)
 
+    @property
+    def struck(self) -> Sequence[Contact]:
+        """The contacts of its impact."""
+        return () if isinstance(self.impact, bool) else self.impact
+
 
 class PhasedDynamics:
     """``x' = f_k(x, u)`` of a robot, x = (q, v), through phases of contacts, with exact first and second derivatives.
@@ -89,15 +94,18 @@ class PhasedDynamics:
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
         self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
-        modes, schedule = [], []
+        modes: list[tuple[int, Contacts, float]] = []
+        schedule: list[int] = []
         for phase in self.phases:
-            if phase.impact:
+            if phase.struck:
                 schedule.append(len(modes))
-                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.impact)), phase.restitution))
+                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution))
             schedule += [len(modes)] * phase.knots
             modes.append((STEP, compile_contacts(robot, phase.contacts), 0.0))
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
         self._most = max(forces(contacts) for _, contacts, _ in modes)
+        count = max(len(contacts.body) for _, contacts, _ in modes)
+        self._lanes = phase_lanes.size(self._tree, robot.nq, self.nu, count, self._most)
 
     @property
     def nx(self) -> int:
@@ -145,7 +153,7 @@ class PhasedDynamics:
         return bool(self._modes.table[self._modes_from(knot, 1)[0], 0] == IMPACT)
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
-        """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, nx), (M, nu) from there. NaN: it diverges."""
+        """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, .) from there. NaN where it diverges."""
         single = np.ndim(x) == 1
         X = as_array("x", x, (self.nx,) if single else (None, self.nx)).reshape(-1, self.nx)
         self.check_state("x", X)
@@ -187,7 +195,7 @@ class PhasedDynamics:
         return out[0]
 
     def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
-        """The controls (nu,) that, with the forces of a knot's contacts, best balance gravity in x, by least squares."""
+        """The controls (nu,) that, with forces of a knot's contacts, best balance gravity in x, by least squares."""
         robot = self.robot
         q, still = as_array("x", x, (self.nx,))[: robot.nq], np.zeros(robot.nv)
         tau = inverse_dynamics(robot, q, still, still)
@@ -213,15 +221,16 @@ class PhasedDynamics:
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots, of which the first has index ``first``."""
-        phase_steps.linearize(*self._system(first, len(U)), X, U, out.A, out.B, out.record)
+        tree, *system = self._system(first, len(U))
+        phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
-        address, context, _ = self.contraction()
-        contract_knots(address, context, record, weight, out)
+        memory, sizes = arena(self._lanes), (self.robot.nq, self.nu)
+        phase_lanes.contract_knots(self._tree, memory, self._modes, *sizes, self.dt, record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order, for the backward sweep."""

@@ -13,7 +13,8 @@ CASES = [
     (robot, kind, count)
     for robot, kind in (("hyq", "point"), ("anymal", "point"), ("talos", "point"), ("talos", "surface"))
     for count in (1, 2, 4)
-] + [("hyq", "surface", 1), ("anymal", "surface", 1), *((seed, kind, 1) for seed in range(6) for kind in ("point", "surface"))]  # fmt: skip
+] + [("hyq", "surface", 1), ("anymal", "surface", 1)]
+CASES += [(seed, kind, 1) for seed in range(6) for kind in ("point", "surface")]
 GAINS = ((0.0, 0.0), (0.0, 50.0), (30.0, 7.0))
 RESTITUTIONS = (0.0, 0.3, 1.0)
 
