@@ -5,7 +5,7 @@ from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.solution import Record, Solution
-from ddp.solver import DDP, ILQR, solve
+from ddp.solver import DDP, ILQR, Newton, solve
 
 __all__ = [
     "DDP",
@@ -18,6 +18,7 @@ __all__ = [
     "Dynamics",
     "Expansion",
     "ModelError",
+    "Newton",
     "Problem",
     "ProblemError",
     "Record",

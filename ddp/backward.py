@@ -39,6 +39,9 @@ MOST_SWEEPS = 5
 VALUE, COSTATE = "value", "costate"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
 
+NONE, KEPT = "none", "kept"
+"""Nothing does (Gauss-Newton); or it was contracted at an earlier iterate."""
+
 
 class Sweep(NamedTuple):
     """The outcome of a backward sweep. k (N, nu) and K (N, nu, n) are overwritten by the next sweep.
@@ -47,6 +50,7 @@ class Sweep(NamedTuple):
     gradient: max-norm of the gradient of the total cost with respect to the controls; where a control is at a limit and
         pushed against it, that is zero.
     failed: the knot whose Q_uu has no Cholesky factor (or is not finite), -1 if all have one.
+    contraction: what contracted the dynamics' second order: "none", "value", "costate" or "kept".
     """
 
     k: Array
@@ -55,6 +59,7 @@ class Sweep(NamedTuple):
     expected: float
     gradient: float
     failed: int
+    contraction: str = NONE
 
     def promised(self, alpha: float) -> float:
         """The decrease that the model promises for a step alpha; negative where closing gaps costs."""
@@ -115,6 +120,10 @@ class Backward:
         """The derivatives are those of another trajectory."""
         self._age = None if self._age is None or self._age >= self._reuse else self._age + 1
 
+    def forget(self) -> None:
+        """Whatever is kept of earlier iterates is too old."""
+        self._age = None
+
     @property
     def fresh(self) -> bool:
         """Whether the next sweep with blend > 0 reads the records of the derivatives, not what an earlier one kept."""
@@ -125,9 +134,17 @@ class Backward:
         if blend > 0.0 and self._multipliers == COSTATE and self._age is None:
             self._contract_with_costates()
         found = self._swept(blend, mu, blend > 0.0 and self._age is not None, False)
-        if blend > 0.0 and self._reuse and found.failed < 0:
-            self._age = self._age or 0
+        if blend > 0.0:
+            found = found._replace(contraction=KEPT if self._age else self._multipliers)
+            if self._reuse and found.failed < 0:
+                self._age = self._age or 0
         return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+
+    def curvature(self) -> tuple[float, int]:
+        """The smallest eigenvalue of Q_uu at the knot where the last sweep ended, and the control most concerned."""
+        n = self._K.shape[2]
+        values, vectors = np.linalg.eigh(self._scratch.Q[n:, n:])
+        return float(values[0]), int(np.argmax(np.abs(vectors[:, 0])))
 
     def _contract_with_costates(self) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""

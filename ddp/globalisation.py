@@ -49,6 +49,7 @@ class Attempt(NamedTuple):
     expected: float
     gradient: float
     step: Step
+    contraction: str
 
     @property
     def alpha(self) -> float:
@@ -268,7 +269,7 @@ class Globalisation:
         longest = min(1.0, 4.0 * max(*alphas, 1.0 / 64.0))
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
-        return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step)
+        return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
 
 
 def shift(point: Point) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.backward import VALUE, Backward, Sweep
+from ddp.backward import KEPT, VALUE, Backward, Sweep
 from ddp.errors import DDPError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
 from ddp.problem import Problem, broken_rows, room
@@ -63,6 +63,7 @@ class Iterate:
     def evaluate(self) -> None:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.order, self.cost, self.obstacle = 0, np.inf, None
+        self._recorded = False  # the dynamics' second order
         self.backward.moved()
         padded = self.problem.padded(self.U)
         if not np.isfinite(self.X).all():
@@ -119,7 +120,11 @@ class Iterate:
     def sweep(self, blend: float, mu: float) -> Sweep:
         """A backward sweep, after the derivatives that it needs."""
         self._differentiate(2 if blend > 0.0 else 1)
-        return self.backward(blend, mu)
+        sweep = self.backward(blend, mu)
+        if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
+            self.backward.forget()
+            return self.sweep(blend, mu)
+        return sweep
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised.
@@ -144,7 +149,7 @@ class Iterate:
             enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
             if enough and np.isfinite(cost):
                 step = Step(alpha, cost, X, U)
-                if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > rounding:
+                if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > 100.0 * self.resolution:
                     step = self._longer(sweep, step)
                 return step
         return Step(0.0, self.cost, self.X, self.U)
@@ -169,6 +174,7 @@ class Iterate:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail."""
         if not np.isfinite(self.cost):
             return None, False
+        self.backward.forget()
         for blend, mu in ((1.0, 0.0), (0.0, 0.0), (0.0, shift(self))):
             if exact or blend == 0.0:
                 sweep = self.sweep(blend, mu)
@@ -176,10 +182,21 @@ class Iterate:
                     return sweep, blend > 0.0
         return None, False
 
+    def concavity(self) -> str:
+        """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
+        sweep = self.backward(1.0 if self.order == 2 else 0.0, 0.0)
+        if sweep.failed < 0 or not np.isfinite(self.backward.curvature()[0]):
+            return ""
+        smallest, control = self.backward.curvature()
+        where = f"at knot {sweep.failed}, along control {control}"
+        said = f"; without it, its smallest eigenvalue is {smallest:.2g} {where}"
+        term = self.problem.most_concave(self.X, self.problem.padded(self.U), sweep.failed)
+        return said + (f"; {term} has negative curvature there" if term else "")
+
     def fault(self) -> str | None:
         """Which derivative is not finite, and at which knot, in words; None if all are."""
         d = self.work.derivatives
-        named = [("derivative", d.A), ("derivative", d.B)] + [("second derivative", d.record)] * (self.order == 2)
+        named = [("derivative", d.A), ("derivative", d.B)] + [("second derivative", d.record)] * self._recorded
         for what, array in named:
             if (bad := broken_rows(array)).any():
                 return f"the dynamics' {what} is not finite at knot {int(np.argmax(bad))}"
@@ -234,8 +251,11 @@ class Iterate:
     def _differentiate(self, order: int) -> None:
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
-            self.order = 1
-        if self.order < order:
+            self.order, self._recorded = 1, False
+        if order == 2 and self.backward.fresh and not self._recorded:
             self.work.second()
+            self.order, self._recorded = 2, True
+        elif self.order < order:
+            self.work.costs()
             self.order = 2
 

@@ -192,6 +192,11 @@ class Problem:
             self.dynamics.expand_second(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+
+        self.expand_costs(X, U, out, start, stop)
+
+    def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The exact cost Hessians alone."""
         out.exact[start:stop] = 0.0
         value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
         for entry, rows in self._within(start, stop):
@@ -218,6 +223,17 @@ class Problem:
                     value = array[row] if what == "cost" else "not finite"
                     return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
         return None
+
+    def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
+        """The term with the most negative curvature at a knot of X (N+1, nx), U (N+1, nu); None if none has any."""
+        nz = self.dynamics.n + self.dynamics.nu
+        found: tuple[float, str | None] = (-1e-12, None)
+        for entry, _ in self._within(knot, knot + 1):
+            l, lz, lzz = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))
+            entry.term.expand(X[knot : knot + 1], U[knot : knot + 1], entry.weight, True, l, lz, lzz)
+            if np.isfinite(lzz).all():
+                found = min(found, (float(np.linalg.eigvalsh(lzz[0])[0]), entry.name), key=lambda pair: pair[0])
+        return found[1]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""

@@ -32,6 +32,8 @@ class Record:
         if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "costate" (Newton), "kept"
+        (from an earlier iterate, see ``DDP.reuse``) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     """
 
@@ -44,6 +46,7 @@ class Record:
     blend: float
     seconds: float
     gap: float
+    contraction: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,7 @@ class Solution:
         return f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}"
 
     def policy(self, t: float, x: ArrayLike) -> Array:
-        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k), knot k being the last one before t.
+        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k) within limits, k the knot before t.
 
         Controls are held over a step: k = floor(t / dt), forgiving rounding. Raises ProblemError for a t that the
         horizon does not hold, and for an x that is no state.
@@ -89,7 +92,8 @@ class Solution:
             raise ProblemError(f"t: expected 0 <= t < {N * dt:g} s, the horizon, got {time:g}")
         x = as_array("x", x, (problem.dynamics.nx,))
         problem.dynamics.check_state("x", x)
-        return np.asarray(self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x))
+        u = self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x)
+        return np.asarray(np.clip(u, problem.lower[k], problem.upper[k]))
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
@@ -101,8 +105,9 @@ class Solution:
             raise ProblemError(f"steps: expected at most {problem.horizon}, the horizon, got {by}")
         d, X, U = problem.dynamics, [*self.X[by:]], [*self.U[by:]]
         for _ in range(by):
-            U.append(self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1]))
-            X.append(d.step(X[-1], U[-1]))
+            u = self.U[-1] + self.K[-1] @ d.difference(self.X[-2], X[-1])
+            U.append(np.clip(u, problem.lower[-1], problem.upper[-1]))
+            X.append(d.step(X[-1], U[-1], problem.horizon - 1))
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         later = problem.starting_at(X[0])
         cost = float(later.values(np.array(X), later.padded(np.array(U))).sum())
@@ -139,9 +144,7 @@ class Solution:
 
         Raises ProblemError for a solution that was loaded without its problem.
         """
-        if self.problem is None:
-            raise ProblemError("problem: gap needs one: Solution.load(path, problem)")
-        d = self.problem.dynamics
+        d = self._own_problem("gap").dynamics
         with np.errstate(all="ignore"):
             return float(np.abs(d.difference(self.X[1:], d.step(self.X[:-1], self.U))).max())
 
@@ -160,7 +163,7 @@ class Solution:
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
         for column in fields(Record):
             rows = [getattr(record, column.name) for record in self.history]
-            content[COLUMN + column.name] = np.array(rows, str if column.name == "hessian" else float)
+            content[COLUMN + column.name] = np.array(rows, str if column.type == "str" else float)
         try:
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as reason:
@@ -207,7 +210,7 @@ class Solution:
 
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
-_SAVED |= {COLUMN + column.name: "U1" if column.name == "hessian" else "f1" for column in fields(Record)}
+_SAVED |= {COLUMN + column.name: "U1" if column.type == "str" else "f1" for column in fields(Record)}
 """What a file holds: the kind and the rank of every array."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddp.backward import Sweep
+from ddp.backward import COSTATE, VALUE, Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
 from ddp.iterate import CLOSED, Guess, Iterate
@@ -39,6 +39,11 @@ class DDP:
     switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch (1 + |cost|)``:
         1e-3 is cautious, 1e-1 eager.
     max_regularization: beyond this mu the solve ends, not converged.
+    multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
+        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`.
+    reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
+        and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
+        for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
     """
 
     tolerance: float = 1e-9
@@ -46,15 +51,18 @@ class DDP:
     hessian: str = "auto"
     switch: float = 1e-2
     max_regularization: float = 1e9
+    multipliers: str = VALUE
+    reuse: int = 0
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
-        if self.hessian not in HESSIANS:
-            raise ProblemError(
-                f"hessian: expected one of {', '.join(map(repr, HESSIANS))}, got {self.hessian!r}"
-            )
+        for name, known in (("hessian", HESSIANS), ("multipliers", (VALUE, COSTATE))):
+            if (value := getattr(self, name)) not in known:
+                raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+        if isinstance(self.reuse, bool) or not isinstance(self.reuse, (int, np.integer)) or self.reuse < 0:
+            raise ProblemError(f"reuse: expected a whole number of at least 0, got {self.reuse!r}")
         if self.max_regularization < SHIFT:
             raise ProblemError(
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
@@ -67,6 +75,17 @@ def ILQR(tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization
     return DDP(tolerance, max_iterations, GAUSS_NEWTON, max_regularization=max_regularization)
 
 
+def Newton(
+    tolerance: float = 1e-9, max_iterations: int = 1000, hessian: str = "auto", max_regularization: float = 1e9
+) -> DDP:
+    """Stagewise Newton (Pantoja 1988): `DDP` with ``multipliers="costate"`` and nothing else changed.
+
+    It has the same optima, gains and order of convergence. An iteration costs no more, and less where several models
+    are tried at an iterate; far away it may take more of them, up to twice as many.
+    """
+    return DDP(tolerance, max_iterations, hessian, max_regularization=max_regularization, multipliers=COSTATE)
+
+
 def solve(
     problem: Problem,
     solver: DDP | None = None,
@@ -77,7 +96,7 @@ def solve(
 ) -> Solution:
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
-    solver: `DDP` (the default) or `ILQR`.
+    solver: `DDP` (the default), `ILQR` or `Newton`.
     guess: controls U (N, nu), which are rolled out; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
@@ -102,7 +121,7 @@ def solve(
     count = positive_integer("workers", workers)
     history: list[Record] = []
     with differentiator(problem, count) as work, np.errstate(all="ignore"):
-        iterate = Iterate(problem, work, policy)
+        iterate = Iterate(problem, work, policy, solver.multipliers, solver.reuse)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
         except WorkerError as failure:
@@ -145,7 +164,10 @@ def _policy(problem: Problem, guess: Start) -> Guess:
 def _loop(
     iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
 ) -> tuple[str, bool, Sweep | None]:
-    """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep."""
+    """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep.
+
+    It may be called again on the same iterate when the costs have changed, after ``iterate.evaluate()``.
+    """
     if iterate.obstacle is not None:
         return f"not converged, {iterate.obstacle}", False, None
     globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
@@ -176,6 +198,7 @@ def _loop(
             blend=attempt.blend,
             seconds=now - before,
             gap=iterate.gap,
+            contraction=attempt.contraction,
         )
         before = now
         history.append(record)
@@ -184,6 +207,8 @@ def _loop(
     exact = solver.hessian != GAUSS_NEWTON
     sweep, was_exact = iterate.final_sweep(exact)
     if not outcome:
+        if len(history) == solver.max_iterations:
+            reason += f" when a decrease of {history[-1].expected:.2g} was expected of the next step"
         if iterate.gap >= CLOSED:
             worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
             reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"
@@ -218,7 +243,7 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
     if globalisation.failed is not None:
         return (
             f"the Hessian in the controls is not positive definite at knot {globalisation.failed} "
-            f"with regularisation up to {solver.max_regularization:g}"
+            f"with regularisation up to {solver.max_regularization:g}{iterate.concavity()}"
         )
     if iterate.diverged is not None:
         return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"

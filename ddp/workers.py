@@ -29,7 +29,7 @@ from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.problem import Derivatives, Problem
 from ddp.protocols import Array
 
-READY, FIRST, SECOND = b"0", b"1", b"2"
+READY, FIRST, SECOND, COSTS = b"0", b"1", b"2", b"3"
 
 
 class WorkerError(SolveError):
@@ -37,7 +37,7 @@ class WorkerError(SolveError):
 
 
 class Differentiator(Protocol):
-    """Two batched stages over all knots of a trajectory, into ``derivatives``."""
+    """Batched stages over all knots of a trajectory, into ``derivatives``."""
 
     @property
     def derivatives(self) -> Derivatives:
@@ -48,6 +48,9 @@ class Differentiator(Protocol):
 
     def second(self) -> None:
         """Second order and exact costs of the same trajectory."""
+
+    def costs(self) -> None:
+        """Exact costs of the same trajectory alone."""
 
 
 @contextmanager
@@ -77,6 +80,9 @@ class _Local:
 
     def second(self) -> None:
         self._problem.expand_second(self._X, self._U, self.derivatives, 0, len(self._X))
+
+    def costs(self) -> None:
+        self._problem.expand_costs(self._X, self._U, self.derivatives, 0, len(self._X))
 
 
 class _Shared:
@@ -153,6 +159,9 @@ class _Pool:
 
     def second(self) -> None:
         self._tell(SECOND)
+
+    def costs(self) -> None:
+        self._tell(COSTS)
 
     def close(self) -> None:
         """End the processes, at the latest by force."""
@@ -244,7 +253,7 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
             raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
-        stages = {FIRST: problem.expand, SECOND: problem.expand_second}
+        stages = {FIRST: problem.expand, SECOND: problem.expand_second, COSTS: problem.expand_costs}
         while True:
             stages[pipe.recv_bytes()](shared.X, shared.U, shared.derivatives, begin, end)
             pipe.send_bytes(READY)

@@ -155,7 +155,7 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
+        low, high = (np.array(np.broadcast_to(limit, U.shape), order="C") for limit in (lower, upper))
         system = self._tree, self.actuation, self._dt, self._stages
         track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us)
         return Xs, Us

@@ -23,7 +23,7 @@ from ddp.check import check_derivatives
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.solution import Solution
-from ddp.solver import DDP, ILQR
+from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems.output import COLUMNS, print_json, print_table, row, summary
@@ -32,8 +32,8 @@ from problems.progress import progress
 from problems.registry import ALL, Entry, find
 from problems.timing import excited, timings
 
-SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR}
-TITLES = {"ddp": "DDP", "ilqr": "iLQR"}
+SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
+TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
 Command = Callable[..., None]
 

@@ -65,6 +65,14 @@ def test_a_swing_up_with_little_torque_pumps_energy_and_keeps_its_limits():
     assert (solution.K[np.abs(solution.U[:, 0]) < 3.0] != 0.0).all()
 
 
+def test_a_policy_keeps_the_limits():
+    solution = ddp.solve(limited(pendulum.swing_up(horizon=150), (-3.0, 3.0)))
+    free = int(np.argmax(np.abs(solution.K[:, 0]).sum(axis=1)))
+    far = solution.X[free] + np.array([5.0, 5.0]) * np.sign(solution.K[free, 0])
+    assert solution.policy(free * 0.03, far) == 3.0
+    assert np.abs(solution.shift(40).U).max() <= 3.0
+
+
 def test_an_arm_with_half_its_torques_reaches():
     problem = arm.reach("panda")
     effort = 0.5 * problem.dynamics.robot.model.effortLimit

@@ -213,6 +213,9 @@ def test_an_unbounded_problem_does_not_converge_and_says_why():
     solution = ddp.solve(problem(running=[hill]), ddp.DDP(max_regularization=1e-6), throw=False)
     assert not solution.converged
     assert "not positive definite at knot" in solution.status
+    # dt (-1), and 0.03² (1 + 0.03²) of the terminal cost through B
+    assert "its smallest eigenvalue is -0.029 at knot 9, along control 0" in solution.status
+    assert solution.status.endswith("running[0] (Quadratic) has negative curvature there")
 
 
 def test_controls_that_cost_nothing_are_no_obstacle():
