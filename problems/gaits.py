@@ -8,14 +8,17 @@ proportion to the robot: in units of the height h of its centre of mass above th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pinocchio as pin
+from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive
 from ddp.problem import Problem
+from dynamics.loading import READERS
 from dynamics.model import Robot, load
 from problems import legs, schedule, strides
 from problems.legged import Weights, legged
@@ -44,6 +47,8 @@ def walk(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
@@ -55,9 +60,11 @@ def walk(
     friction: of the ground.   gains (1/s², 1/s): that pull feet which stand to where they should, and slow them down;
     by default (1/dt², 1/dt), which leaves an error in proportion to dt².
     ground [m]: the height of level ground; by default the ground is where the feet are.
+    feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
+    q0 (nq,): the posture in which it stands, its usual one by default.
     dt [s]: of a knot.   weights: see `legged.Weights`.
     """
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
     plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
     return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
@@ -76,11 +83,13 @@ def trot(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Trot: diagonal pairs of feet step in turn. Parameters as of `walk`."""
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
     return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
@@ -99,11 +108,13 @@ def pace(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Pace: both feet of a side step in turn. Parameters as of `walk`."""
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
     return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
@@ -123,6 +134,8 @@ def bound(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
@@ -130,7 +143,7 @@ def bound(
 
     flight_duration [s]: how long no foot stands in between, if it is not zero.
     """
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
     return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
@@ -148,6 +161,8 @@ def jump(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
@@ -158,7 +173,7 @@ def jump(
     push_duration, land_duration [s].   step_height [m]: by how much the feet rise more than the body.
     The rest as of `walk`.
     """
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     g, unit = stand.gravity, stand.unit
     rise = 0.25 * stand.height if height is None else positive("height", height)
     tuck = 0.05 * stand.height if step_height is None else positive("step_height", step_height)
@@ -193,6 +208,8 @@ def stand(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(position=1e3, rotation=1e3, posture=0.01),  # noqa: B008  # immutable
 ) -> Problem:
@@ -201,7 +218,7 @@ def stand(
     forward, sideways (to the left), up [m], roll, pitch, yaw [rad]: how far it moves, and back within this period [s];
     down by a tenth of the height of the centre of mass by default.   duration [s].   The rest as of `walk`.
     """
-    stands = _stance(robot, ground)
+    stands = _stance(robot, feet, q0, ground)
     lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
     period, plan = positive("period", period), schedule.stand(stands.feet, duration)
     shift, turned = np.array([forward, sideways, lift]), np.array([roll, pitch, yaw])
@@ -227,11 +244,13 @@ def step(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """A biped steps: right foot, left foot, ``cycles`` times. Parameters as of `walk`."""
-    stand = _stance(robot, ground)
+    stand = _stance(robot, feet, q0, ground)
     sides = stand.sides()
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
@@ -271,8 +290,14 @@ def _at_least_zero(duration: float) -> float:
     return given
 
 
-def _stance(robot: RobotLike, ground: float | None) -> Stance:
-    return legs.stance(robot if isinstance(robot, Robot) else load(robot), ground=ground)
+def _stance(
+    robot: RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
+) -> Stance:
+    if not isinstance(robot, Robot):
+        is_file = not isinstance(robot, pin.Model) and Path(robot).suffix.lower() in READERS
+        robot = load(robot, root="free-flyer") if is_file else load(robot)
+    names = [name.strip() for name in feet.split(",")] if isinstance(feet, str) else feet
+    return legs.stance(robot, names, q0, ground)
 
 
 def _gait(

@@ -188,9 +188,20 @@ def test_any_schedule_of_feet_by_name_is_a_problem():
     assert reaction.friction(problem) == pytest.approx(0.5, rel=0.2)
 
 
+def test_a_file_with_named_feet_walks_in_a_posture_that_is_given():
+    known = load("solo12")
+    feet = "FR_FOOT, FL_FOOT, HR_FOOT, HL_FOOT"
+    problem = gaits.walk(known.source.path, feet=feet, q0=known.q0, dt=0.03)
+    assert ddp.solve(problem, guess=legged.follow_nominal(problem)).cost == pytest.approx(
+        ddp.solve(gaits.walk("solo12", dt=0.03), guess=legged.follow_nominal(gaits.walk("solo12", dt=0.03))).cost
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"feet": "FL_foot,FR_foot,RL_foot,RR_fot"}, "feet: go2 has no frame .RR_fot"),
+        ({"feet": "FL_foot,FR_foot"}, "feet: expected one at each corner"),
         ({"robot": "ur5"}, "robot: expected legs"),
         ({"step_height": -0.1}, "step_height"),
         ({"step_duration": 0.0}, "step_duration"),
