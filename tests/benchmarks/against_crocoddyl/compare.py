@@ -124,7 +124,7 @@ def times(crocoddyl, name, options):
 
 
 def ours_of(name):
-    """Our problem of a name, its guess, and that for Crocoddyl, controls; none for gaits, where its own is the guess."""
+    """Our problem of a name, its guess, and the controls of that for Crocoddyl, whose guess of gaits is its own."""
     if name in GAITS:
         problem = anymal_gaits.gait(name.split("/")[1])
         return problem, anymal_gaits.guess(problem), None
