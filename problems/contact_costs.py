@@ -49,6 +49,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     _fixed: tuple[Model, Contacts, int, float, Array] = field(init=False, repr=False)
     _rest: tuple[Array, Array, float] = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
+    _last: list[tuple[Array, Array, Array]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
@@ -69,7 +70,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         for name, value in (
             ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
             ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
-            ("_fixed", fixed), ("_rest", (lower, upper, weight)),
+            ("_last", []), ("_fixed", fixed), ("_rest", (lower, upper, weight)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -80,22 +81,27 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) under controls U (M, nu)."""
-        X, U = self._knots(X, U)
-        out = np.empty(len(X))
-        contact_kernels.force_values(*self._fixed, self.R, self._rows(len(X)), *self._rest, X, U, out)
+        F, out = self._forces(*self._knots(X, U)), np.empty(len(X))
+        contact_kernels.force_values(self.R, self._rows(len(X)), *self._rest, F, out)
         return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
         X, U = self._knots(X, U)
-        given = self.R, self._rows(len(X)), *self._rest
-        contact_kernels.expand_forces(*self._fixed, *given, X, U, float(weight), bool(exact), l, lz, lzz)
+        given = self.R, self._rows(len(X)), *self._rest, X, U, self._forces(X, U)
+        contact_kernels.expand_forces(*self._fixed, *given, float(weight), bool(exact), l, lz, lzz)
 
     def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
-        X, U = self._knots(np.asarray(X), np.asarray(U))
+        return self._forces(*self._knots(np.asarray(X), np.asarray(U))).copy()
+
+    def _forces(self, X: Array, U: Array) -> Array:
+        """The same; a solver asks for values, first and second order of one trajectory: the last forces are kept."""
+        if self._last and np.array_equal(self._last[0][0], X) and np.array_equal(self._last[0][1], U):
+            return self._last[0][2]
         F = np.empty((len(X), self.R.shape[1]))
         contact_kernels.contact_forces(*self._fixed, X, U, F)
+        self._last[:] = [(X.copy(), U.copy(), F)]
         return F
 
     def _knots(self, X: Array, U: Array) -> tuple[Array, Array]:

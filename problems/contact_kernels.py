@@ -62,33 +62,31 @@ def contact_forces(tree, contacts, nc, epsilon, S, X, U, F):
 
 
 @kernel
-def force_values(tree, contacts, nc, epsilon, S, R, targets, lower, upper, weight, X, U, out):
-    """Values of ForceLimits."""
-    F, e = np.zeros((X.shape[0], nc)), np.zeros(R.shape[0])
-    contact_forces(tree, contacts, nc, epsilon, S, X, U, F)
-    for k in range(X.shape[0]):
+def force_values(R, targets, lower, upper, weight, F, out):
+    """Values of ForceLimits of forces F (M, nc)."""
+    e = np.zeros(R.shape[0])
+    for k in range(F.shape[0]):
         out[k] = 0.5 * weight * excess(R, row_of(targets, k), lower, upper, F[k], e)
 
 
 @kernel
 def expand_forces(
-    tree, contacts, nc, epsilon, S, R, targets, lower, upper, weight, X, U, scale, exact, l, lz, lzz
+    tree, contacts, nc, epsilon, S, R, targets, lower, upper, weight, X, U, F, scale, exact, l, lz, lzz
 ):
-    """Expansion of ForceLimits."""
+    """Expansion of ForceLimits; F (M, nc): the forces of ``contact_forces`` at X, U."""
     nv, nu = S.shape
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     ws, place, r, h = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X), curvature(nv, nc, X)
-    tau, no_fext, f, e, g = np.zeros(nv), np.zeros((0, 6)), np.zeros(nc), np.zeros(R.shape[0]), np.zeros(nv + nc)
+    tau, no_fext, e, g = np.zeros(nv), np.zeros((0, 6)), np.zeros(R.shape[0]), np.zeros(nv + nc)
     fz, Rz = np.zeros((nc, nz)), np.zeros((R.shape[0], nz))
     fq, fv, ft = np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((nc, nv))
     qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
     for k in range(X.shape[0]):
-        q, v = X[k, :nq], X[k, nq:]
-        actuate(tree, S, U[k], X[k, nq:], tau)
-        forces_at(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r, f)
-        cost = excess(R, row_of(targets, k), lower, upper, f, e)
+        cost = excess(R, row_of(targets, k), lower, upper, F[k], e)
         if cost == 0.0:
             continue
+        q, v = X[k, :nq], X[k, nq:]
+        actuate(tree, S, U[k], v, tau)
         l[k] += scale * 0.5 * weight * cost
         related(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
         fq[:], fv[:], ft[:] = r.zq[nv:], r.zv[nv:], r.Kinv[nv:, :nv]
