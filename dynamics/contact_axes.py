@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ddp.kernel import inline, kernel
 from dynamics.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT
-from dynamics.contact_kinematics import part3
+from dynamics.contact_algebra import part3
 from dynamics.spatial import add3, angular, cross3, dot3, load6, load9, rotate, rotate_back
 
 

@@ -10,18 +10,10 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.contact_axes import add_turning_curvature, turn_derivatives, turn_forces, turn_weights
+from dynamics.contact_delassus import are_independent
+from dynamics.contact_hessian import contact_hessian, curvature, impact_hessian
 from dynamics.contact_kinematics import places
-from dynamics.contact_relation import (
-    are_independent,
-    contact_forward,
-    contact_hessian,
-    curvature,
-    impact_forward,
-    impact_hessian,
-    relate_contact,
-    relate_impact,
-    relation,
-)
+from dynamics.contact_relation import contact_forward, impact_forward, relate_contact, relate_impact, relation
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ddp.kernel import kernel
 from dynamics.contact import POINT
-from dynamics.contact_kinematics import (
+from dynamics.contact_algebra import (
     add_outer,
     add_vector,
     load3_at,
@@ -23,13 +23,12 @@ from dynamics.contact_kinematics import (
     matrix_rate,
     part3,
     part6,
-    pose_curvature,
-    pose_jacobian,
     rate,
     seen_from,
     times6,
     velocity_at,
 )
+from dynamics.contact_kinematics import pose_curvature, pose_jacobian
 from dynamics.kinematics import clear, sum_over_subtrees
 from dynamics.spatial import (
     add3,

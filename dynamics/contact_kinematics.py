@@ -32,6 +32,7 @@ from numba.extending import overload
 
 from ddp.kernel import inline, kernel
 from dynamics.contact import POINT
+from dynamics.contact_algebra import seen_from, times6, velocity_at
 from dynamics.kinematics import clear, joint_displacement
 from dynamics.lanes import LaneArrayType, lane_matrix
 from dynamics.lie import jlog6, log6, log6_hessian
@@ -42,20 +43,15 @@ from dynamics.spatial import (
     angular,
     cross3,
     cross_motion,
-    dot6,
-    join,
-    linear,
     load3,
     load6,
     load9,
     load12,
     rotate,
-    rotate_back,
     rotation_product,
     scale3,
     scale6,
     store,
-    sub3,
     sub6,
 )
 
@@ -155,18 +151,6 @@ def _log_error(target, R, p, place, i):
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-@inline
-def velocity_at(p, m):
-    """P(m): the velocity that a motion gives the point p."""
-    return add3(linear(m), cross3(angular(m), p))
-
-
-@inline
-def seen_from(R, p, m):
-    """A motion in the axes of the frame (R, p)."""
-    return join(rotate_back(R, velocity_at(p, m)), rotate_back(R, angular(m)))
-
-
 @kernel
 def root_offset(tree, q, b):
     """Where root body b, the origin of all that it carries, stands in the world."""
@@ -248,15 +232,6 @@ def contact_jacobian(tree, contacts, ws, place, J):
             k = tree.previous[k]
 
 
-@inline
-def times6(G, a):
-    """G a, of a matrix (6, 6)."""
-    return (
-        dot6(load6(G, 0), a), dot6(load6(G, 1), a), dot6(load6(G, 2), a),
-        dot6(load6(G, 3), a), dot6(load6(G, 4), a), dot6(load6(G, 5), a),
-    )  # fmt: skip
-
-
 @kernel
 def contact_derivatives(tree, contacts, ws, place, dq, dv):
     """Derivatives (nc, nv) of what must vanish by q and v; needs ψ', ψ'', η."""
@@ -291,62 +266,3 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
                 _put(dq, r, k, by_q)
                 _put(dv, r, k, add6(scale6(ka, sub6(H, cross_motion(V, J))), scale6(kd, J)))
             k = tree.previous[k]
-
-
-@inline
-def rate(F, N, m):
-    """Σ P(m) × f over points, of F = Σ f and N = Σ p fᵀ: m_l × F + (N - tr N) m_a."""
-    return add3(cross3(linear(m), F), matrix_rate(N, angular(m)))
-
-
-@inline
-def matrix_rate(N, a):
-    """Σ (a × x) × f over points, of N = Σ x fᵀ: (N - tr N) a."""
-    return sub3(rotate(N, a), scale3(N[0] + N[4] + N[8], a))
-
-
-@inline
-def load3_at(A, i, k):
-    """Three numbers of row i from column k."""
-    return (A[i, k], A[i, k + 1], A[i, k + 2])
-
-
-@inline
-def load9_at(A, i, k):
-    """Nine numbers of row i from column k."""
-    return (
-        A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5], A[i, k + 6], A[i, k + 7], A[i, k + 8],
-    )  # fmt: skip
-
-
-@inline
-def load6_at(A, i, k):
-    """Six numbers of row i from column k."""
-    return (A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5])
-
-
-@inline
-def part3(f, r):
-    """Three numbers of a vector from r."""
-    return (f[r], f[r + 1], f[r + 2])
-
-
-@inline
-def part6(f, r):
-    """Six numbers of a vector from r."""
-    return (f[r], f[r + 1], f[r + 2], f[r + 3], f[r + 4], f[r + 5])
-
-
-@inline
-def add_outer(A, i, k, scale, x, f):
-    """Row i from column k += scale x fᵀ."""
-    for a in range(3):
-        for b in range(3):
-            A[i, k + 3 * a + b] += scale * x[a] * f[b]
-
-
-@inline
-def add_vector(A, i, k, scale, f):
-    """Row i from column k += scale f."""
-    for a in range(3):
-        A[i, k + a] += scale * f[a]

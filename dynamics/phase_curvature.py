@@ -8,13 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
+from dynamics.contact_hessian import add_couplings, contact_hessian, curvature, impact_blocks
 from dynamics.contact_kinematics import move_contacts, place_contacts, places
-from dynamics.contact_relation import (
-    add_couplings,
-    contact_hessian,
-    curvature,
-    impact_blocks,
-)
 from dynamics.curvature import add_group_curvature, second_scratch
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites, place_bodies, workspace

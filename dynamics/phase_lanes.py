@@ -10,17 +10,11 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.contact import POINT
+from dynamics.contact_delassus import REDUNDANT
+from dynamics.contact_hessian import contact_hessian, lane_curvature, lane_curvature_size
 from dynamics.contact_kinematics import lane_places, lane_places_size, move_contacts, place_contacts
 from dynamics.contact_products import dense_product
-from dynamics.contact_relation import (
-    REDUNDANT,
-    contact_hessian,
-    lane_curvature,
-    lane_curvature_size,
-    lane_relation,
-    lane_relation_size,
-    relate_contact,
-)
+from dynamics.contact_relation import lane_relation, lane_relation_size, relate_contact
 from dynamics.curvature import second_scratch
 from dynamics.joints import is_group
 from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
