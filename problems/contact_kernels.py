@@ -13,8 +13,9 @@ import numpy as np
 from ddp.kernel import inline, kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
 from dynamics.contact_batch import contracted, related, solved_contact
+from dynamics.contact_hessian import curvature
 from dynamics.contact_kinematics import places
-from dynamics.contact_relation import curvature, relation
+from dynamics.contact_relation import relation
 from dynamics.forward import is_positive
 from dynamics.kinematics import workspace
 from dynamics.steps import actuate
