@@ -1,172 +1,230 @@
-"""Costs on contact forces, with exact Hessians: forces themselves, and how far they leave a friction cone.
+"""Cost terms on contact forces, and soft limits of states, with exact Hessians; conventions as those of costs.py.
 
-A residual r = C f of one contact's force f(x, u), with bounds, costs ``½ Σ w_i d_i²`` where d_i is how far r_i is
-beyond its bounds (Crocoddyl's quadratic barrier). With the force's derivatives f_z,
-
-    gradient  f_zᵀ Cᵀ w d        Hessian  f_zᵀ Cᵀ w [d ≠ 0] C f_z + (Cᵀ w d)·f_zz
-
-the last term left out by Gauss-Newton.
+Forces depend on states and controls through the dynamics, so that these terms need to know the contacts of their knots
+and how controls act: give them the same ones as the dynamics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array
-from dynamics.contact_forces import ContactForces
-from problems import checks
+from dynamics.contact import Contact, Contacts, compile_contacts, forces
+from dynamics.model import Model, Robot
+from dynamics.phased_dynamics import PhasedDynamics
+from dynamics.robot_dynamics import RobotDynamics
+from problems import checks, contact_kernels, state_kernels
+from problems.layout import Layout, scalar_joints
+from problems.terms import KnotTerm, MovingTerm, RobotTerm
+
+System: TypeAlias = RobotDynamics | PhasedDynamics
 
 
-class ForceTerm(Protocol):
-    """A term of the force of one contact: residual C f with bounds lower, upper and weights."""
+@dataclass(frozen=True, eq=False)
+class ForceLimits(MovingTerm, KnotTerm):
+    """``½ w Σ_i (how far row i of ``R f(x, u) - target`` is beyond lower_i, upper_i)²`` of contact forces f (nc,).
 
-    forces: ContactForces
-    frame: str
+    system: a robot's dynamics, which says how controls act.   contacts: what touches the world at these knots.
+    R (nr, nc): rows on the forces of all contacts in a row [N; N m for couples of surfaces], in the axes each names.
+    lower, upper (nr,): limits, infinite where there is none; both zero: the target itself.   weight: one number [1/N²].
+    target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones.
+    The Hessian is that of the quadratic pieces, by first and second derivatives of f.
+    """
 
-    def _rows(self) -> tuple[Array, Array, Array, Array]:
-        """C (m, 3 or 6), lower, upper, weights (m,)."""
+    system: System
+    contacts: Sequence[Contact]
+    R: Array
+    lower: Array
+    upper: Array
+    weight: float
+    target: Array | None = None
+    friction: float | None = None
+    robot: Robot = field(init=False, repr=False)
+    _fixed: tuple[Model, Contacts, int, float, Array] = field(init=False, repr=False)
+    _rest: tuple[Array, Array, float] = field(init=False, repr=False)
+    _targets: Array = field(init=False, repr=False)
+    _last: list[tuple[Array, Array, Array]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"system: expected the dynamics of a robot, got {type(self.system).__name__}")
+        robot, contacts = self.system.robot, tuple(self.contacts)
+        fixed = compiled(self.system, contacts)
+        nc = fixed[2]
+        if nc == 0:
+            raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
+        R = as_array("R", self.R, (None, nc)).copy()
+        lower, upper = (checks.limits(name, getattr(self, name), len(R)) for name in ("lower", "upper"))
+        if (lower > upper).any():
+            i = int(np.argmax(lower > upper))
+            raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        given = np.zeros(len(R)) if self.target is None else self.target
+        target = checks.targets("target", given, len(R))
+        weight = checks.weight("weight", self.weight)
+        for name, value in (
+            ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
+            ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
+            ("_last", []), ("_fixed", fixed), ("_rest", (lower, upper, weight)),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of a state."""
+        return self.system.n
 
     def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) at X (M, nx), U (M, nu)."""
-        X, U = self._checked(X, U)
-        C, lower, upper, weights = self._rows()
-        beyond = _beyond(self.forces.values(X, U)[:, self.forces.rows(self.frame)] @ C.T, lower, upper)
-        return np.asarray(0.5 * (beyond * beyond) @ weights)
+        """The costs (M,) of states X (M, nx) under controls U (M, nu)."""
+        F, out = self._forces(*self._knots(X, U)), np.empty(len(X))
+        contact_kernels.force_values(self.R, self._rows(len(X)), *self._rest, F, out)
+        return out
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        X, U = self._checked(X, U)
-        C, lower, upper, weights = self._rows()
-        rows = self.forces.rows(self.frame)
-        beyond = _beyond(self.forces.values(X, U)[:, rows] @ C.T, lower, upper)
-        l += weight * 0.5 * (beyond * beyond) @ weights
-        if not beyond.any():
-            return
-        slope = C @ self.forces.derivatives(X, U)[:, rows]
-        push = weight * weights * beyond
-        lz += np.einsum("mi,miz->mz", push, slope)
-        lzz += np.swapaxes(slope, 1, 2) @ (slope * (weight * weights * (beyond != 0.0))[:, :, None])
-        if exact:
-            on_forces = np.zeros((len(X), self.forces.size))
-            on_forces[:, rows] = push @ C
-            lzz += self.forces.hessians(X, U, on_forces)
+        X, U = self._knots(X, U)
+        given = self.R, self._rows(len(X)), *self._rest, X, U, self._forces(X, U)
+        contact_kernels.expand_forces(*self._fixed, *given, float(weight), bool(exact), l, lz, lzz)
 
-    def value(self, x: ArrayLike, u: ArrayLike) -> float:
-        """The cost of one knot."""
-        return float(self.values(np.array([x], float), np.array([u], float))[0])
+    def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
+        """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
+        return self._forces(*self._knots(np.asarray(X), np.asarray(U))).copy()
 
-    def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
-        """(n + nu,): the derivative along z = (dx, du)."""
-        return self._knot(x, u, True)[0]
+    def _forces(self, X: Array, U: Array) -> Array:
+        """The same; a solver asks for values, first and second order of one trajectory: the last forces are kept."""
+        if self._last and np.array_equal(self._last[0][0], X) and np.array_equal(self._last[0][1], U):
+            return self._last[0][2]
+        F = np.empty((len(X), self.R.shape[1]))
+        contact_kernels.contact_forces(*self._fixed, X, U, F)
+        self._last[:] = [(X.copy(), U.copy(), F)]
+        return F
 
-    def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
-        """(n + nu, n + nu): the exact Hessian in exponential coordinates, or the Gauss-Newton one."""
-        return self._knot(x, u, exact)[1]
-
-    def _knot(self, x: ArrayLike, u: ArrayLike, exact: bool) -> tuple[Array, Array]:
-        nz = 2 * self.forces.robot.nv + self.forces.nu
-        lz, lzz = np.zeros((1, nz)), np.zeros((1, nz, nz))
-        self.expand(np.array([x], float), np.array([u], float), 1.0, exact, np.zeros(1), lz, lzz)
-        return lz[0], lzz[0]
-
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return checks.rows("numbers in a state", X, self.forces.nx), checks.rows("controls", U, self.forces.nu)
+    def _knots(self, X: Array, U: Array) -> tuple[Array, Array]:
+        return checks.rows("numbers in a state", X, self.system.nx), checks.rows("controls", U, self.system.nu)
 
 
-def _beyond(r: Array, lower: Array, upper: Array) -> Array:
-    return np.asarray(np.minimum(r - lower, 0.0) + np.maximum(r - upper, 0.0))
+def compiled(system: System, contacts: Iterable[Contact]) -> tuple[Model, Contacts, int, float, Array]:
+    """For kernels: bodies, contacts, how many forces, regularisation, actuation."""
+    robot = system.robot
+    arrays = compile_contacts(robot, contacts)
+    tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
+    return tree, arrays, forces(arrays), 0.0, system.actuation
 
 
-def _contact(forces: ContactForces, frame: str) -> int:
-    """How many numbers the force of a contact has."""
-    if not isinstance(forces, ContactForces):
-        raise ProblemError(f"forces: expected dynamics.ContactForces, got {type(forces).__name__}")
-    found = forces.rows(frame)
-    return found.stop - found.start
+def contact_force(
+    system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float
+) -> ForceLimits:
+    """``½ w |f - target|²`` of the forces of all contacts; target (nc,) [N], or (M, nc) along a stretch of M knots."""
+    contacts = list(contacts)
+    nc = sum(contact.size for contact in contacts)
+    return ForceLimits(system, contacts, np.eye(nc), np.zeros(nc), np.zeros(nc), weight, np.asarray(target, float))
+
+
+def friction_cone(
+    system: System,
+    contacts: Iterable[Contact],
+    mu: float,
+    weight: float,
+    *,
+    faces: int = 4,
+    least: float = 0.0,
+    sole: tuple[float, float] | None = None,
+    normal: ArrayLike = (0.0, 0.0, 1.0),
+) -> ForceLimits:
+    """A barrier on friction: ``½ w Σ (how far forces are outside of their cones)²``, zero within.
+
+    mu: the coefficient of friction.   faces: of the pyramid that stands in for the cone; with four it holds the cone,
+    with its faces across the axes of the contact, ``|f_x| <= mu f_n`` and ``|f_y| <= mu f_n``.
+    least [N]: how hard a foot must press, ``f_n >= least``.
+    normal (3,): of the ground, in the axes of the forces; a surface's must be local, so that its sole is the plane.
+    sole: half length and half width [m] of surfaces, within which the centre of pressure must be.
+    """
+    contacts, mu, faces = list(contacts), positive("mu", mu), positive_integer("faces", faces)
+    if faces < 3:
+        raise ProblemError(f"faces: expected at least 3, got {faces}")
+    n = as_array("normal", normal, (3,))
+    if not np.linalg.norm(n) > 0.0:
+        raise ProblemError(f"normal: expected a direction, got {n}")
+    n = n / np.linalg.norm(n)
+    first = np.eye(3)[0] if abs(n[0]) < 0.9 else np.eye(3)[1]
+    t = first - n * (n @ first)
+    t /= np.linalg.norm(t)
+    angles = 2.0 * np.pi * np.arange(faces) / faces
+    around = np.outer(np.cos(angles), t) + np.outer(np.sin(angles), np.cross(n, t))
+    cone = np.vstack([np.where(np.abs(around) < 1e-15, 0.0, around) - mu * n, n])
+    upper = np.append(np.zeros(faces), np.inf)
+    lower = np.append(np.full(faces, -np.inf), float(as_array("least", least, ())))
+    blocks = [_rows(contact, cone, sole) for contact in contacts]
+    nc = sum(contact.size for contact in contacts)
+    R, column = np.zeros((sum(len(block) for block in blocks), nc)), 0
+    lows, highs, row = [], [], 0
+    for block in blocks:
+        R[row : row + len(block), column : column + block.shape[1]] = block
+        row, column = row + len(block), column + block.shape[1]
+        extra = len(block) - len(cone)
+        lows += [lower, np.full(extra, -np.inf)]
+        highs += [upper, np.zeros(extra)]
+    limits = np.concatenate([[], *lows]), np.concatenate([[], *highs])
+    return ForceLimits(system, contacts, R, *limits, weight, friction=mu)
+
+
+def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Array:
+    """The rows of one contact: its cone, and of a surface its centre of pressure."""
+    if contact.kind == "point":
+        return cone
+    if contact.reference != "local":
+        raise ProblemError(f"contacts: expected {contact.frame!r} with reference 'local', got {contact.reference!r}")
+    rows = np.hstack([cone, np.zeros_like(cone)])
+    if sole is None:
+        return rows
+    length, width = (positive("sole", side) for side in sole)
+    pressure = np.zeros((4, 6))
+    pressure[:2, 2], pressure[2:, 2] = -width, -length
+    pressure[0, 3], pressure[1, 3], pressure[2, 4], pressure[3, 4] = 1.0, -1.0, 1.0, -1.0
+    return np.vstack([rows, pressure])
 
 
 @dataclass(frozen=True, eq=False)
-class ContactForce(ForceTerm):
-    """``½ Σ_i w_i (f - target)_i²`` of the force f of a contact.
+class StateLimits(RobotTerm):
+    """``½ w Σ_i (how far x_i is beyond its limits)²``: soft limits of joints' angles and of all speeds.
 
-    forces: those of all contacts held at the knots in question.   frame: whose.
-    target, weights (3,) of a point, [N]; (6,) of a surface, [N; N m]; in the axes that the contact names.
+    lower, upper (n,): by tangent coordinates, angles and lengths [rad, m] before speeds [rad/s, m/s]; infinite where
+    there is none, as must be those of the positions of free-flyers and of other joints whose numbers are no angles.
+    The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.
     """
 
-    forces: ContactForces
-    frame: str
-    target: Array
-    weights: Array
-
-    def __post_init__(self) -> None:
-        size = _contact(self.forces, self.frame)
-        object.__setattr__(self, "target", as_array("target", self.target, (size,)).copy())
-        object.__setattr__(self, "weights", checks.weights("weights", self.weights, size))
-
-    def _rows(self) -> tuple[Array, Array, Array, Array]:
-        return np.eye(len(self.target)), self.target, self.target, self.weights
-
-
-@dataclass(frozen=True, eq=False)
-class FrictionCone(ForceTerm):
-    """``½ w d²`` summed over the facets of a friction pyramid that a contact's force is beyond, by d [N].
-
-    With n the normal, t_i unit tangents around it: ``±t_i·f <= mu n·f`` and ``least <= n·f <= most``.
-
-    forces, frame: as in ``ContactForce``; a surface's first three numbers count.
-    mu: coefficient of friction.   weight: one number [1/N²].
-    normal (3,): in the axes that the contact names, the world's unless it says so.
-    facets: an even number; inner: whether the pyramid lies inside the cone (mu becomes mu cos(π/facets)), or around it.
-    least, most: limits of the normal force [N].
-    """
-
-    forces: ContactForces
-    frame: str
-    mu: float
+    robot: Robot
+    lower: Array
+    upper: Array
     weight: float
-    normal: ArrayLike = (0.0, 0.0, 1.0)
-    facets: int = 4
-    inner: bool = True
-    least: float = 0.0
-    most: float = np.inf
-    _pyramid: tuple[Array, Array, Array, Array] = field(init=False, repr=False)
+    _layout: Layout = field(init=False, repr=False)
+    _bounds: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        size = _contact(self.forces, self.frame)
-        mu, weight = positive("mu", self.mu), checks.weight("weight", self.weight)
-        facets = self.facets
-        if not isinstance(facets, (int, np.integer)) or facets < 4 or facets % 2:
-            raise ProblemError(f"facets: expected an even number of at least 4, got {facets!r}")
-        normal = as_array("normal", self.normal, (3,))
-        if not np.linalg.norm(normal) > 0.0:
-            raise ProblemError(f"normal: expected a direction, got {normal}")
-        least, most = float(self.least), float(self.most)
-        if not 0.0 <= least <= most:
-            raise ProblemError(f"least, most: expected 0 <= least <= most, got {least}, {most}")
-        C = np.zeros((facets + 1, size))
-        n, tangents = _around(normal / np.linalg.norm(normal), facets)
-        steep = mu * np.cos(np.pi / facets) if self.inner else mu
-        C[:-1, :3] = tangents - steep * n
-        C[-1, :3] = n
-        lower, upper = np.full(facets + 1, -np.inf), np.zeros(facets + 1)
-        lower[-1], upper[-1] = least, most
-        object.__setattr__(self, "_pyramid", (C, lower, upper, np.full(facets + 1, weight)))
+        robot = checks.robot("robot", self.robot)
+        lower, upper = (checks.limits(name, getattr(self, name), 2 * robot.nv) for name in ("lower", "upper"))
+        flat = np.concatenate([scalar_joints(robot).flat, np.arange(robot.nv)[:, None] + [robot.nq, robot.nv]])
+        limited = np.isfinite(lower) | np.isfinite(upper)
+        for i in np.flatnonzero(limited):
+            if i not in flat[:, 1]:
+                raise ProblemError(f"lower, upper: expected no limit at [{i}], which is no angle or length of its own")
+            if lower[i] > upper[i]:
+                raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        flat = np.ascontiguousarray(flat[limited[flat[:, 1]]])
+        layout = scalar_joints(robot)._replace(flat=flat)
+        for name, value in (
+            ("lower", lower), ("upper", upper), ("weight", checks.weight("weight", self.weight)),
+            ("_layout", layout), ("_bounds", (lower[flat[:, 1]], upper[flat[:, 1]])),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
 
-    def _rows(self) -> tuple[Array, Array, Array, Array]:
-        return self._pyramid
+    def _values(self, X: Array, out: Array) -> None:
+        state_kernels.limit_values(self._layout, *self._bounds, self.weight, X, out)
 
-
-def _around(n: Array, facets: int) -> tuple[Array, Array]:
-    """The normal and tangents (facets, 3) around it: those of the world's z axis, x first, turned the shortest way."""
-    z = np.array([0.0, 0.0, 1.0])
-    v, c = np.cross(z, n), float(z @ n)
-    V = np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
-    R = np.diag([1.0, -1.0, -1.0]) if c < -1.0 + 1e-12 else np.eye(3) + V + V @ V / (1.0 + c)
-    angles = 2.0 * np.pi * np.arange(facets) / facets
-    flat = np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], axis=1)
-    return n, flat @ R.T
+    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        state_kernels.expand_limits(self._layout, *self._bounds, self.weight, X, scale, l, lz, lzz)

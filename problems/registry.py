@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ddp.errors import ProblemError, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array
-from problems import arm, cartpole, pendulum, quadrotor, quadruped
+from problems import arm, cartpole, gaits, legged, pendulum, quadrotor, quadruped
+
+Guess: TypeAlias = Array | tuple[Array, Array] | None
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Entry:
     """One problem.
 
     name: "family/task".   build: the constructor; without arguments it makes the reference problem.
-    guess: the controls (N, nu) to start from, or None for the solver's default.   description: one sentence.
+    guess: the controls (N, nu) to start from, or states (N+1, nx) and controls, or None for the solver's default.
+    description: one sentence.
     tags: for choosing some.   cost: of the minimum that the guess leads to, to five digits; where it leads to
     several (out of reach, between 154.55 and 156.7), the largest.
     robot_name: what moves.   frames: those worth tracing in a viewer.
@@ -24,7 +28,7 @@ class Entry:
 
     name: str
     build: Callable[..., Problem]
-    guess: Callable[[Problem], Array | None]
+    guess: Callable[[Problem], Guess]
     description: str
     tags: tuple[str, ...]
     cost: float
@@ -79,6 +83,21 @@ ALL: dict[str, Entry] = {
             "quadrotor/loop", quadrotor.loop, quadrotor.hovering,
             "a quadrotor flies a loop and hovers where it started",
             ("floating-base", "small", "underactuated"), 17.138, "iris", ("iris__base_link",),
+        ),
+        *(
+            Entry(
+                f"{family}/{name}", build, legged.follow_nominal, description,
+                ("floating-base", "underactuated", "contacts"), cost, robot, (base,),
+            )
+            for family, name, build, description, cost, robot, base in (
+                ("quadruped", "walk", gaits.walk, "ANYmal walks: one foot after the other", 0.032991, "anymal", "base"),
+                ("quadruped", "trot", gaits.trot, "ANYmal trots: diagonal pairs of feet", 0.019261, "anymal", "base"),
+                ("quadruped", "pace", gaits.pace, "ANYmal paces: both feet of a side", 0.059089, "anymal", "base"),
+                ("quadruped", "bound", gaits.bound, "ANYmal bounds: fore feet, hind feet", 0.13429, "anymal", "base"),
+                ("quadruped", "jump", gaits.jump, "ANYmal jumps and stands again", 0.12712, "anymal", "base"),
+                ("quadruped", "stand", gaits.stand, "ANYmal stands and moves its body", 0.011897, "anymal", "base"),
+                ("biped", "step", gaits.step, "the legs of TALOS take two steps", 0.042856, "talos_legs", "base_link"),
+            )
         ),
     )
 }  # fmt: skip

@@ -1,140 +1,167 @@
-"""Costs on contact forces against Pinocchio's forces and differences of them; phases and impacts in a problem."""
+"""Costs on contact forces against differences of Pinocchio's forces, and soft limits against their definition."""
+
+from __future__ import annotations
 
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_oracles import FEET, Constrained, some_contacts
-from oracles import fourth_order
+from contact_oracles import Constrained
 
-import dynamics
-from ddp import DDP, Problem, check_derivatives, solve
+from ddp import differences
 from ddp.errors import ProblemError
-from dynamics import Contact, ContactForces, Phase, PhasedDynamics
-from problems.contact_costs import ContactForce, FrictionCone
-from problems.costs import ControlCost, FramePosition, StateCost
+from ddp.protocols import BatchTerm
+from dynamics.contact import Contact
+from dynamics.model import load
+from dynamics.robot_dynamics import RobotDynamics
+from problems.contact_costs import ForceLimits, StateLimits, contact_force, friction_cone
+from tests.problems.test_costs import close
+
+FEET = [Contact("lf_foot", gains=(0.0, 20.0)), Contact("rh_foot", gains=(0.0, 20.0), reference="local")]
+SOLE = [Contact("left_sole_link", "surface", reference="local")]
 
 
-class Standing:
-    """anymal near its usual posture, four feet held; Pinocchio's forces of the states around."""
-
-    def __init__(self, rng, reference):
-        self.robot, self.rng = dynamics.load("anymal"), rng
-        self.contacts = some_contacts(FEET["anymal"], "point", rng, (0.0, 50.0), reference)
-        self.forces = ContactForces(self.robot, self.contacts, damping=True)
-        self.damping = np.asarray(self.robot.model.damping)
-        self.oracle = Constrained(self.robot, self.contacts)
-        nv = self.robot.nv
-        q = pin.integrate(self.robot.model, self.robot.q0, 0.2 * rng.normal(size=nv))
-        self.x, self.u = np.concatenate([q, 0.3 * rng.normal(size=nv)]), 30.0 * rng.normal(size=12)
-
-    def force(self, foot, dz):
-        """The force of a foot when z has moved by dz."""
-        nq, nv = self.robot.nq, self.robot.nv
-        q, v = pin.integrate(self.robot.model, self.x[:nq], dz[:nv]), self.x[nq:] + dz[nv : 2 * nv]
-        tau = self.forces.actuation @ (self.u + dz[2 * nv :]) - self.damping * v
-        return self.oracle.motion(q, v, tau)[nv + 3 * foot : nv + 3 * foot + 3]
-
-    def check(self, term, cost):
-        """Value, gradient and Hessian of ``cost(dz)``, at 0."""
-        nz = 2 * self.robot.nv + 12
-        assert term.value(self.x, self.u) == pytest.approx(cost(np.zeros(nz)), rel=1e-10)
-        slope = np.array([fourth_order(lambda t, e=e: cost(t * e)) for e in np.eye(nz)])
-        np.testing.assert_allclose(term.gradient(self.x, self.u), slope, atol=1e-7 * np.abs(slope).max())
-        H = term.hessian(self.x, self.u)
-        assert np.array_equal(H, H.T) or np.abs(H - H.T).max() < 1e-12 * np.abs(H).max()
-        for _ in range(8):
-            d = self.rng.normal(size=nz) / nz
-            h = 1e-2
-            near, far = cost(h * d) + cost(-h * d), cost(2 * h * d) + cost(-2 * h * d)
-            second = (16 * near - far - 30 * cost(0 * d)) / (12 * h * h)
-            assert abs(d @ H @ d - second) < 1e-5 * np.abs(d) @ np.abs(H) @ np.abs(d)
-        gauss_newton = term.hessian(self.x, self.u, exact=False)
-        assert np.linalg.eigvalsh(gauss_newton)[0] > -1e-9 * np.abs(gauss_newton).max()
-        assert np.abs(gauss_newton - H).max() > 1e-6 * np.abs(H).max()
+@pytest.fixture(scope="module")
+def systems(robots):
+    return {"hyq": RobotDynamics(robots["hyq"], 0.01), "talos": RobotDynamics(load("talos_legs"), 0.01)}
 
 
-@pytest.mark.parametrize("reference", ["local", "local-world-aligned"])
-def test_forces_cost_what_pinocchio_says(rng, reference):
-    case = Standing(rng, reference)
-    target, weights = rng.normal(size=3), rng.uniform(0.1, 1.0, size=3)
-    term = ContactForce(case.forces, "LH_FOOT", target, weights)
-    case.check(term, lambda dz: 0.5 * weights @ (case.force(2, dz) - target) ** 2)
+def state(system, rng):
+    robot = system.robot
+    q = pin.integrate(robot.model, robot.q0, 0.1 * rng.normal(size=robot.nv))
+    return np.concatenate([q, 0.3 * rng.normal(size=robot.nv)])
 
 
-@pytest.mark.parametrize(("facets", "inner"), [(4, True), (6, False)])
-def test_cones_cost_what_lies_beyond_their_facets(rng, facets, inner):
-    case, normal = Standing(rng, "local-world-aligned"), np.array([0.3, -0.2, 0.9])
-    term = FrictionCone(case.forces, "RH_FOOT", 0.5, 0.1, normal, facets, inner, 5.0, 50.0)
-    n = normal / np.linalg.norm(normal)
-    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), n).matrix()
-    mu = 0.5 * np.cos(np.pi / facets) if inner else 0.5
+class Oracle:
+    """``½ w Σ (how far beyond)²`` of R f - target, with Pinocchio's forces f as functions of z = (dx, du)."""
 
-    def cost(dz):
-        f = turn.T @ case.force(1, dz)
-        angles = 2 * np.pi * np.arange(facets) / facets
-        slips = np.maximum(np.cos(angles) * f[0] + np.sin(angles) * f[1] - mu * f[2], 0.0)
-        return 0.05 * (slips @ slips + max(5.0 - f[2], 0.0) ** 2 + max(f[2] - 50.0, 0.0) ** 2)
+    def __init__(self, term, x, u):
+        self.term, self.x, self.u, self.system = term, x, u, term.system
+        self.contacts = Constrained(self.system.robot, term.contacts)
 
-    assert cost(np.zeros(48)) > 0.0
-    case.check(term, cost)
+    def forces(self, z):
+        system, nq, nv = self.system, self.system.robot.nq, self.system.robot.nv
+        x = system.integrate(self.x, z[: system.n])
+        return self.contacts.motion(x[:nq], x[nq:], system.actuation @ (self.u + z[system.n :]))[nv:]
 
+    def rows(self, z):
+        return self.term.R @ self.forces(z) - self.term.target
 
-def test_forces_inside_their_cone_cost_nothing(rng):
-    robot, feet = dynamics.load("anymal"), FEET["anymal"]
-    system = PhasedDynamics(robot, 0.01, Phase([Contact(foot) for foot in feet], 1))
-    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
-    forces = ContactForces(robot, system.phases[0].contacts)
-    X, U = x[None], system.nominal_control(x)[None]
-    weight = 9.81 * pin.computeTotalMass(robot.model)
-    assert forces.values(X, U).reshape(4, 3).sum(axis=0) == pytest.approx([0.0, 0.0, weight], abs=1e-8)
-    for foot in feet:
-        assert FrictionCone(forces, foot, 0.7, 1.0).value(x, U[0]) == 0.0
+    def excess(self, z):
+        r, term = self.rows(z), self.term
+        return np.maximum(r - term.upper, 0.0) + np.minimum(r - term.lower, 0.0)
 
+    def value(self, z):
+        return 0.5 * self.term.weight * np.sum(self.excess(z) ** 2)
 
-def step_over():
-    """anymal lifts a foot, puts it down 5 cm ahead, and stands: two phases and an impact."""
-    robot, feet = dynamics.load("anymal"), FEET["anymal"]
-    held = [Contact(foot, gains=(0.0, 50.0)) for foot in feet]
-    system = PhasedDynamics(robot, 0.02, [Phase(held[1:], 8), Phase(held, 4, held[:1])])
-    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
-    start = dynamics.frame_placement(robot, robot.q0, feet[0])[:3, 3]
-    swing, stand = ContactForces(robot, held[1:]), ContactForces(robot, held)
-    posture = StateCost(system, x0, np.concatenate([np.full(18, 10.0), np.full(18, 1.0)]))
-    at = {k: [FrictionCone(swing, foot, 0.7, 1e-2) for foot in feet[1:]] for k in range(8)}
-    at |= {k: [FrictionCone(stand, foot, 0.7, 1e-2) for foot in feet] for k in range(9, 13)}
-    at[4] = [*at[4], FramePosition(robot, feet[0], start + np.array([0.03, 0.0, 0.05]), 1e3)]
-    at[8] = [FramePosition(robot, feet[0], start + np.array([0.05, 0.0, 0.0]), 1e4)]
-    effort = ControlCost(np.zeros(12), np.full(12, 1e-3))
-    return Problem(dynamics=system, running=[posture, effort], terminal=[posture], x0=x0, horizon=system.knots, at=at)
+    def clearance(self):
+        """How far the rows are from the kinks of the barrier."""
+        r, term = self.rows(np.zeros(self.system.n + self.system.nu)), self.term
+        gaps = np.abs([r - term.lower, r - term.upper])
+        return gaps[:, term.lower < term.upper].min(initial=np.inf)
 
 
-def test_a_step_is_solved_to_second_order():
-    problem = step_over()
-    guess = np.array([problem.dynamics.nominal_control(problem.x0, k) for k in range(problem.horizon)])
-    solution = solve(problem, DDP(tolerance=1e-9), guess=guess)
-    assert solution.converged
-    assert solution.stationarity() < 1e-4
-    assert [record.hessian for record in solution.history][-1] == "exact"
-    robot, feet = problem.dynamics.robot, FEET["anymal"]
-    landed = dynamics.frame_placement(robot, solution.X[-1, : robot.nq], feet[0])[:3, 3]
-    start = dynamics.frame_placement(robot, robot.q0, feet[0])[:3, 3]
-    assert np.abs(landed - start - [0.05, 0.0, 0.0]).max() < 5e-3
-    after = dynamics.frame_velocity(robot, *np.split(solution.X[9], [robot.nq]), feet[0], "local-world-aligned")
-    assert np.abs(after[:3]).max() < 1e-10  # the impact has stopped the foot
-    report = check_derivatives(problem, solution.X, solution.U)  # cones are left where they bend, some facets on them
-    assert all(check.ok for check in report.checks if "FrictionCone" not in check.name), str(report)
+def agrees(term, rng):
+    """At a random state; differences are as good as 1e-9 and 1e-7 where the barrier has no kink nearby."""
+    for _ in range(100):
+        x, u = state(term.system, rng), 30.0 * rng.normal(size=term.system.nu)
+        oracle = Oracle(term, x, u)
+        zero = np.zeros(term.system.n + term.system.nu)
+        if oracle.clearance() > 20.0 and oracle.excess(zero).any():
+            break
+    close(term.forces(x[None], u[None])[0], oracle.forces(zero), 1e-9)
+    assert term.value(x, u) == pytest.approx(oracle.value(zero), rel=1e-9)
+    rates = differences.real_jacobian(oracle.rows, zero)
+    e = oracle.excess(zero)
+    active = np.where((e != 0.0)[:, None], rates, 0.0)
+    close(term.gradient(x, u), term.weight * active.T @ e, 1e-8)
+    close(term.hessian(x, u, exact=False), term.weight * active.T @ active, 1e-8)
+    close(term.hessian(x, u), differences.real_hessian(oracle.value, zero), 1e-6)
 
 
-def test_mistakes_are_named():
-    robot = dynamics.load("anymal")
-    forces = ContactForces(robot, [Contact("LF_FOOT")])
-    with pytest.raises(ProblemError, match="no contact at 'RF_FOOT'; did you mean 'LF_FOOT'"):
-        FrictionCone(forces, "RF_FOOT", 0.7, 1.0)
-    with pytest.raises(ProblemError, match="facets: expected an even number of at least 4, got 5"):
-        FrictionCone(forces, "LF_FOOT", 0.7, 1.0, facets=5)
-    with pytest.raises(ProblemError, match="mu: expected a positive number"):
-        FrictionCone(forces, "LF_FOOT", -0.7, 1.0)
-    with pytest.raises(ProblemError, match=r"target: expected shape \(3,\), got \(6,\)"):
-        ContactForce(forces, "LF_FOOT", np.zeros(6), np.ones(6))
-    with pytest.raises(ProblemError, match=r"forces: expected dynamics\.ContactForces, got Robot"):
-        ContactForce(robot, "LF_FOOT", np.zeros(3), np.ones(3))
+def test_friction_cones_of_points_are_exact_to_second_order(systems, rng):
+    agrees(friction_cone(systems["hyq"], FEET, 0.7, 1e-3), rng)
+
+
+def test_friction_cones_and_centres_of_pressure_of_soles_are_exact_to_second_order(systems, rng):
+    agrees(friction_cone(systems["talos"], SOLE, 0.4, 1e-3, faces=6, least=10.0, sole=(0.1, 0.05)), rng)
+
+
+def test_a_tracked_force_is_exact_to_second_order(systems, rng):
+    agrees(contact_force(systems["hyq"], FEET, 100.0 * rng.normal(size=6), 1e-3), rng)
+
+
+def test_batches_add_up_knot_by_knot_and_follow_moving_targets(systems, rng):
+    system, targets = systems["hyq"], 100.0 * rng.normal(size=(3, 6))
+    term = contact_force(system, FEET, targets, 1e-3)
+    X, U = np.array([state(system, rng) for _ in range(3)]), 10.0 * rng.normal(size=(3, system.nu))
+    nz = system.n + system.nu
+    l, lz, lzz = np.zeros(3), np.zeros((3, nz)), np.zeros((3, nz, nz))
+    term.expand(X, U, 0.5, True, l, lz, lzz)
+    for k in range(3):
+        alone = contact_force(system, FEET, targets[k], 1e-3)
+        assert term.values(X, U)[k] == alone.value(X[k], U[k]) == pytest.approx(2.0 * l[k], rel=1e-14)
+        np.testing.assert_allclose(lz[k], 0.5 * alone.gradient(X[k], U[k]), rtol=1e-13)
+        np.testing.assert_allclose(lzz[k], 0.5 * alone.hessian(X[k], U[k]), rtol=1e-13, atol=1e-12)
+    part = term.part(1, 3)
+    np.testing.assert_array_equal(part.values(X[1:], U[1:]), term.values(X, U)[1:])
+    with pytest.raises(ProblemError, match="stretch of 3 knots, got 2"):
+        term.values(X[1:], U[1:])
+
+
+@pytest.mark.parametrize("faces", [3, 4, 8])
+def test_a_force_costs_nothing_exactly_within_its_pyramid(systems, faces):
+    term = friction_cone(systems["hyq"], FEET[:1], 0.5, 1.0, faces=faces, normal=(0.0, 0.6, 0.8))
+    n, rng = np.array([0.0, 0.6, 0.8]), np.random.default_rng(1)
+    for _ in range(200):
+        f = rng.normal(size=3) + n
+        rows = term.R @ f
+        free = bool((rows <= term.upper).all() and (rows >= term.lower).all())
+        across, along = f - n * (f @ n), f @ n
+        if np.linalg.norm(across) < 0.5 * along:
+            assert free
+        if along < 0.0 or np.linalg.norm(across) > 0.5 * along / np.cos(np.pi / faces):
+            assert not free
+
+
+def test_state_limits_cost_what_is_beyond_them(robots, rng):
+    robot = robots["hyq"]
+    n = 2 * robot.nv
+    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
+    lower[6 : robot.nv], upper[6 : robot.nv], lower[robot.nv], upper[-1] = -0.5, 0.5, -1.0, 2.0
+    term, plain = StateLimits(robot, lower, upper, 3.0), RobotDynamics(robot, 0.01)
+    x = np.concatenate([robot.random_configuration(rng), 3.0 * rng.normal(size=robot.nv)])
+
+    def value(dx):
+        y = plain.integrate(x, dx)
+        t = np.concatenate([np.zeros(6), y[7:]])
+        return 1.5 * np.sum(np.maximum(t - upper, 0.0) ** 2 + np.minimum(t - lower, 0.0) ** 2)
+
+    assert term.value(x, np.zeros(2)) == pytest.approx(value(np.zeros(n)), rel=1e-14)
+    close(term.gradient(x, np.zeros(2))[:n], differences.real_jacobian(value, np.zeros(n)), 1e-9)
+    close(term.hessian(x, np.zeros(2))[:n, :n], differences.real_hessian(value, np.zeros(n)), 1e-7)
+
+
+def test_terms_are_batch_terms(systems):
+    assert isinstance(friction_cone(systems["hyq"], FEET, 0.7, 1.0), BatchTerm)
+
+
+def test_what_is_malformed_is_named(systems, robots):
+    system = systems["hyq"]
+    for field, make in {
+        "contacts": lambda: friction_cone(system, [], 0.7, 1.0),
+        "mu": lambda: friction_cone(system, FEET, -0.7, 1.0),
+        "faces": lambda: friction_cone(system, FEET, 0.7, 1.0, faces=2),
+        "normal": lambda: friction_cone(system, FEET, 0.7, 1.0, normal=(0.0, 0.0, 0.0)),
+        "weight": lambda: friction_cone(system, FEET, 0.7, -1.0),
+        "target": lambda: contact_force(system, FEET, np.zeros(5), 1.0),
+        "system": lambda: friction_cone(robots["hyq"], FEET, 0.7, 1.0),
+        "sole": lambda: friction_cone(systems["talos"], SOLE, 0.7, 1.0, sole=(0.1, -0.1)),
+        "'left_sole_link' with reference 'local'": lambda: friction_cone(
+            systems["talos"], [Contact("left_sole_link", "surface")], 0.7, 1.0
+        ),
+        "R": lambda: ForceLimits(system, FEET, np.zeros((2, 5)), np.zeros(2), np.zeros(2), 1.0),
+        "upper": lambda: ForceLimits(system, FEET, np.zeros((2, 6)), np.zeros(2), np.zeros(3), 1.0),
+        "at \\[0\\]": lambda: StateLimits(robots["hyq"], np.zeros(36), np.full(36, np.inf), 1.0),
+    }.items():
+        with pytest.raises(ProblemError, match=field):
+            make()
