@@ -27,11 +27,12 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems import dynamics_bench
+from problems.closed_loop import close_loop, terminal_cost
 from problems.output import COLUMNS, print_json, print_table, row, summary
 from problems.parameters import build, parameters, parse
 from problems.progress import progress
 from problems.registry import ALL, Entry, find
-from problems.timing import excited, timings
+from problems.timing import excited, timings, warm
 
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
@@ -181,6 +182,43 @@ def compare(
     if plot:
         viz.plot_convergence(solutions, plot, title=entry.description)
     _end(all(solution.converged for solution in solutions.values()))
+
+
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
+@click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
+@click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
+@_ROBOT
+@_HTML
+@_JSON
+def mpc(
+    name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Control problem NAME's system over a receding horizon while it is pushed about."""
+    entry, problem, _ = _build(name, robot, options)
+    with progress(f"{name}, receding horizon"):
+        warm(entry, problem)
+        run = close_loop(problem, steps, push, every, guess=entry.guess(problem))
+    outcome = {
+        "steps": steps,
+        "pushes": len(run.pushed),
+        "median_milliseconds": float(np.median(run.milliseconds[1:])) if steps > 1 else float(run.milliseconds[0]),
+        "largest_milliseconds": float(run.milliseconds[1:].max()) if steps > 1 else float(run.milliseconds[0]),
+        "median_iterations": float(np.median(run.iterations)),
+        "terminal_cost_at_first": terminal_cost(problem, run.X[0]),
+        "terminal_cost_at_last": terminal_cost(problem, run.X[-1]),
+    }
+    if as_json:
+        print_json({"problem": name, "step_milliseconds": 1e3 * problem.dynamics.dt} | outcome)
+    else:
+        rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
+        print_table([f"{name}, N = {problem.horizon}, steps of {1e3 * problem.dynamics.dt:g} ms", ""], rows)
+    if html:
+        where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
+        click.echo(f"wrote {where}", err=True)
 
 
 @main.command()

@@ -240,3 +240,15 @@ def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "4.0"
     assert done.stderr.count("compiling kernels (first run only)") == 1
+
+
+def test_a_receding_horizon_catches_pushes(mayne, tmp_path):
+    page = tmp_path / "loop.html"
+    arguments = "mpc", "arm/reach", "--horizon", 30, "--steps", 30, "--every", 10, "--html", page, "--json"
+    answer = json.loads(mayne(*arguments).stdout)
+    assert answer["pushes"] == 3
+    assert answer["terminal_cost_at_last"] < 0.5 * answer["terminal_cost_at_first"]
+    assert answer["median_milliseconds"] > 0.0
+    assert page.stat().st_size > 10_000
+    fails_with(mayne("mpc", "quadruped/stand"), 2, "PhasedDynamics")
+    fails_with(mayne("mpc", SMALL, "--steps", 0), 2, "steps")
