@@ -132,6 +132,7 @@ def friction_cone(
     weight: float,
     *,
     faces: int = 4,
+    inside: float = 1.0,
     least: float = 0.0,
     sole: tuple[float, float] | None = None,
     normal: ArrayLike = (0.0, 0.0, 1.0),
@@ -140,6 +141,7 @@ def friction_cone(
 
     mu: the coefficient of friction.   faces: of the pyramid that stands in for the cone; with four it holds the cone,
     with its faces across the axes of the contact, ``|f_x| <= mu f_n`` and ``|f_y| <= mu f_n``.
+    inside: what part of mu the pyramid has; with cos(π / faces) or less it is within the cone, and not about it.
     least [N]: how hard a foot must press, ``f_n >= least``.
     normal (3,): of the ground, in the axes of the forces; a surface's must be local, so that its sole is the plane.
     sole: half length and half width [m] of surfaces, within which the centre of pressure must be.
@@ -156,7 +158,7 @@ def friction_cone(
     t /= np.linalg.norm(t)
     angles = 2.0 * np.pi * np.arange(faces) / faces
     around = np.outer(np.cos(angles), t) + np.outer(np.sin(angles), np.cross(n, t))
-    cone = np.vstack([np.where(np.abs(around) < 1e-15, 0.0, around) - mu * n, n])
+    cone = np.vstack([np.where(np.abs(around) < 1e-15, 0.0, around) - positive("inside", inside) * mu * n, n])
     upper = np.append(np.zeros(faces), np.inf)
     lower = np.append(np.full(faces, -np.inf), float(as_array("least", least, ())))
     blocks = [_rows(contact, cone, sole) for contact in contacts]

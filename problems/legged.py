@@ -77,7 +77,7 @@ def legged(
     gains = (laid.dt**-2, 1.0 / laid.dt) if gains is None else gains
     w, stance = Weights() if weights is None else weights, laid.stance
     robot, h = stance.robot, stance.height
-    g, inside = stance.gravity, MARGIN * np.cos(np.pi / FACES) * positive("friction", friction)
+    g, inside, mu = stance.gravity, MARGIN * np.cos(np.pi / FACES), positive("friction", friction)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
@@ -93,7 +93,8 @@ def legged(
         terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
         if contacts := laid.contacts(i, gains):
             size = sole if stance.surface else None
-            terms.append(friction_cone(system, contacts, inside, w.friction / stance.weight**2, faces=FACES, sole=size))
+            weight = w.friction / stance.weight**2
+            terms.append(friction_cone(system, contacts, mu, weight, faces=FACES, inside=inside, sole=size))
         for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
             if stance.surface:

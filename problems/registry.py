@@ -87,16 +87,17 @@ ALL: dict[str, Entry] = {
         *(
             Entry(
                 f"{family}/{name}", build, legged.follow_nominal, description,
-                ("floating-base", "underactuated", "contacts"), cost, robot, (base,),
+                ("floating-base", "underactuated", "contacts"), cost, robot,
+                ("base" if family == "quadruped" else "base_link",),
             )
-            for family, name, build, description, cost, robot, base in (
-                ("quadruped", "walk", gaits.walk, "ANYmal walks: one foot after the other", 0.032991, "anymal", "base"),
-                ("quadruped", "trot", gaits.trot, "ANYmal trots: diagonal pairs of feet", 0.019261, "anymal", "base"),
-                ("quadruped", "pace", gaits.pace, "ANYmal paces: both feet of a side", 0.059089, "anymal", "base"),
-                ("quadruped", "bound", gaits.bound, "ANYmal bounds: fore feet, hind feet", 0.13429, "anymal", "base"),
-                ("quadruped", "jump", gaits.jump, "ANYmal jumps and stands again", 0.12712, "anymal", "base"),
-                ("quadruped", "stand", gaits.stand, "ANYmal stands and moves its body", 0.011897, "anymal", "base"),
-                ("biped", "step", gaits.step, "the legs of TALOS take two steps", 0.042856, "talos_legs", "base_link"),
+            for family, name, build, description, cost, robot in (
+                ("quadruped", "walk", gaits.walk, "a quadruped walks: one foot after the other", 0.032991, "anymal"),
+                ("quadruped", "trot", gaits.trot, "a quadruped trots: diagonal pairs of feet", 0.019261, "anymal"),
+                ("quadruped", "pace", gaits.pace, "a quadruped paces: both feet of a side", 0.059089, "anymal"),
+                ("quadruped", "bound", gaits.bound, "a quadruped bounds: fore, hind feet", 0.13429, "anymal"),
+                ("quadruped", "jump", gaits.jump, "a quadruped jumps and stands again", 0.12712, "anymal"),
+                ("quadruped", "stand", gaits.stand, "a quadruped stands, moving its body", 0.011897, "anymal"),
+                ("biped", "step", gaits.step, "a biped takes two steps on its soles", 0.042856, "talos_legs"),
             )
         ),
     )

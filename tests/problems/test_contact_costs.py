@@ -123,6 +123,14 @@ def test_a_force_costs_nothing_exactly_within_its_pyramid(systems, faces):
             assert not free
 
 
+def test_a_pyramid_can_be_within_the_cone(systems):
+    term = friction_cone(systems["hyq"], FEET[:1], 0.5, 1.0, faces=8, inside=np.cos(np.pi / 8))
+    angles = np.linspace(0.0, 2.0 * np.pi, 100)
+    on_cone = np.stack([0.5 * np.cos(angles), 0.5 * np.sin(angles), np.ones(100)])
+    assert (term.R[:8] @ on_cone).max(axis=0).min() >= -1e-12
+    assert term.friction == 0.5
+
+
 def test_state_limits_cost_what_is_beyond_them(robots, rng):
     robot = robots["hyq"]
     n = 2 * robot.nv
@@ -150,6 +158,7 @@ def test_what_is_malformed_is_named(systems, robots):
     for field, make in {
         "contacts": lambda: friction_cone(system, [], 0.7, 1.0),
         "mu": lambda: friction_cone(system, FEET, -0.7, 1.0),
+        "inside": lambda: friction_cone(system, FEET, 0.7, 1.0, inside=0.0),
         "faces": lambda: friction_cone(system, FEET, 0.7, 1.0, faces=2),
         "normal": lambda: friction_cone(system, FEET, 0.7, 1.0, normal=(0.0, 0.0, 0.0)),
         "weight": lambda: friction_cone(system, FEET, 0.7, -1.0),
