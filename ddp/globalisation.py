@@ -73,8 +73,8 @@ class Point(Protocol):
     def control_weight(self) -> float:
         """The mean of the diagonal of the cost's Hessians in u: the scale that makes mu large or small."""
 
-    def sweep(self, blend: float, mu: float) -> Sweep:
-        """A backward sweep of the model with this blend and mu."""
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order."""
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack from alpha = ``longest`` along the policy of ``sweep``."""
@@ -112,6 +112,7 @@ class Globalisation:
         self.exact_patience, self.lm_patience = _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
+        self.trusted = {EXACT: False, LEVENBERG_MARQUARDT: False}
         self.failed: int | None = None
 
     def restart(self) -> None:
@@ -241,7 +242,7 @@ class Globalisation:
     def _exact(self, point: Point) -> Attempt | None:
         mu = shift(point)
         while True:
-            sweep = point.sweep(self.blend, mu)
+            sweep = self._second_order(point, EXACT, self.blend, mu)
             if sweep.failed < 0:
                 return self._searched(point, EXACT, self.blend, mu, sweep)
             if self.blend <= SMALLEST_BLEND:
@@ -253,7 +254,7 @@ class Globalisation:
         mu, failing = max(self.mu[LEVENBERG_MARQUARDT], shift(point)), 0.0
         floor, failures = 0.01 * point.control_weight, 0
         while mu <= self.max_regularization:
-            sweep = point.sweep(1.0, mu)
+            sweep = self._second_order(point, LEVENBERG_MARQUARDT, 1.0, mu)
             if sweep.failed < 0:
                 break
             self.failed = sweep.failed
@@ -270,12 +271,22 @@ class Globalisation:
         self.mu[LEVENBERG_MARQUARDT] = max(factor * mu, floor if factor > 1.0 else 0.0, np.sqrt(failing * mu))
         return attempt
 
+    def _second_order(self, point: Point, hessian: str, blend: float, mu: float) -> Sweep:
+        """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
+        if self.trusted[hessian] and blend == 1.0:
+            sweep = point.sweep(blend, mu, True)
+            if sweep.failed < 0:
+                return sweep
+        return point.sweep(blend, mu)
+
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search of a model, starting no more than four times beyond where its last two ended."""
         alphas = self.alphas[hessian]
         longest = min(1.0, 4.0 * max(*alphas, 1.0 / 64.0))
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
+        if hessian != GAUSS_NEWTON:
+            self.trusted[hessian] = step.alpha == 1.0 and abs(_kept(point.cost - step.cost, sweep.expected) - 1.0) < 0.05
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
 
 
@@ -298,9 +309,14 @@ def _damping_factor(attempt: Attempt, cost: float) -> float:
         return 4.0
     if attempt.alpha < 1.0:
         return 2.0
-    ratio = (cost - attempt.cost) / attempt.expected if attempt.expected != 0.0 else 1.0
+    ratio = _kept(cost - attempt.cost, attempt.expected)
     if abs(ratio - 1.0) < 0.2:
         return 1e-3
     if ratio > 0.5:
         return 0.1
     return 4.0 if ratio < 0.25 else 1.0
+
+
+def _kept(decrease: float, expected: float) -> float:
+    """The ratio of an actual to an expected decrease."""
+    return decrease / expected if expected != 0.0 else 1.0

@@ -132,13 +132,13 @@ class Iterate:
         """The largest penalty of a constraint; 0 without any."""
         return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
 
-    def sweep(self, blend: float, mu: float) -> Sweep:
-        """A backward sweep, after the derivatives that it needs."""
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
         self._differentiate(2 if blend > 0.0 else 1)
-        sweep = self.backward(blend, mu)
+        sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self.sweep(blend, mu)
+            return self.sweep(blend, mu, costates)
         return sweep
 
     def search(self, sweep: Sweep, longest: float) -> Step:
