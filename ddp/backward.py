@@ -185,7 +185,7 @@ class Backward:
             failed, slope, change, gradient = tiled_sweep.sweep(
                 *model, by_costate, kept, self._second, *outcome, self.separable, *self._halves, self._room,
                 self._scratch.Q,
-            )
+            )  # fmt: skip
         else:
             failed, slope, change, gradient = _sweep(
                 *model, self.gaps, *self._closing[:2], self._limited, self.low, self.high, known, self._held,

@@ -28,6 +28,9 @@ SHIFT = 1e-9
 """The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
 below one, so that it stays small beside them: convergence would end where the error is mu / l_uu."""
 
+TRUSTED = 0.02
+"""An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
+
 SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES = 0.125, 2.0**-9, 6
 
 
@@ -286,7 +289,8 @@ class Globalisation:
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
         if hessian != GAUSS_NEWTON:
-            self.trusted[hessian] = step.alpha == 1.0 and abs(_kept(point.cost - step.cost, sweep.expected) - 1.0) < 0.05
+            kept = _kept(point.cost - step.cost, sweep.expected)
+            self.trusted[hessian] = step.alpha == 1.0 and abs(kept - 1.0) < TRUSTED
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
 
 

@@ -108,7 +108,8 @@ def solve(
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
     solver: `DDP` (the default), `ILQR` or `Newton`.
-    guess: controls U (N, nu), which are rolled out; a pair (X, U), which imposes the states X (N+1, nx), but for
+    guess: controls U (N, nu), which are rolled out, unless that costs more than twice what states that stay at x0
+        would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
         dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
@@ -182,7 +183,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
         U = as_array("guess", guess, (N, d.nu))
-    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)))
+    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 
 def _loop(
