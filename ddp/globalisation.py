@@ -4,7 +4,8 @@ Three models of the problem, each with its own protection:
 
     gauss-newton  no second derivatives of residuals and dynamics, + mu I           best far away
     exact         Gauss-Newton + s (exact - Gauss-Newton), s halved until it works  best near the end
-    exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate
+    exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate,
+                  but no longer than six iterations in a row whose steps do not bring what it promised
 
 The mode is the model that an iteration starts with. It changes when another model, tried at the same iterate
 because the first one struggled, reaches a lower cost; trials that do not pay are repeated at growing
@@ -31,7 +32,7 @@ below one, so that it stays small beside them: convergence would end where the e
 TRUSTED = 0.02
 """An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
 
-SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES = 0.125, 2.0**-9, 6
+SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES, LM_ASTRAY = 0.125, 2.0**-9, 6, 6
 
 
 class Step(NamedTuple):
@@ -116,6 +117,7 @@ class Globalisation:
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
         self.trusted = {EXACT: False, LEVENBERG_MARQUARDT: False}
+        self.astray = 0
         self.failed: int | None = None
 
     def restart(self) -> None:
@@ -197,7 +199,13 @@ class Globalisation:
         if own is None:
             self._give_up(self.lm_patience)
             return None
-        return self._compared_with_gauss_newton(point, own, self.lm_patience)
+        best = self._compared_with_gauss_newton(point, own, self.lm_patience)
+        self.astray = 0 if self.trusted[LEVENBERG_MARQUARDT] else self.astray + 1
+        if self.astray == LM_ASTRAY:
+            self.mode = GAUSS_NEWTON
+        if self.mode != LEVENBERG_MARQUARDT:
+            self.astray = 0
+        return best
 
     def _compared_with_gauss_newton(self, point: Point, own: Attempt, patience: _Patience) -> Attempt:
         """If a model struggles, Gauss-Newton is tried as well and takes over when it reaches a lower cost."""

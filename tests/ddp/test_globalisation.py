@@ -47,3 +47,17 @@ def test_v_x_does_where_costates_fail():
     assert point.swept == [(1.0, False), (1.0, True), (1.0, False)]
     assert [attempt.hessian for attempt in attempts] == [EXACT, EXACT]
     assert globalisation.blend == 1.0
+
+
+@pytest.mark.parametrize(("share", "models"), [(0.9, ["exact+lm"] * 6 + ["gauss-newton"]), (1.0, ["exact+lm"] * 7)])
+def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(share, models):
+    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
+    globalisation.mode = LEVENBERG_MARQUARDT
+    point = Scripted(share)
+    assert [globalisation.iterate(point).hessian for _ in models] == models
+
+
+def test_levenberg_marquardt_alone_stays():
+    globalisation = Globalisation("exact", 1e-9, 1e-2, 1e9)
+    point = Scripted(0.9)
+    assert {globalisation.iterate(point).hessian for _ in range(20)} == {LEVENBERG_MARQUARDT}
