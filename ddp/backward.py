@@ -42,8 +42,9 @@ MOST_SWEEPS = 5
 SMALL = 20
 """Below this n a semi-implicit step is no faster than any."""
 
-VALUE, COSTATE = "value", "costate"
-"""What contracts the dynamics' second order: V_x of the sweep (DDP), or the costate (stagewise Newton)."""
+VALUE, COSTATE, AUTO = "value", "costate", "auto"
+"""What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), or what each sweep
+is told to take."""
 
 NONE, KEPT = "none", "kept"
 """Nothing does (Gauss-Newton); or it was contracted at an earlier iterate."""
@@ -114,7 +115,7 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._contraction, self._closing = dynamics.contraction(), dynamics.closing()
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        self._second = np.zeros((N if multipliers == COSTATE or reuse or limited else 1, nz, nz))
+        self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
         self._age: int | None = None
         self._limited, self._held = limited, np.zeros((N, nu))
         self.separable = np.zeros(N + 1, dtype=bool)
@@ -144,16 +145,21 @@ class Backward:
         """Whether the next sweep with blend > 0 reads the records of the derivatives, not what an earlier one kept."""
         return self._age is None
 
-    def __call__(self, blend: float, mu: float) -> Sweep:
-        """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0."""
-        if blend > 0.0 and self._multipliers == COSTATE and self._age is None:
+    def __call__(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0.
+
+        costates: whether they contract the second order, where ``multipliers`` leave that open.
+        """
+        by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
+        if blend > 0.0 and by_costate and self._age is None:
             self._contract_with_costates()
-        found = self._swept(blend, mu, blend > 0.0 and self._age is not None, False)
+        kept = blend > 0.0 and self._age is not None and (by_costate or self._reuse > 0)
+        found = self._swept(blend, mu, kept, False, by_costate)
         if blend > 0.0:
-            found = found._replace(contraction=KEPT if self._age else self._multipliers)
+            found = found._replace(contraction=KEPT if self._age else COSTATE if by_costate else VALUE)
             if self._reuse and found.failed < 0:
                 self._age = self._age or 0
-        return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+        return self._kept_in_limits(blend, mu, found, by_costate) if self._limited and found.failed < 0 else found
 
     def curvature(self) -> tuple[float, int]:
         """The smallest eigenvalue of Q_uu at the knot where the last sweep ended, and the control most concerned."""
@@ -170,16 +176,16 @@ class Backward:
         bend(d.A, d.B, *gaps, costates, self._second, self._scratch)
         self._age = 0
 
-    def _swept(self, blend: float, mu: float, kept: bool, known: bool) -> Sweep:
+    def _swept(self, blend: float, mu: float, kept: bool, known: bool, by_costate: bool) -> Sweep:
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         d = self._derivatives
         model = d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2]
-        by_costate, outcome = self._multipliers == COSTATE, (self._k, self._K)
+        outcome = self._k, self._K
         if self._plain:
             failed, slope, change, gradient = tiled_sweep.sweep(
                 *model, by_costate, kept, self._second, *outcome, self.separable, *self._halves, self._room,
                 self._scratch.Q,
-            )
+            )  # fmt: skip
         else:
             failed, slope, change, gradient = _sweep(
                 *model, self.gaps, *self._closing[:2], self._limited, self.low, self.high, known, self._held,
@@ -187,7 +193,7 @@ class Backward:
             )  # fmt: skip
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 
-    def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
+    def _kept_in_limits(self, blend: float, mu: float, found: Sweep, by_costate: bool) -> Sweep:
         """The same policy, or a better one, with its model's step in the box: see `limits`."""
         d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
         value = np.inf if self.gaps.any() else 0.0  # of a step that does not move
@@ -204,7 +210,7 @@ class Backward:
                 best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
             if done:
                 break
-            sweep = self._swept(blend, mu, blend > 0.0, True)
+            sweep = self._swept(blend, mu, blend > 0.0, True, by_costate)
             if sweep.failed >= 0:
                 break
         return found if best is None else best

@@ -4,7 +4,8 @@ Three models of the problem, each with its own protection:
 
     gauss-newton  no second derivatives of residuals and dynamics, + mu I           best far away
     exact         Gauss-Newton + s (exact - Gauss-Newton), s halved until it works  best near the end
-    exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate
+    exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate,
+                  but no longer than six iterations in a row whose steps do not bring what it promised
 
 The mode is the model that an iteration starts with. It changes when another model, tried at the same iterate
 because the first one struggled, reaches a lower cost; trials that do not pay are repeated at growing
@@ -28,7 +29,10 @@ SHIFT = 1e-9
 """The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
 below one, so that it stays small beside them: convergence would end where the error is mu / l_uu."""
 
-SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES = 0.125, 2.0**-9, 6
+TRUSTED = 0.02
+"""An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
+
+SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES, LM_ASTRAY = 0.125, 2.0**-9, 6, 6
 
 
 class Step(NamedTuple):
@@ -73,8 +77,8 @@ class Point(Protocol):
     def control_weight(self) -> float:
         """The mean of the diagonal of the cost's Hessians in u: the scale that makes mu large or small."""
 
-    def sweep(self, blend: float, mu: float) -> Sweep:
-        """A backward sweep of the model with this blend and mu."""
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order."""
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack from alpha = ``longest`` along the policy of ``sweep``."""
@@ -112,6 +116,8 @@ class Globalisation:
         self.exact_patience, self.lm_patience = _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
+        self.trusted = {EXACT: False, LEVENBERG_MARQUARDT: False}
+        self.astray = 0
         self.failed: int | None = None
 
     def restart(self) -> None:
@@ -193,7 +199,13 @@ class Globalisation:
         if own is None:
             self._give_up(self.lm_patience)
             return None
-        return self._compared_with_gauss_newton(point, own, self.lm_patience)
+        best = self._compared_with_gauss_newton(point, own, self.lm_patience)
+        self.astray = 0 if self.trusted[LEVENBERG_MARQUARDT] else self.astray + 1
+        if self.astray == LM_ASTRAY:
+            self.mode = GAUSS_NEWTON
+        if self.mode != LEVENBERG_MARQUARDT:
+            self.astray = 0
+        return best
 
     def _compared_with_gauss_newton(self, point: Point, own: Attempt, patience: _Patience) -> Attempt:
         """If a model struggles, Gauss-Newton is tried as well and takes over when it reaches a lower cost."""
@@ -241,7 +253,7 @@ class Globalisation:
     def _exact(self, point: Point) -> Attempt | None:
         mu = shift(point)
         while True:
-            sweep = point.sweep(self.blend, mu)
+            sweep = self._second_order(point, EXACT, self.blend, mu)
             if sweep.failed < 0:
                 return self._searched(point, EXACT, self.blend, mu, sweep)
             if self.blend <= SMALLEST_BLEND:
@@ -253,7 +265,7 @@ class Globalisation:
         mu, failing = max(self.mu[LEVENBERG_MARQUARDT], shift(point)), 0.0
         floor, failures = 0.01 * point.control_weight, 0
         while mu <= self.max_regularization:
-            sweep = point.sweep(1.0, mu)
+            sweep = self._second_order(point, LEVENBERG_MARQUARDT, 1.0, mu)
             if sweep.failed < 0:
                 break
             self.failed = sweep.failed
@@ -270,12 +282,23 @@ class Globalisation:
         self.mu[LEVENBERG_MARQUARDT] = max(factor * mu, floor if factor > 1.0 else 0.0, np.sqrt(failing * mu))
         return attempt
 
+    def _second_order(self, point: Point, hessian: str, blend: float, mu: float) -> Sweep:
+        """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
+        if self.trusted[hessian] and blend == 1.0:
+            sweep = point.sweep(blend, mu, True)
+            if sweep.failed < 0:
+                return sweep
+        return point.sweep(blend, mu)
+
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search of a model, starting no more than four times beyond where its last two ended."""
         alphas = self.alphas[hessian]
         longest = min(1.0, 4.0 * max(*alphas, 1.0 / 64.0))
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
+        if hessian != GAUSS_NEWTON:
+            kept = _kept(point.cost - step.cost, sweep.expected)
+            self.trusted[hessian] = step.alpha == 1.0 and abs(kept - 1.0) < TRUSTED
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
 
 
@@ -298,9 +321,14 @@ def _damping_factor(attempt: Attempt, cost: float) -> float:
         return 4.0
     if attempt.alpha < 1.0:
         return 2.0
-    ratio = (cost - attempt.cost) / attempt.expected if attempt.expected != 0.0 else 1.0
+    ratio = _kept(cost - attempt.cost, attempt.expected)
     if abs(ratio - 1.0) < 0.2:
         return 1e-3
     if ratio > 0.5:
         return 0.1
     return 4.0 if ratio < 0.25 else 1.0
+
+
+def _kept(decrease: float, expected: float) -> float:
+    """The ratio of an actual to an expected decrease."""
+    return decrease / expected if expected != 0.0 else 1.0

@@ -30,16 +30,22 @@ CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
 
 
+WORSE = 2.0
+"""Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
+
+
 class Guess(NamedTuple):
     """What to start from: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
 
-    The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all.
+    The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
+    too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much.
     """
 
     X: Array
     U: Array
     K: Array
     imposed: bool = False
+    alone: bool = False
 
 
 class Iterate:
@@ -87,11 +93,20 @@ class Iterate:
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
         X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, [1.0]))
         if not guess.imposed:
-            return X, rolled, self.gaps
+            if not (guess.alone and self._no_motion(guess.X, X, rolled)):
+                return X, rolled, self.gaps
+            U = rolled
         gaps = d.difference(guess.X[1:], d.step(guess.X[:-1], U))
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
             return X, U, self.gaps
         return guess.X, U, gaps
+
+    def _no_motion(self, staying: Array, X: Array, U: Array) -> bool:
+        """Whether controls and the states X that follow from them are no guess worth following."""
+        if not np.isfinite(X).all():
+            return False
+        costs = [float(self.problem.values(states, self.problem.padded(U)).sum()) for states in (X, staying)]
+        return costs[0] < np.inf and costs[0] > WORSE * costs[1]
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
@@ -132,13 +147,13 @@ class Iterate:
         """The largest penalty of a constraint; 0 without any."""
         return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
 
-    def sweep(self, blend: float, mu: float) -> Sweep:
-        """A backward sweep, after the derivatives that it needs."""
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
         self._differentiate(2 if blend > 0.0 else 1)
-        sweep = self.backward(blend, mu)
+        sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self.sweep(blend, mu)
+            return self.sweep(blend, mu, costates)
         return sweep
 
     def search(self, sweep: Sweep, longest: float) -> Step:
@@ -282,4 +297,3 @@ class Iterate:
         elif self.order < order:
             self.work.costs()
             self.order = 2
-

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ddp.augmented import AugmentedLagrangian, certified, minimise, relaxed
-from ddp.backward import COSTATE, VALUE, Sweep
+from ddp.backward import AUTO, COSTATE, VALUE, Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
 from ddp.iterate import CLOSED, Guess, Iterate
@@ -41,7 +41,9 @@ class DDP:
         1e-3 is cautious, 1e-1 eager.
     max_regularization: beyond this mu the solve ends, not converged.
     multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
-        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`.
+        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "auto"
+        is V_x, which takes fewer iterations, but the costate, which is faster, after an exact step that kept its
+        promise: there both mean the same.
     reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
@@ -53,7 +55,7 @@ class DDP:
     hessian: str = "auto"
     switch: float = 1e-2
     max_regularization: float = 1e9
-    multipliers: str = VALUE
+    multipliers: str = AUTO
     reuse: int = 0
     constraints: AugmentedLagrangian = field(default_factory=AugmentedLagrangian)
 
@@ -61,7 +63,7 @@ class DDP:
         for name in ("tolerance", "switch", "max_regularization"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
-        for name, known in (("hessian", HESSIANS), ("multipliers", (VALUE, COSTATE))):
+        for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE))):
             if (value := getattr(self, name)) not in known:
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
         if isinstance(self.reuse, bool) or not isinstance(self.reuse, (int, np.integer)) or self.reuse < 0:
@@ -106,7 +108,8 @@ def solve(
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
     solver: `DDP` (the default), `ILQR` or `Newton`.
-    guess: controls U (N, nu), which are rolled out; a pair (X, U), which imposes the states X (N+1, nx), but for
+    guess: controls U (N, nu), which are rolled out, unless that costs more than twice what states that stay at x0
+        would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
         dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
@@ -180,7 +183,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
         U = as_array("guess", guess, (N, d.nu))
-    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)))
+    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 
 def _loop(

@@ -155,13 +155,28 @@ def test_the_promise_of_every_step_length_comes_true_where_all_is_linear_and_qua
 def test_imposed_states_reach_what_rollouts_of_the_same_controls_miss():
     problem = problems.find("arm/reach")()
     U = problem.dynamics.nominal_control(problem.x0) + 5.0 * np.random.default_rng(1).normal(size=(100, 6))
-    assert ddp.solve(problem, guess=U).cost > 10.0
+    assert ddp.solve(problem, guess=(problem.dynamics.rollout(problem.x0, U), U)).cost > 10.0
     solution = ddp.solve(problem, guess=(np.tile(problem.x0, (101, 1)), U))
     assert solution.cost == pytest.approx(1.17984, rel=1e-5)
     assert solution.iterations <= 13
     assert solution.gap() < CLOSED
     assert solution.stationarity() < 1e-6
     assert solution.history[-1].gap == 0.0
+
+
+def test_controls_that_throw_an_arm_about_are_not_followed_and_others_are():
+    problem = problems.find("arm/reach")()
+    quiet = np.tile(problem.dynamics.nominal_control(problem.x0), (100, 1))
+    wild = quiet + 5.0 * np.random.default_rng(1).normal(size=quiet.shape)
+    staying = np.tile(problem.x0, (101, 1))
+    assert problem.cost(problem.dynamics.rollout(problem.x0, wild), wild) > 2.0 * problem.cost(staying, wild)
+    alone, imposed = ddp.solve(problem, guess=wild), ddp.solve(problem, guess=(staying, wild))
+    assert np.array_equal(alone.U, imposed.U)
+    assert alone.gap() == 0.0
+    done = ddp.solve(problem, ddp.DDP(max_iterations=1), guess=alone.U)
+    assert done.converged
+    followed = ddp.solve(problem, ddp.DDP(max_iterations=1), guess=quiet, throw=False)
+    assert followed.history[0].gap == 0.0
 
 
 def test_gaps_of_a_floating_body_close_and_convergence_stays_quadratic(rng):

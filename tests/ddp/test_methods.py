@@ -20,8 +20,24 @@ def test_newton_ends_where_ddp_does_with_the_same_gains(make):
     assert newton.stationarity() < 1e-7
     np.testing.assert_allclose(newton.K[0], plain.K[0], rtol=1e-5)
     assert {record.contraction for record in newton.history} == {"none", "costate"}
-    assert {record.contraction for record in plain.history} == {"none", "value"}
+    value = ddp.solve(make(), ddp.DDP(multipliers="value"))
+    assert {record.contraction for record in value.history} == {"none", "value"}
     assert newton.iterations <= 2 * plain.iterations
+
+
+@pytest.mark.parametrize("make", [pendulum, cartpole])
+def test_costates_take_over_once_exact_steps_keep_their_promises(make):
+    auto, value = (ddp.solve(make(), ddp.DDP(tolerance=1e-14, multipliers=kind)) for kind in ("auto", "value"))
+    assert auto.history[-1].contraction == "costate"
+    for earlier, before, after in zip(auto.history, auto.history[1:], auto.history[2:], strict=False):
+        if after.contraction == "costate":
+            decrease = earlier.cost - before.cost
+            assert before.step == 1.0
+            assert before.hessian != "gauss-newton"
+            assert decrease == pytest.approx(before.expected, rel=0.02)
+    assert auto.iterations <= value.iterations + 1
+    assert auto.cost == pytest.approx(value.cost, rel=1e-12)
+    assert order_of_convergence(auto) >= 1.8
 
 
 def test_newton_converges_quadratically():
@@ -60,7 +76,7 @@ def test_workers_and_reuse_go_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"multipliers": "lambda"}, "multipliers: expected one of 'value', 'costate', got 'lambda'"),
+        ({"multipliers": "lambda"}, "multipliers: expected one of 'auto', 'value', 'costate', got 'lambda'"),
         ({"reuse": -1}, "reuse: expected a whole number of at least 0, got -1"),
         ({"reuse": 0.5}, "reuse: expected a whole number"),
     ],

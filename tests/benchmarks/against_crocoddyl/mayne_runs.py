@@ -62,8 +62,8 @@ def metered():
     """A `Meter` of all solves in the block."""
     meter, sweep, search = Meter(), Iterate.sweep, Iterate.search
 
-    def counted_sweep(self, blend, mu):
-        outcome = sweep(self, blend, mu)
+    def counted_sweep(self, blend, mu, costates=False):
+        outcome = sweep(self, blend, mu, costates)
         meter.swept(blend, outcome, self.problem.horizon)
         return outcome
 

@@ -1,0 +1,63 @@
+"""The state machine alone, on iterates whose models do what a test says."""
+
+import numpy as np
+import pytest
+
+from ddp.backward import Sweep
+from ddp.globalisation import EXACT, LEVENBERG_MARQUARDT, Globalisation, Step
+
+NOTHING = np.zeros((1, 1))
+
+
+class Scripted:
+    """An iterate of cost 10 where every sweep expects 1 and steps of ``alpha`` bring ``share`` of that."""
+
+    cost, control_weight = 10.0, 1.0
+
+    def __init__(self, share, alpha=1.0, costates_fail=False):
+        self.share, self.alpha, self.costates_fail = share, alpha, costates_fail
+        self.swept = []
+
+    def sweep(self, blend, mu, costates=False):
+        self.swept.append((blend, costates))
+        return Sweep(NOTHING, NOTHING, 2.0, 1.0, 1.0, 0 if costates and self.costates_fail else -1)
+
+    def search(self, sweep, longest):
+        return Step(self.alpha, self.cost - self.share, NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize("mode", [EXACT, LEVENBERG_MARQUARDT])
+@pytest.mark.parametrize(
+    ("share", "alpha", "costates"), [(0.99, 1.0, True), (0.9, 1.0, False), (1.2, 1.0, False), (1.0, 0.5, False)]
+)
+def test_costates_follow_a_full_step_that_kept_its_promise(mode, share, alpha, costates):
+    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
+    globalisation.mode = mode
+    point = Scripted(share, alpha)
+    globalisation.iterate(point)
+    globalisation.iterate(point)
+    assert point.swept == [(1.0, False), (1.0, costates)]
+
+
+def test_v_x_does_where_costates_fail():
+    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
+    globalisation.mode = EXACT
+    point = Scripted(1.0, costates_fail=True)
+    attempts = [globalisation.iterate(point) for _ in range(2)]
+    assert point.swept == [(1.0, False), (1.0, True), (1.0, False)]
+    assert [attempt.hessian for attempt in attempts] == [EXACT, EXACT]
+    assert globalisation.blend == 1.0
+
+
+@pytest.mark.parametrize(("share", "models"), [(0.9, ["exact+lm"] * 6 + ["gauss-newton"]), (1.0, ["exact+lm"] * 7)])
+def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(share, models):
+    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
+    globalisation.mode = LEVENBERG_MARQUARDT
+    point = Scripted(share)
+    assert [globalisation.iterate(point).hessian for _ in models] == models
+
+
+def test_levenberg_marquardt_alone_stays():
+    globalisation = Globalisation("exact", 1e-9, 1e-2, 1e9)
+    point = Scripted(0.9)
+    assert {globalisation.iterate(point).hessian for _ in range(20)} == {LEVENBERG_MARQUARDT}
