@@ -177,6 +177,7 @@ def test_the_compiled_contraction_writes_the_hessian(system, rng):
     n, nz = system.n, system.n + system.nu
     out = Expansion(np.empty((1, n, n)), np.empty((1, n, system.nu)), np.empty((1, system.record_size)))
     system.expand(x[None], u[None], out)
+    system.expand_second(x[None], u[None], out)
     H = np.empty((nz, nz))
     address, context, _ = system.contraction()
     contract_through(address, context, out.record.ctypes.data, weight.ctypes.data, H.ctypes.data)
