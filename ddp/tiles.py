@@ -12,6 +12,7 @@ are triangular systems of up to six rows, transposition by blocks of 8 x 8, and 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.kernel import integer_pointer, kernel, pointer
+from ddp.protocols import Array
 
 WIDTH = 8
 _DOUBLE, _WORD, _HALF = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
@@ -30,6 +32,14 @@ _VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 def padded(columns: int) -> int:
     """The next multiple of ``WIDTH``."""
     return -(-columns // WIDTH) * WIDTH
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> Array:
+    """Zeros that begin where a register does: whoever writes a register across two cache lines pays for both."""
+    size = math.prod(shape)
+    memory = np.zeros(size + WIDTH)
+    begin = -(memory.ctypes.data // 8) % WIDTH
+    return memory[begin : begin + size].reshape(shape)
 
 
 def _pointer(builder: Any, address: Any) -> Any:

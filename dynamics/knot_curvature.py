@@ -123,7 +123,7 @@ def contract_knot(p, record, weight, hessian):
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))
     clear_lanes(p.rows + 8 * OMEGA * lx, lx)
     add_product(p.rows + 8 * OMEGA * lx, lx, 1, lx, p.effective, 0, 1, Minv, nv, nv)
-    D = lanes_at(first_order + 8 * nv * nz, FIELDS, lx)
+    D = lanes_at(record + 8 * p.begin, FIELDS, lx)
     virtual_velocities(p, D)
     relate(p)
     load_accelerations(p, first_order)

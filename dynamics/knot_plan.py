@@ -22,7 +22,7 @@ ETAS, S_A, SS, YS, OMEGA, ROWS = 87, 93, 96, 102, 108, 109
 
 
 class Plan(NamedTuple):
-    """Sizes and addresses: of a record's parts, lx, ld, padded nv and nz, and scratch.
+    """Sizes and addresses: of a record's parts, nv and nz padded (lx, ld), and scratch; begin: of the description.
 
     groups (g, 3): kind, first degree of freedom and number of them of joints whose motions do not commute.
     reals: the step h.  runs: panels of rows of qa, how many rows, how many runs of columns, and where those begin, end.
@@ -33,6 +33,7 @@ class Plan(NamedTuple):
     nq: int
     nv: int
     nu: int
+    begin: int
     lx: int
     ld: int
     number: int
@@ -88,7 +89,8 @@ class Curvature:
         for place, factor in zip(places, factors, strict=False):
             self._reals[place : place + nv * lx].reshape(nv, lx)[:, :nv] = factor
         addresses = self._reals.ctypes.data + 8 * np.concatenate([[0], places[:-1]])
-        self._header = np.array([nq, nv, nu, lx, ld, len(groups), *tables, *addresses], dtype=np.int64)
+        begin = record_parts(nq, nv, nu)[0]
+        self._header = np.array([nq, nv, nu, begin, lx, ld, len(groups), *tables, *addresses], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 
 
@@ -117,16 +119,18 @@ def _runs(tree: Model, related: NDArray[np.bool_]) -> list[int]:
     return runs
 
 
-def described(nv: int) -> int:
-    """How many floats of a record describe the degrees of freedom."""
-    return FIELDS * padded(nv)
+def record_parts(nq: int, nv: int, nu: int) -> tuple[int, int]:
+    """Where the description of the degrees of freedom begins in a record, and the record's size: whole registers."""
+    begin = padded(nq + 2 * nv + nv * nv + nv * (2 * nv + nu))
+    return begin, begin + FIELDS * padded(nv)
 
 
 @kernel
 def read_plan(context):
     """The ``Plan`` at an address."""
-    x = carray(integer_pointer(context), 31)
+    x = carray(integer_pointer(context), 32)
     return Plan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
         x[17], x[18], x[19], x[20], x[21], x[22], x[23], x[24], x[25], x[26], x[27], x[28], x[29], x[30],
+        x[31],
     )  # fmt: skip

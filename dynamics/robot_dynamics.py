@@ -16,7 +16,7 @@ from dynamics.contraction import contract_rows, contraction_callback
 from dynamics.flattened import Packed
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.knot_plan import Curvature, described
+from dynamics.knot_plan import Curvature, record_parts
 from dynamics.lane_rollouts import rollout, step, track
 from dynamics.lane_rollouts import size as room_of_rollouts
 from dynamics.lanes import WIDTH, arena
@@ -108,8 +108,8 @@ class RobotDynamics:
 
         Of a semi-implicit step the rest describes its degrees of freedom, see lane_curvature.py.
         """
-        of_acceleration, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
-        return int(self._stages * of_stage if self._stages else of_acceleration + described(self.robot.nv))
+        _, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
+        return int(self._stages * of_stage) if self._stages else record_parts(self.robot.nq, self.robot.nv, self.nu)[1]
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
@@ -199,7 +199,7 @@ class RobotDynamics:
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
         if not self._stages:
-            nq, begin = self.robot.nq, self.record_size - described(self.robot.nv)
+            nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
             lane_curvature.describe_knots(self._tree, arena(lane_curvature.size(self._tree, nq)), nq, out.record, begin)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
