@@ -18,6 +18,7 @@ from ddp.hessians import clear_hessians, copy_diagonals
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
+from ddp.stretches import check_length, check_stretches, part, varying
 from ddp.terms import DerivedTerm, naming
 from ddp.tiles import aligned_zeros
 
@@ -63,6 +64,8 @@ class Problem:
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
         As ``lower``, ``upper`` (N, nu) they can be read back.
+    during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
+        ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
@@ -83,8 +86,10 @@ class Problem:
     constraints: Sequence[ConstraintLike] = ()
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int, Sequence[ConstraintLike]] = field(default_factory=dict)
+    during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
     _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
+    _during: tuple[tuple[range, _Entry], ...] = field(init=False, repr=False)
     _terminal: tuple[_Entry, ...] = field(init=False, repr=False)
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
     _lagrangian: Lagrangian | None = field(init=False, repr=False, default=None)
@@ -100,6 +105,14 @@ class Problem:
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)
         check_knots("constraints_at", self.constraints_at, horizon)
+        check_stretches(self.during, horizon)
+        stretches = tuple(
+            (knots, entry)
+            for knots in sorted(self.during, key=lambda knots: (knots.start, knots.stop))
+            for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics)
+        )
+        for knots, entry in stretches:
+            check_length(entry.name, entry.term, knots)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
@@ -115,6 +128,7 @@ class Problem:
             ("horizon", horizon),
             ("_running", _entries("running", self.running, dt, self.dynamics)),
             ("_at", single),
+            ("_during", stretches),
             ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics)),
         ):
             object.__setattr__(self, name, value)
@@ -265,9 +279,13 @@ class Problem:
         return found[1]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
-        """Every term with its name and the knots it belongs to, for reports."""
+        """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
         for entry, knots in self._within(0, self.horizon + 1):
-            yield entry.name, entry.term, knots
+            if varying(entry.term) is None:
+                yield entry.name, entry.term, knots
+            else:
+                for row, knot in enumerate(range(knots.start, knots.stop)):
+                    yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
 
     # constraints
 
@@ -346,6 +364,10 @@ class Problem:
         if start < min(stop, N):
             for entry in self._running:
                 yield entry, slice(start, min(stop, N))
+        for stretch, entry in self._during:
+            a, b = max(start, stretch.start), min(stop, stretch.stop)
+            if a < b:
+                yield entry._replace(term=part(entry.term, a - stretch.start, b - stretch.start)), slice(a, b)
         for knot, entry in self._at:
             if start <= knot < stop:
                 yield entry, slice(knot, knot + 1)
@@ -369,7 +391,8 @@ class Problem:
             if isinstance(entry.term, DerivedTerm):
                 continue
             with _naming(entry, knots), np.errstate(all="ignore"):
-                values = np.asarray(entry.term.values(X, U))
+                one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)
+                values = np.asarray(one.values(X, U))
             if values.shape != (3,):
                 raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
             if knots.start == self.horizon and values[0] != values[1] and values[0] == values[2]:

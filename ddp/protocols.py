@@ -153,3 +153,15 @@ class Lanes(Protocol):
     @property
     def lanes(self) -> int:
         """How many."""
+
+
+@runtime_checkable
+class VaryingTerm(Protocol):
+    """A `BatchTerm` that may differ from knot to knot: a reference that moves, say."""
+
+    @property
+    def knots(self) -> int | None:
+        """For how many knots it is made; None if it is the same for all."""
+
+    def part(self, start: int, stop: int) -> BatchTerm:
+        """What it says of its knots start .. stop-1; of one knot, it takes any number of states."""

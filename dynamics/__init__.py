@@ -1,8 +1,21 @@
 """Rigid-body dynamics with first and second derivatives, and discrete-time systems made of them."""
 
+from dynamics.contact import Contact
+from dynamics.contact_dynamics import (
+    contact_dynamics,
+    contact_dynamics_derivatives,
+    contact_dynamics_hessian,
+    contact_dynamics_second_derivatives,
+    impact_dynamics,
+    impact_dynamics_derivatives,
+    impact_dynamics_hessian,
+    impact_dynamics_second_derivatives,
+)
+from dynamics.contact_forces import ContactForces
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.model import Robot, load
 from dynamics.one_sample import OneSample
+from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.quantities import (
     center_of_mass,
     center_of_mass_derivatives,
@@ -44,6 +57,8 @@ from dynamics.rigid_body import (
 from dynamics.robot_dynamics import RobotDynamics
 
 __all__ = [
+    "Contact",
+    "ContactForces",
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",
@@ -52,11 +67,17 @@ __all__ = [
     "InverseHessian",
     "InverseTensors",
     "OneSample",
+    "Phase",
+    "PhasedDynamics",
     "Robot",
     "RobotDynamics",
     "center_of_mass",
     "center_of_mass_derivatives",
     "center_of_mass_hessian",
+    "contact_dynamics",
+    "contact_dynamics_derivatives",
+    "contact_dynamics_hessian",
+    "contact_dynamics_second_derivatives",
     "energy",
     "energy_derivatives",
     "energy_hessian",
@@ -71,6 +92,10 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_derivatives",
     "frame_velocity_hessian",
+    "impact_dynamics",
+    "impact_dynamics_derivatives",
+    "impact_dynamics_hessian",
+    "impact_dynamics_second_derivatives",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_hessian",

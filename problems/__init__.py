@@ -1,6 +1,6 @@
 """Trajectory optimisation problems, ready made, and their cost terms. Importing it loads no robot."""
 
-from problems import arm, cartpole, costs, pendulum, quadrotor, quadruped
+from problems import arm, cartpole, costs, gaits, pendulum, quadrotor, quadruped
 from problems.registry import ALL, Entry, find
 
-__all__ = ["ALL", "Entry", "arm", "cartpole", "costs", "find", "pendulum", "quadrotor", "quadruped"]
+__all__ = ["ALL", "Entry", "arm", "cartpole", "costs", "find", "gaits", "pendulum", "quadrotor", "quadruped"]

@@ -73,6 +73,15 @@ def one_of(field: str, value: Any, known: Iterable[str]) -> None:
         raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {reprlib.repr(value)}")
 
 
+def targets(field: str, value: Any, size: int) -> Array:
+    """A target (size,), or one (M, size) for each of M >= 1 knots."""
+    several = isinstance(value, (np.ndarray, list, tuple)) and len(value) > 0 and np.ndim(value[0]) == 1
+    array = as_array(field, value, (None, size) if several else (size,)).copy()
+    if several and len(array) == 0:
+        raise ProblemError(f"{field}: expected a target for at least one knot, got none")
+    return array
+
+
 def rows(what: str, value: Array, size: int) -> Array:
     """States or controls (M, size) of a block of knots, as the kernels want them; ``what`` their numbers are."""
     if value.ndim != 2:

@@ -27,11 +27,12 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems import dynamics_bench
+from problems.closed_loop import close_loop, terminal_cost
 from problems.output import COLUMNS, print_json, print_table, row, summary
-from problems.parameters import parameters, parse
+from problems.parameters import build, parameters, parse
 from problems.progress import progress
 from problems.registry import ALL, Entry, find
-from problems.timing import excited, timings
+from problems.timing import excited, timings, warm
 
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
@@ -116,11 +117,14 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
 @_HTML
 @_PLOT
+@click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
+@click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
 @_JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: int,
-    robot: str | None, save: str | None, html: str | None, plot: str | None, view: bool, as_json: bool,
+    robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
+    view: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     entry, problem, chosen = _build(name, robot, options)
@@ -138,10 +142,11 @@ def solve(
         _sign(save, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
+    demonstration.plot_gait(entry, problem, solution, schedule, forces)
     if html:
-        _animate(entry, problem, solution.X, html)
+        _animate(entry, problem, solution, html)
     if view:
-        _animate(entry, problem, solution.X, None)
+        _animate(entry, problem, solution, None)
     _end(solution.converged)
 
 
@@ -179,6 +184,43 @@ def compare(
     _end(all(solution.converged for solution in solutions.values()))
 
 
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
+@click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
+@click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
+@_ROBOT
+@_HTML
+@_JSON
+def mpc(
+    name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Control problem NAME's system over a receding horizon while it is pushed about."""
+    entry, problem, _ = _build(name, robot, options)
+    with progress(f"{name}, receding horizon"):
+        warm(entry, problem)
+        run = close_loop(problem, steps, push, every, guess=entry.guess(problem))
+    outcome = {
+        "steps": steps,
+        "pushes": len(run.pushed),
+        "median_milliseconds": float(np.median(run.milliseconds[1:])) if steps > 1 else float(run.milliseconds[0]),
+        "largest_milliseconds": float(run.milliseconds[1:].max()) if steps > 1 else float(run.milliseconds[0]),
+        "median_iterations": float(np.median(run.iterations)),
+        "terminal_cost_at_first": terminal_cost(problem, run.X[0]),
+        "terminal_cost_at_last": terminal_cost(problem, run.X[-1]),
+    }
+    if as_json:
+        print_json({"problem": name, "step_milliseconds": 1e3 * problem.dynamics.dt} | outcome)
+    else:
+        rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
+        print_table([f"{name}, N = {problem.horizon}, steps of {1e3 * problem.dynamics.dt:g} ms", ""], rows)
+    if html:
+        where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
+        click.echo(f"wrote {where}", err=True)
+
+
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
@@ -190,7 +232,7 @@ def view(file: str, name: str | None, robot: str | None, html: str | None) -> No
     if not (name or signed):
         raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
     entry, problem, _ = _build(name or signed, robot, (), chosen)
-    _animate(entry, problem, Solution.load(file, problem).X, html)
+    _animate(entry, problem, Solution.load(file, problem), html)
 
 
 @main.command(context_settings=_OPEN)
@@ -276,7 +318,7 @@ def _build(
             raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
-        return entry, entry.build(**chosen), chosen
+        return entry, build(entry, chosen), chosen
 
 
 def _describe(entry: Entry, as_json: bool) -> None:
@@ -290,10 +332,10 @@ def _describe(entry: Entry, as_json: bool) -> None:
     print_table(["parameter", "default"], [[f"--{k.replace('_', '-')}", str(v)] for k, v in defaults.items()])
 
 
-def _animate(entry: Entry, problem: Problem, X: Any, html: str | None) -> None:
+def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | None) -> None:
     """Write an animation, or play it until it is interrupted."""
-    finite = X[np.isfinite(X).all(axis=1)]
-    where = demonstration.draw(entry, problem, finite, Path(html) if html else None)
+    X = solution.X[np.isfinite(solution.X).all(axis=1)]
+    where = demonstration.draw(entry, problem, X, Path(html) if html else None, solution.U[: len(X) - 1])
     if html:
         click.echo(f"wrote {where}", err=True)
         return

@@ -26,7 +26,7 @@ from dynamics import frames
 from dynamics.model import Robot
 from problems import checks, frame_kernels, state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.terms import RobotTerm, StateTerm
+from problems.terms import MovingTerm, RobotTerm, StateTerm
 
 _REFERENCES = {
     "local": frames.LOCAL,
@@ -36,10 +36,10 @@ _REFERENCES = {
 
 
 @dataclass(frozen=True, eq=False)
-class StateCost(StateTerm):
+class StateCost(MovingTerm, StateTerm):
     """``½ Σ_i w_i (x ⊖ target)_i²``, the difference being a tangent vector at the target.
 
-    dynamics: the system whose states they are.   target_x (nx,).
+    dynamics: the system whose states they are.   target_x (nx,), or (M, nx) for each knot of a stretch.
     weights (n,): one for each tangent coordinate, positions before velocities; those of a free-flyer are
     [linear m; angular rad] in the target's axes, then its own velocity.
     """
@@ -51,15 +51,16 @@ class StateCost(StateTerm):
     _flat: tuple[NDArray[np.int64], NDArray[np.int64], Array, Array] | None = field(
         init=False, repr=False, default=None
     )
+    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         nx = checks.system("dynamics", self.dynamics).nx
-        target = as_array("target_x", self.target_x, (nx,)).copy()
+        target = checks.targets("target_x", self.target_x, nx)
         self.dynamics.check_state("target_x", target)
         _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
         layout = state_layout(self.dynamics).weighted(self.weights)
-        _set(self, _layout=layout)
-        if len(layout.circle) + len(layout.group) == 0:
+        _set(self, _layout=layout, _targets=target.reshape(-1, nx))
+        if len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
             column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
             _set(self, _flat=(column, tangent, target[column], self.weights[tangent]))
 
@@ -80,14 +81,15 @@ class StateCost(StateTerm):
 
     def _values(self, X: Array, out: Array) -> None:
         if self._flat is None:
-            state_kernels.state_values(self._layout, self.target_x, self.weights, X, out)
+            state_kernels.state_values(self._layout, self._rows(len(X)), self.weights, X, out)
         else:
             column, _, target, weights = self._flat
             state_kernels.square_values(column, target, weights, X, out)
 
     def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         if self._flat is None:
-            state_kernels.expand_state(self._layout, self.target_x, self.weights, X, scale, exact, l, lz, lzz)
+            targets = self._rows(len(X))
+            state_kernels.expand_state(self._layout, targets, self.weights, X, scale, exact, l, lz, lzz)
         else:
             column, tangent, target, weights = self._flat
             state_kernels.expand_squares(column, tangent, 0, target, weights, X, scale, l, lz, lzz)
@@ -178,27 +180,28 @@ class JointLimits(RobotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class CenterOfMass(RobotTerm):
+class CenterOfMass(MovingTerm, RobotTerm):
     """``½ w |c(q) - target|²`` of the centre of mass c in the world.
 
-    target_xyz (3,) [m]; weight: one number.
+    target_xyz (3,) [m], or (M, 3) for each knot of a stretch; weight: one number.
     """
 
     robot: Robot
     target_xyz: Array
     weight: float
+    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
-        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
-        _set(self, weight=checks.weight("weight", self.weight))
+        _set(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
+        _set(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
 
     def _values(self, X: Array, out: Array) -> None:
-        frame_kernels.center_of_mass_values(self.robot.tree, self.target_xyz, self.weight, X, out)
+        frame_kernels.center_of_mass_values(self.robot.tree, self._rows(len(X)), self.weight, X, out)
 
     def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        tree = self.robot.tree
-        frame_kernels.expand_center_of_mass(tree, self.target_xyz, self.weight, X, scale, exact, l, lz, lzz)
+        tree, targets = self.robot.tree, self._rows(len(X))
+        frame_kernels.expand_center_of_mass(tree, targets, self.weight, X, scale, exact, l, lz, lzz)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,10 +235,10 @@ class FramePose(RobotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class FramePosition(RobotTerm):
+class FramePosition(MovingTerm, RobotTerm):
     """``½ w |p(q) - target|²`` of a frame's origin p in the world.
 
-    target_xyz (3,) [m]; weight: one number.
+    target_xyz (3,) [m], or (M, 3) for each knot of a stretch; weight: one number.
     """
 
     robot: Robot
@@ -243,16 +246,19 @@ class FramePosition(RobotTerm):
     target_xyz: Array
     weight: float
     _branch: frames.Branch = field(init=False, repr=False)
+    _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
+        _set(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
+        _set(self, _targets=self.target_xyz.reshape(-1, 3))
         _set(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
 
     def _values(self, X: Array, out: Array) -> None:
-        frame_kernels.position_values(self._branch, self.target_xyz, self.weight, X, out)
+        frame_kernels.position_values(self._branch, self._rows(len(X)), self.weight, X, out)
 
     def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        frame_kernels.expand_position(self._branch, self.target_xyz, self.weight, X, scale, exact, l, lz, lzz)
+        targets = self._rows(len(X))
+        frame_kernels.expand_position(self._branch, targets, self.weight, X, scale, exact, l, lz, lzz)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import viz
+from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, solve
+from dynamics.phased_dynamics import PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 from problems.obstacles import CapsuleClearance, SphereClearance
 from problems.output import COLUMNS, console, print_table, row
 from problems.progress import progress
+from problems.reaction import friction, ground, ground_forces, standing
 from problems.registry import Entry, find
 from problems.timing import warm
 
@@ -35,7 +39,7 @@ def run(folder: Path) -> bool:
         stem = folder.resolve() / name.replace("/", "-")
         plot, page = stem.with_name(f"{stem.name}-convergence.png"), stem.with_suffix(".html")
         viz.plot_convergence(solutions, plot, title=entry.description)
-        draw(entry, problem, solutions["DDP"].X, page)
+        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U)
         files += [plot, page]
     print_table(["problem", "solver", *COLUMNS], rows)
     output = console()
@@ -58,14 +62,26 @@ def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: in
     return solutions
 
 
-def draw(entry: Entry, problem: Problem, X: Array, page: Path | None) -> str:
-    """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn."""
+def draw(entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None) -> str:
+    """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn.
+
+    Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
+    """
     system = problem.dynamics
-    if not isinstance(system, RobotDynamics):
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
         return "nowhere: this system is no robot"
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
     solids = obstacles_of(problem)
+    if isinstance(system, PhasedDynamics):
+        frames += [name for name in standing(system) if name not in frames]
+        forces = None if U is None else ground_forces(system, X, U)
+        cones = None if forces is None else friction(problem)
+        given, floor = (robot, X, system.durations[: len(X) - 1], frames, X[-1]), ground(system)
+        about: dict[str, Any] = {"forces": forces, "cones": cones, "ground": floor, "obstacles": solids}
+        if page is None:
+            return viz.animate(*given, **about).where
+        return viz.save_html(page, *given, entry.description, **about).where
     if page is None:
         return viz.animate(robot, X, system.dt, frames, X[-1], obstacles=solids).where
     return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, obstacles=solids).where
@@ -80,3 +96,17 @@ def obstacles_of(problem: Problem) -> list[viz.Capsule]:
     ]
     each = {id(obstacle): obstacle for obstacles in lists for obstacle in obstacles}.values()
     return [viz.Capsule(obstacle.start, obstacle.end, obstacle.radius) for obstacle in each]
+
+
+def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
+    """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
+    if not (schedule or forces):
+        return
+    system = problem.dynamics
+    if not isinstance(system, PhasedDynamics):
+        raise ProblemError(f"schedule, forces: expected a problem with contacts, {entry.name} has none")
+    if schedule:
+        viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
+    if forces:
+        acting = ground_forces(system, solution.X, solution.U)
+        viz.plot_forces(acting, system.durations, forces, friction(problem), entry.description)

@@ -19,7 +19,7 @@ from dynamics.frames import (
 from dynamics.kinematics import workspace
 from dynamics.lie import jlog6, log6, log6_hessian
 from dynamics.spatial import dot3, dot6, load6, rotate_back, rotation_product, sub3
-from problems.state_kernels import half_square, load_six
+from problems.state_kernels import half_square, load_six, row_of
 
 
 @inline
@@ -78,21 +78,23 @@ def expand_pose(branch, target, weights, X, scale, exact, l, lz, lzz):
 
 
 @kernel
-def position_values(branch, target, weight, X, out):
+def position_values(branch, targets, weight, X, out):
     """Values of FramePosition."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(branch, X[k], ws, J)
+        target = row_of(targets, k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         out[k] = 0.5 * weight * dot3(d, d)
 
 
 @kernel
-def expand_position(branch, target, weight, X, scale, exact, l, lz, lzz):
+def expand_position(branch, targets, weight, X, scale, exact, l, lz, lzz):
     """M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
     ws, J, G = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
+        target = row_of(targets, k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
         e = rotate_back(R, d)
@@ -153,21 +155,23 @@ def expand_velocity(branch, reference, nq, nv, target, weights, X, scale, exact,
 
 
 @kernel
-def center_of_mass_values(tree, target, weight, X, out):
+def center_of_mass_values(tree, targets, weight, X, out):
     """Values of CenterOfMass."""
     ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
+        target = row_of(targets, k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         out[k] = 0.5 * weight * dot3(d, d)
 
 
 @kernel
-def expand_center_of_mass(tree, target, weight, X, scale, exact, l, lz, lzz):
+def expand_center_of_mass(tree, targets, weight, X, scale, exact, l, lz, lzz):
     """Expansion of CenterOfMass."""
     ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
+        target = row_of(targets, k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
         f = (weight * d[0], weight * d[1], weight * d[2])

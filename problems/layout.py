@@ -12,6 +12,7 @@ from ddp.errors import ProblemError
 from ddp.protocols import Array, Dynamics
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import Robot
+from dynamics.phased_dynamics import PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 
 
@@ -39,7 +40,7 @@ def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64
 
 def state_layout(dynamics: Dynamics) -> Layout:
     """The layout of a system's states: by the joints of a robot, plain numbers for anything else."""
-    if isinstance(dynamics, RobotDynamics):
+    if isinstance(dynamics, (RobotDynamics, PhasedDynamics)):
         robot = dynamics.robot
         joints = _joints(robot)
         speeds = _rows((robot.nq + i, robot.nv + i) for i in range(robot.nv))

@@ -1,19 +1,45 @@
-"""A problem's own parameters, as the command line takes them: ``--speed 0.4`` for ``build(speed=0.4)``."""
+"""A problem's own parameters, as the command line takes them: ``--speed 0.4`` for ``build(speed=0.4)``.
+
+The fields of a parameter that is a record are parameters of their own: ``--weights-torque 2``.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ddp.errors import ProblemError, nearest
+from ddp.problem import Problem
 from problems.registry import Entry
 
 
 def parameters(entry: Entry) -> dict[str, Any]:
-    """Each parameter of a problem's constructor and its default."""
-    found = inspect.signature(entry.build).parameters
-    return {name: parameter.default for name, parameter in found.items()}
+    """Each parameter of a problem's constructor and its default; of records, each field."""
+    found: dict[str, Any] = {}
+    for name, default in _given(entry).items():
+        if is_dataclass(default) and not isinstance(default, type):
+            found |= {f"{name}_{field.name}": getattr(default, field.name) for field in fields(default)}
+        else:
+            found[name] = default
+    return found
+
+
+def build(entry: Entry, chosen: Mapping[str, Any]) -> Problem:
+    """The problem with some of its `parameters` chosen."""
+    arguments = dict(chosen)
+    for name, default in _given(entry).items():
+        if is_dataclass(default) and not isinstance(default, type):
+            own = {field.name: f"{name}_{field.name}" for field in fields(default)}
+            changes = {field: arguments.pop(option) for field, option in own.items() if option in arguments}
+            if changes:
+                arguments[name] = replace(default, **changes)
+    return entry.build(**arguments)
+
+
+def _given(entry: Entry) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in inspect.signature(entry.build).parameters.items()}
 
 
 def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) -> dict[str, Any]:

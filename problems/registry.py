@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ddp.errors import ProblemError, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array
-from problems import arm, cartpole, pendulum, quadrotor, quadruped
+from problems import arm, cartpole, gaits, legged, pendulum, quadrotor, quadruped
+
+Guess: TypeAlias = Array | tuple[Array, Array] | None
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,8 @@ class Entry:
     """One problem.
 
     name: "family/task".   build: the constructor; without arguments it makes the reference problem.
-    guess: the controls (N, nu) to start from, or None for the solver's default.   description: one sentence.
+    guess: the controls (N, nu) to start from, or states (N+1, nx) and controls, or None for the solver's default.
+    description: one sentence.
     tags: for choosing some.   cost: of the minimum that the guess leads to, to five digits; where it leads to
     several (out of reach, between 154.55 and 156.7), the largest.
     robot_name: what moves.   frames: those worth tracing in a viewer.
@@ -24,7 +28,7 @@ class Entry:
 
     name: str
     build: Callable[..., Problem]
-    guess: Callable[[Problem], Array | None]
+    guess: Callable[[Problem], Guess]
     description: str
     tags: tuple[str, ...]
     cost: float
@@ -79,6 +83,22 @@ ALL: dict[str, Entry] = {
             "quadrotor/loop", quadrotor.loop, quadrotor.hovering,
             "a quadrotor flies a loop and hovers where it started",
             ("floating-base", "small", "underactuated"), 17.138, "iris", ("iris__base_link",),
+        ),
+        *(
+            Entry(
+                f"{family}/{name}", build, legged.follow_nominal, description,
+                ("floating-base", "underactuated", "contacts"), cost, robot,
+                ("base" if family == "quadruped" else "base_link",),
+            )
+            for family, name, build, description, cost, robot in (
+                ("quadruped", "walk", gaits.walk, "a quadruped walks: one foot after the other", 0.032991, "anymal"),
+                ("quadruped", "trot", gaits.trot, "a quadruped trots: diagonal pairs of feet", 0.019261, "anymal"),
+                ("quadruped", "pace", gaits.pace, "a quadruped paces: both feet of a side", 0.059089, "anymal"),
+                ("quadruped", "bound", gaits.bound, "a quadruped bounds: fore, hind feet", 0.13429, "anymal"),
+                ("quadruped", "jump", gaits.jump, "a quadruped jumps and stands again", 0.12712, "anymal"),
+                ("quadruped", "stand", gaits.stand, "a quadruped stands, moving its body", 0.011897, "anymal"),
+                ("biped", "step", gaits.step, "a biped takes two steps on its soles", 0.042856, "talos_legs"),
+            )
         ),
     )
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 Everywhere X (M, nx), U (M, nu); ``scale`` multiplies the term; values go into ``out`` (M,), expansions are
 added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact`` chooses the Hessian, Gauss-Newton
-otherwise.
+otherwise. ``targets`` have a row for each knot, or one for all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ from dynamics.lie import jlog6, log6_hessian
 def load_six(x, i):
     """Six numbers of an array, from the i-th on."""
     return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
+def row_of(targets, k):
+    """The target of knot k, where there may be one for all."""
+    return targets[k if targets.shape[0] > 1 else 0]
 
 
 @kernel
@@ -72,21 +78,21 @@ def expand_squares(column, tangent, first, target, weights, Z, scale, l, lz, lzz
 
 
 @kernel
-def state_values(layout, target, weights, X, out):
-    """Values of StateCost where there are joints that are not flat."""
+def state_values(layout, targets, weights, X, out):
+    """Values of StateCost where there are joints that are not flat, or several targets."""
     r = np.zeros(weights.size)
     for k in range(X.shape[0]):
-        difference(layout, target, X[k], r)
+        difference(layout, row_of(targets, k), X[k], r)
         out[k] = half_square(weights, r)
 
 
 @kernel
-def expand_state(layout, target, weights, X, scale, exact, l, lz, lzz):
+def expand_state(layout, targets, weights, X, scale, exact, l, lz, lzz):
     """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
     n, flat, circle = weights.size, layout.flat, layout.circle
     r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
     for k in range(X.shape[0]):
-        difference(layout, target, X[k], r)
+        difference(layout, row_of(targets, k), X[k], r)
         for b in range(flat.shape[0]):
             t = flat[b, 1]
             l[k] += 0.5 * scale * weights[t] * r[t] * r[t]

@@ -19,9 +19,13 @@ def excited(entry: Entry, problem: Problem) -> tuple[Array, Array]:
     """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance."""
     rng = np.random.default_rng(0)
     system, guess = problem.dynamics, entry.guess(problem)
-    U = np.tile(system.nominal_control(problem.x0), (problem.horizon, 1)) if guess is None else guess
-    U = U + 0.1 * rng.normal(size=U.shape)
-    X = system.rollout(problem.x0, U)
+    if isinstance(guess, tuple):
+        X, U = guess
+        U = U + 0.1 * rng.normal(size=U.shape)
+    else:
+        U = np.tile(system.nominal_control(problem.x0), (problem.horizon, 1)) if guess is None else guess
+        U = U + 0.1 * rng.normal(size=U.shape)
+        X = system.rollout(problem.x0, U)
     return system.integrate(X, 0.1 * rng.normal(size=(len(X), system.n))), U
 
 

@@ -151,6 +151,24 @@ def test_a_problem_s_parameters_are_options(mayne, tmp_path):
     assert mayne("check", SMALL, "--horizon", 20).exit_code == 0
 
 
+def test_a_gait_is_solved_for_another_robot_and_drawn_with_its_forces(mayne, tmp_path):
+    page, saved = tmp_path / "trot.html", tmp_path / "trot.npz"
+    gait = "quadruped/trot", "--robot", "go2", "--speed", 0.4, "--dt", 0.02
+    answer = json.loads(mayne("solve", *gait, "--json", "--save", saved, "--html", page).stdout)
+    assert answer["converged"] is True
+    assert "path and force of FL_foot" in page.read_text(encoding="utf-8")
+    changed = json.loads(mayne("solve", *gait, "--weights-torque", 2, "--json").stdout)
+    assert changed["cost"] > answer["cost"]
+    plots = "--schedule", tmp_path / "s.svg", "--forces", tmp_path / "f.svg"
+    assert mayne("solve", *gait, *plots).exit_code == 0
+    assert "FL_foot" in (tmp_path / "s.svg").read_text(encoding="utf-8")
+    assert "slips" in (tmp_path / "f.svg").read_text(encoding="utf-8")
+    refused = mayne("solve", SMALL, "--schedule", tmp_path / "none.svg")
+    assert refused.exit_code == 2
+    assert "expected a problem with contacts" in refused.stderr
+    assert mayne("view", saved, "--html", tmp_path / "again.html").exit_code == 0
+
+
 def test_a_problem_tells_its_parameters(mayne):
     parameters = json.loads(mayne("list", "arm/throw", "--json").stdout)["parameters"]
     text = mayne("list", "arm/throw").stdout
@@ -167,6 +185,7 @@ def test_numbers_with_commas_are_an_array(mayne):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
         (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number", "'many'"]),
@@ -221,3 +240,15 @@ def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "4.0"
     assert done.stderr.count("compiling kernels (first run only)") == 1
+
+
+def test_a_receding_horizon_catches_pushes(mayne, tmp_path):
+    page = tmp_path / "loop.html"
+    arguments = "mpc", "arm/reach", "--horizon", 30, "--steps", 30, "--every", 10, "--html", page, "--json"
+    answer = json.loads(mayne(*arguments).stdout)
+    assert answer["pushes"] == 3
+    assert answer["terminal_cost_at_last"] < 0.5 * answer["terminal_cost_at_first"]
+    assert answer["median_milliseconds"] > 0.0
+    assert page.stat().st_size > 10_000
+    fails_with(mayne("mpc", "quadruped/stand"), 2, "PhasedDynamics")
+    fails_with(mayne("mpc", SMALL, "--steps", 0), 2, "steps")

@@ -69,7 +69,8 @@ def _meshes(shape: pin.GeometryObject) -> list[Mesh]:
     solid = shape.geometry
     if isinstance(solid, coal.BVHModelBase):
         own = _triangles(solid, color)
-        return own if shape.overrideMaterial else _colored(shape, own)
+        read = _from_collada(shape, own)
+        return [mesh._replace(color=color) for mesh in read] if shape.overrideMaterial else read
     if isinstance(solid, coal.Box):
         return [box(2.0 * np.asarray(solid.halfSide), color)]
     if isinstance(solid, coal.Sphere):
@@ -97,8 +98,11 @@ def _triangles(solid: Any, color: Color) -> list[Mesh]:
     return [Mesh(np.array(vertices, dtype=np.float64), indices, color)] if len(indices) else []
 
 
-def _colored(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
-    """The meshes of a COLLADA file with their colours, if they are the shape that Pinocchio has read."""
+def _from_collada(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
+    """The meshes of a COLLADA file with their colours, if they are the shape that Pinocchio has read.
+
+    Pinocchio drops colours, and of files with several surfaces it numbers the triangles of all but the first wrongly.
+    """
     if Path(shape.meshPath).suffix.lower() != ".dae" or not own:
         return own
     scale = np.diag(np.asarray(shape.meshScale))
@@ -115,7 +119,7 @@ def _colored(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
 
 
 def _extent(meshes: list[Mesh]) -> Array:
-    points = np.concatenate([mesh.vertices[mesh.triangles.ravel()] for mesh in meshes])
+    points = np.concatenate([mesh.vertices for mesh in meshes])
     return np.stack([points.min(axis=0), points.max(axis=0)])
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import example_robot_data
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -161,3 +162,17 @@ def test_the_live_viewer_answers_on_this_machine_and_prints_nothing(pole, capsys
     with urlopen(drawn.where, timeout=10) as answer:
         assert b"meshcat" in answer.read().lower()
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ["go2", "ur5"])
+def test_bodies_of_several_surfaces_are_drawn_whole(name):
+    """Pinocchio numbers the triangles of their files' second and later surfaces wrongly: its vertices are right."""
+    robot = dynamics.load(name)
+    drawn, _ = bodies(robot)
+    for shape in example_robot_data.load(name).visual_model.geometryObjects:
+        place = np.asarray(shape.placement.homogeneous)
+        points = np.asarray(shape.geometry.vertices()) * np.asarray(shape.meshScale)
+        points = points @ place[:3, :3].T + place[:3, 3]
+        own = np.concatenate([mesh.vertices[mesh.triangles.ravel()] for mesh in drawn[shape.parentJoint]])
+        assert (own.min(axis=0) <= points.min(axis=0) + 1e-3).all(), shape.name
+        assert (own.max(axis=0) >= points.max(axis=0) - 1e-3).all(), shape.name

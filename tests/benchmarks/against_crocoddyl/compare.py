@@ -22,10 +22,12 @@ from rich.table import Table
 
 import ddp
 import problems
+from problems import anymal_gaits
 
 ITERATION_BARS = {
     "pendulum/swing-up": 0.5, "cartpole/swing-up": 0.5, "arm/reach": 0.25, "arm/out-of-reach": 0.25,
     "quadrotor/loop": 0.25, "quadruped/reorientation": 0.2,
+    "quadruped/walk": 0.5, "quadruped/trot": 0.5, "quadruped/pace": 0.5, "quadruped/bound": 0.5, "quadruped/jump": 0.5,
 }  # fmt: skip
 """Time of one full-second-order iteration over that of one FDDP iteration."""
 
@@ -45,13 +47,14 @@ TWINS = {"cartpole/swing-up": "cartpole/full"}
 EACH = {"seconds": "wall_each", "cpu": "cpu_each"}
 VARIANTS = [(solver, start) for solver in ("fddp", "ddp") for start in ("tiled", "rollout")]
 GAITS = tuple(f"quadruped/{gait}" for gait in ("walk", "trot", "pace", "bound", "jump"))
+NAMES = [name for name, entry in problems.ALL.items() if "contacts" not in entry.tags] + list(GAITS)
 SOLVERS = {"ddp": ddp.DDP(tolerance=1e-9), "ilqr": ddp.ILQR(tolerance=1e-9), "exact": ddp.DDP(hessian="exact")}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", required=True, help="the interpreter that has Crocoddyl")
-    parser.add_argument("--problems", nargs="*", default=[*problems.ALL, *GAITS], metavar="NAME")
+    parser.add_argument("--problems", nargs="*", default=NAMES, metavar="NAME")
     parser.add_argument("--only", choices=("times", "starts"), help="one half alone")
     parser.add_argument("--repeats", type=int, default=3, help="solves, of which the fastest counts, at least")
     parser.add_argument("--seconds", type=float, default=5.0, help="to spend on repeats of each problem, at least")
@@ -91,10 +94,8 @@ def finished(console, name, what, measured, path):
 
 
 def times(crocoddyl, name, options):
-    """Everything about one problem from its own guess; of mayne's side nothing if it has no such problem."""
-    entry = problems.ALL.get(name)
-    problem = entry() if entry else None
-    U = guess_of(entry, problem).tolist() if entry else None
+    """Everything about one problem from its own guess."""
+    problem, guess, U = ours_of(name)
     trace = crocoddyl.ask(name, U=U, trace=True)
     row = {"problem": name, "guess_cost": trace["guess_cost"]}
     row |= {f"fddp_{key}": trace[key] for key in ("iterations", "cost", "converged")}
@@ -102,15 +103,15 @@ def times(crocoddyl, name, options):
     good = {v: r[0] for v, r in runs.items() if r[0]["converged"] and r[0]["cost"] <= 1.01 * trace["cost"]}
     best = min(good, key=lambda v: good[v][options.clock], default=VARIANTS[0])
     row |= {"best": " ".join(best), "best_iterations": runs[best][0]["iterations"], "best_converged": bool(good)}
-    ours = {solver: [] for solver in SOLVERS} if entry else {}
+    ours = {solver: [] for solver in SOLVERS}
     for solver in ours:  # compile
-        timed(problem, SOLVERS[solver], entry.guess(problem))
+        timed(problem, SOLVERS[solver], guess)
     end = time.monotonic() + options.seconds
     while len(runs[best]) < options.repeats or time.monotonic() < end:
         for variant in dict.fromkeys((VARIANTS[0], best)):
             runs[variant].append(crocoddyl.ask(name, U=U, solver=variant[0], start=variant[1]))
         for solver, found in ours.items():
-            found.append(timed(problem, SOLVERS[solver], entry.guess(problem)))
+            found.append(timed(problem, SOLVERS[solver], guess))
     row |= {"fddp_ms": fastest(runs[VARIANTS[0]], options.clock), "best_ms": fastest(runs[best], options.clock)}
     row["repeats"] = len(runs[best])
     if name in TWINS:
@@ -119,7 +120,17 @@ def times(crocoddyl, name, options):
         ms = trace["iterations"] * (parts["derivatives"] + parts["backward"]) + rollouts * parts["forward"]
         row |= {"python_ms": row["fddp_ms"], "best_ms": row["best_ms"] * ms / row["fddp_ms"], "fddp_ms": ms}
     row["fddp_iteration_ms"] = row["fddp_ms"] / row["fddp_iterations"]
-    return row | mayne_times(row, ours, options.clock) if ours else row
+    return row | mayne_times(row, ours, options.clock)
+
+
+def ours_of(name):
+    """Our problem of a name, its guess, and the controls of that for Crocoddyl, whose guess of gaits is its own."""
+    if name in GAITS:
+        problem = anymal_gaits.gait(name.split("/")[1])
+        return problem, anymal_gaits.guess(problem), None
+    entry = problems.find(name)
+    problem = entry()
+    return problem, entry.guess(problem), guess_of(entry, problem).tolist()
 
 
 def mayne_times(row, ours, clock):

@@ -1,0 +1,37 @@
+"""Terms of stretches of knots: which knots they are, and the part of a term that belongs to some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ddp.errors import ProblemError
+from ddp.protocols import BatchTerm, VaryingTerm
+
+
+def check_stretches(during: Any, horizon: int) -> None:
+    """A mapping whose keys are ranges of knots without gaps."""
+    if not isinstance(during, Mapping):
+        raise ProblemError(f"during: expected a mapping of ranges to lists of terms, got {type(during).__name__}")
+    for knots in during:
+        if not isinstance(knots, range) or knots.step != 1 or not 0 <= knots.start < knots.stop <= horizon:
+            raise ProblemError(f"during: expected ranges of knots within range(0, {horizon}), got {knots!r}")
+
+
+def check_length(name: str, term: BatchTerm, knots: range) -> None:
+    """A term that differs from knot to knot has as many knots as its stretch."""
+    count = varying(term)
+    if count is not None and count != len(knots):
+        raise ProblemError(f"{name}: expected a term of {len(knots)} knots, those of {knots}, got one of {count}")
+
+
+def varying(term: BatchTerm) -> int | None:
+    """For how many knots a term is made, if it differs from one to the next."""
+    return term.knots if isinstance(term, VaryingTerm) else None
+
+
+def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
+    """What a term says of the knots start .. stop-1, counted from the beginning of its stretch."""
+    if isinstance(term, VaryingTerm) and term.knots is not None:
+        return term.part(start, stop)
+    return term

@@ -1,0 +1,205 @@
+"""Motion under contacts, and impacts, as implicit functions z(y) of R(y, z) = 0: first order, second contracted.
+
+=========  ==========  ===============  =====================================================================
+system     z           y                R
+=========  ==========  ===============  =====================================================================
+contact    (a, f)      (q, v, τ)        ID(q, v, a) - Jᵀ f - τ ;  c(q, v, a) + ε f,  c linear in a by J
+impact     (v⁺, Λ)     (q, v)           M (v⁺ - v) - Jᵀ Λ ;  J (v⁺ + e v) + ε Λ
+=========  ==========  ===============  =====================================================================
+
+(Singh et al., "Details", §XI and §XII.) K = ∂R/∂z = [M -Jᵀ ; J ε], so with the Delassus matrix and Λc its inverse
+
+    f = -(J M⁻¹ Jᵀ + ε)⁻¹ c(a = M⁻¹ (τ - bias))          K⁻¹ = [M⁻¹ - M⁻¹Jᵀ Λc J M⁻¹   M⁻¹Jᵀ Λc ; -Λc J M⁻¹   Λc]
+
+and everything else is implicit.py. An impact is inverse dynamics without velocity and gravity at a := v⁺ - v (the
+papers' IDOZA), and contacts that see the velocity v⁺ + e v.
+
+ε [1/kg] regularises redundant contacts (Tikhonov): zero gives the exact system, whose factorisation then fails.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from dynamics.contact_curvature import subtract_force_torques
+from dynamics.contact_delassus import invert_delassus, invert_kkt, respond
+from dynamics.contact_kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
+from dynamics.contact_products import dense_product
+from dynamics.forward import forward_dynamics, invert
+from dynamics.inverse import inverse_dynamics_derivatives
+from dynamics.kinematics import add_accelerations, clear, velocities
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+
+
+class Relation(NamedTuple):
+    """The first order at one knot, for nz = nv + nc unknowns z.
+
+    a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
+    pivots are relative to the diagonal.   Kinv (nz, nz), zq, zv (nz, nv): K⁻¹ and derivatives; zτ is K⁻¹[:, :nv].
+    J (nc, nv).   Scratch: Minv, LD, M (nv, nv), JM (nc, nv), S (nc, nc), c (nc,), Rq, Rv (nz, nv) and their
+    first nv rows dq, dv and others cq, cv.
+    """
+
+    a: np.ndarray
+    f: np.ndarray
+    D: np.ndarray
+    pivots: np.ndarray
+    Kinv: np.ndarray
+    zq: np.ndarray
+    zv: np.ndarray
+    J: np.ndarray
+    Minv: np.ndarray
+    LD: np.ndarray
+    M: np.ndarray
+    JM: np.ndarray
+    S: np.ndarray
+    c: np.ndarray
+    Rq: np.ndarray
+    Rv: np.ndarray
+    dq: np.ndarray
+    dv: np.ndarray
+    cq: np.ndarray
+    cv: np.ndarray
+
+
+@kernel
+def relation(nv, nc, like):
+    """Arrays for one knot, of the number type of ``like``."""
+    nz, t = nv + nc, like.dtype
+    Rq, Rv = np.zeros((nz, nv), t), np.zeros((nz, nv), t)
+    return Relation(
+        np.zeros(nv, t), np.zeros(nc, t), np.zeros(nv, t), np.zeros(nc, t), np.zeros((nz, nz), t),
+        np.zeros((nz, nv), t), np.zeros((nz, nv), t), np.zeros((nc, nv), t), np.zeros((nv, nv), t),
+        np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nc, nv), t), np.zeros((nc, nc), t), np.zeros(nc, t),
+        Rq, Rv, Rq[:nv], Rv[:nv], Rq[nv:], Rv[nv:],
+    )  # fmt: skip
+
+
+def lane_relation_size(nv: int, nc: int) -> int:
+    """How many lanes ``lane_relation`` takes beside a record."""
+    return 2 * nv + 2 * nc + 3 * nv * nv + 2 * nc * nv + nc * nc + 2 * (nv + nc) * nv
+
+
+@kernel
+def lane_relation(nv, nc, arena, record, start, D, pivots):
+    """Arrays for eight knots; a, f, K⁻¹, z_q, z_v in a packed record (modes.py) in which a begins at ``start``.
+
+    D, pivots: memory of nv and nc lanes.
+    """
+    nz, f = nv + nc, start + nv + 1
+    K, m = f + nc, nv * nv
+    q = K + nz * nz
+    Rq, Rv = lane_memory(arena, nz * nv), lane_memory(arena, nz * nv)
+    c = lane_vector(arena, nc)
+    J, Minv, LD, M = (
+        lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv),
+    )  # fmt: skip
+    return Relation(
+        lane_array(record[start : start + nv]), lane_array(record[f : f + nc]), lane_array(D), lane_array(pivots),
+        lane_array(record[K:q].reshape(nz, nz, WIDTH)), lane_array(record[q : q + nz * nv].reshape(nz, nv, WIDTH)),
+        lane_array(record[q + nz * nv : q + 2 * nz * nv].reshape(nz, nv, WIDTH)), J, Minv, LD, M,
+        lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nc), c,
+        lane_array(Rq.reshape(nz, nv, WIDTH)), lane_array(Rv.reshape(nz, nv, WIDTH)),
+        lane_array(Rq[:m].reshape(nv, nv, WIDTH)), lane_array(Rv[:m].reshape(nv, nv, WIDTH)),
+        lane_array(Rq[m:].reshape(nc, nv, WIDTH)), lane_array(Rv[m:].reshape(nc, nv, WIDTH)),
+    )  # fmt: skip
+
+
+@kernel
+def clear_scratch(r):
+    """LD, M, dq, dv := 0: where degrees of freedom are unrelated, the kernels of the free dynamics write nothing."""
+    clear(r.LD)
+    clear(r.M)
+    clear(r.dq)
+    clear(r.dv)
+
+
+@kernel
+def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
+    clear_scratch(r)
+    forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
+    invert(tree, r.LD, r.M, r.dq, r.Minv)
+    place_contacts(tree, contacts, q, ws, place)
+    move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
+    contact_jacobian(tree, contacts, ws, place, r.J)
+    invert_delassus(epsilon, r)
+    for i in range(r.c.size):
+        for k in range(r.a.size):
+            r.c[i] += r.J[i, k] * r.a[k]
+    respond(r, r.c)
+
+
+@kernel
+def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
+    """v⁺ - v and Λ of an impact; tree without gravity, zero (nv,) velocities."""
+    clear_scratch(r)
+    forward_dynamics(tree, q, zero, zero, no_fext, ws, r.LD, r.D, r.a)
+    invert(tree, r.LD, r.M, r.dq, r.Minv)
+    place_contacts(tree, contacts, q, ws, place)
+    contact_jacobian(tree, contacts, ws, place, r.J)
+    invert_delassus(epsilon, r)
+    for i in range(r.c.size):
+        total = 0.0 * v[0]
+        for k in range(v.size):
+            total = total + (1.0 + restitution) * r.J[i, k] * v[k]
+        r.c[i] = total
+    for i in range(v.size):
+        r.a[i] = 0.0 * v[i]
+    respond(r, r.c)
+
+
+@kernel
+def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """Fill a ``Relation`` of motion under contacts."""
+    contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
+    invert_kkt(r)
+    add_accelerations(tree, r.a, ws)
+    move_contacts(tree, contacts, ws, place, r.c)
+    clear_scratch(r)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    for i in range(v.size):
+        r.dv[i, i] += tree.damping[i]
+    subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
+    contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
+    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
+    dense_product(-1.0, r.Kinv, r.Rv, r.zv)
+
+
+@kernel
+def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
+    """Fill a ``Relation`` of an impact; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
+    nc, nv = r.J.shape
+    impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
+    invert_kkt(r)
+    add_accelerations(tree, r.a, ws)
+    clear_scratch(r)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
+    see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
+    contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
+    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
+    for j in range(nv):  # -K⁻¹ [-M ; e J]
+        for i in range(nv):
+            total = 0.0 * v[0]
+            for k in range(nc):
+                total = total - (1.0 + restitution) * r.Kinv[i, nv + k] * r.J[k, j]
+            r.zv[i, j] = total
+        r.zv[j, j] += 1.0
+        for i in range(nc):
+            total = 0.0 * v[0]
+            for k in range(nc):
+                total = total - (1.0 + restitution) * r.S[i, k] * r.J[k, j]
+            r.zv[nv + i, j] = total
+
+
+@kernel
+def see_velocities(tree, contacts, restitution, v, jump, seen, gap, ws, place):
+    """Motions of contacts at the velocity v⁺ + e v, jump := v⁺ - v; what they see into gap (nc,)."""
+    for i in range(v.size):
+        seen[i] = (1.0 + restitution) * v[i] + jump[i]
+    velocities(tree, seen, ws)
+    move_contacts(tree, contacts, ws, place, gap)

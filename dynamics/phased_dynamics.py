@@ -1,0 +1,272 @@
+"""Hybrid systems: a robot whose contacts change from phase to phase, with impacts where feet touch down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array
+from ddp.protocols import Contraction, Expansion
+from dynamics import phase_lanes, phase_steps
+from dynamics.contact import Contact, Contacts, as_impacts, compile_contacts, forces
+from dynamics.contact_dynamics import number
+from dynamics.lanes import arena
+from dynamics.model import Robot
+from dynamics.modes import IMPACT, STEP, flatten, record_size
+from dynamics.phase_contraction import PackedPhases, phase_contraction_callback
+from dynamics.quantities import frame_velocity_derivatives
+from dynamics.rigid_body import inverse_dynamics
+from dynamics.robot_dynamics import RobotDynamics
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Contacts held for some knots, after an impact of some if there is one.
+
+    contacts: those held while time passes; none is flight.
+    knots: how many steps of time. It may be 0 where there is an impact.
+    impact: the contacts whose velocities an impact at the phase's start stops, or reflects: a knot of its own, of no
+    duration, before the others. True: those of ``contacts``.
+    restitution: Newton's coefficient of that impact, 0 plastic to 1 elastic.
+    name: for reports and plots.
+    """
+
+    contacts: Sequence[Contact] = ()
+    knots: int = 1
+    impact: Sequence[Contact] | bool = ()
+    restitution: float = 0.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
+        if isinstance(self.impact, bool):
+            struck = held if self.impact else ()
+        else:
+            struck = (self.impact,) if isinstance(self.impact, Contact) else tuple(self.impact)
+        whole = isinstance(self.knots, (int, np.integer)) and not isinstance(self.knots, bool)
+        least = 0 if struck else 1
+        if not whole or self.knots < least:
+            raise ProblemError(f"knots of a phase: expected a whole number of at least {least}, got {self.knots!r}")
+        object.__setattr__(self, "contacts", held)
+        object.__setattr__(self, "impact", struck)
+        object.__setattr__(self, "knots", int(self.knots))
+        object.__setattr__(self, "restitution", number("restitution", self.restitution, 1.0))
+
+    @property
+    def size(self) -> int:
+        """All its knots, the impact's among them."""
+        return self.knots + bool(self.impact)
+
+    @property
+    def struck(self) -> Sequence[Contact]:
+        """The contacts of its impact."""
+        return () if isinstance(self.impact, bool) else self.impact
+
+
+class PhasedDynamics:
+    """``x' = f_k(x, u)`` of a robot, x = (q, v), through phases of contacts, with exact first and second derivatives.
+
+    robot: from ``dynamics.load``.  dt [s]: the time step.
+    phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
+    actuation S (nv, nu), damping: as in ``RobotDynamics``.
+
+    A step of time is semi-implicit Euler under contacts, ``v' = v + dt a``, ``q' = q ⊕ dt v'``; an impact is
+    ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at other knots.
+    ``schedule`` (knots,) numbers the mode of every knot.
+    """
+
+    def __init__(
+        self, robot: Robot, dt: float, phases: Iterable[Phase] | Phase, actuation: ArrayLike | None = None,
+        damping: bool = False,
+    ) -> None:  # fmt: skip
+        self._free = RobotDynamics(robot, dt, actuation, damping=damping)
+        self.robot, self.damping, self.actuation = robot, damping, self._free.actuation
+        self.phases = (phases,) if isinstance(phases, Phase) else tuple(phases)
+        for i, phase in enumerate(self.phases):
+            if not isinstance(phase, Phase):
+                raise ProblemError(f"phases[{i}]: expected a Phase, got {type(phase).__name__}")
+        if not self.phases:
+            raise ProblemError("phases: expected at least one, got none")
+        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        modes: list[tuple[int, Contacts, float]] = []
+        schedule: list[int] = []
+        for phase in self.phases:
+            if phase.struck:
+                schedule.append(len(modes))
+                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution))
+            schedule += [len(modes)] * phase.knots
+            modes.append((STEP, compile_contacts(robot, phase.contacts), 0.0))
+        self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
+        self._most = max(forces(contacts) for _, contacts, _ in modes)
+        count = max(len(contacts.body) for _, contacts, _ in modes)
+        self._lanes = phase_lanes.size(self._tree, robot.nq, self.nu, count, self._most)
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self._free.nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of the state, 2 nv."""
+        return self._free.n
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return self._free.nu
+
+    @property
+    def dt(self) -> float:
+        """Time step [s] of all knots but impacts."""
+        return self._free.dt
+
+    @property
+    def knots(self) -> int:
+        """Knots of all phases: the horizon to use."""
+        return len(self.schedule)
+
+    @property
+    def durations(self) -> Array:
+        """How long each knot takes [s]: dt, or 0 at an impact."""
+        kinds = self._modes.table[self.schedule, 0]
+        return np.where(kinds == IMPACT, 0.0, self.dt)
+
+    @property
+    def record_size(self) -> int:
+        """Floats a knot keeps for its second order, see modes.py."""
+        return record_size(self.robot.nq, self.robot.nv, self.nu, self._most)
+
+    def phase_of(self, knot: int) -> Phase:
+        """The phase that a knot belongs to."""
+        ends = np.cumsum([phase.size for phase in self.phases])
+        return self.phases[min(int(np.searchsorted(ends, knot, side="right")), len(self.phases) - 1)]
+
+    def is_impact(self, knot: int) -> bool:
+        """Whether a knot is an impact."""
+        return bool(self._modes.table[self._modes_from(knot, 1)[0], 0] == IMPACT)
+
+    def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
+        """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, .) from there. NaN where it diverges."""
+        single = np.ndim(x) == 1
+        X = as_array("x", x, (self.nx,) if single else (None, self.nx)).reshape(-1, self.nx)
+        self.check_state("x", X)
+        U = as_array("u", u, (self.nu,) if single else (len(X), self.nu)).reshape(-1, self.nu)
+        Xn = np.empty_like(X)
+        phase_steps.steps(*self._system(first, len(U)), X, U, Xn)
+        return Xn[0] if single else Xn
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
+        self.check_state("x0", as_array("x0", x0, (self.nx,)))
+        U = as_array("U", U, (None, self.nu))
+        X = np.tile(as_array("x0", x0, (self.nx,)), (len(U) + 1, 1))
+        free = np.full(self.nu, np.inf)
+        K, gaps = np.zeros((len(U), self.nu, self.n)), np.zeros((len(U), self.n))
+        return self.track(X, U, np.zeros_like(U), K, np.zeros(1), gaps, -free, free)[0][0]
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
+        """``x1 ⊖ x0``: (n,) or (N, n)."""
+        return self._free.difference(x0, x1)
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        """``x ⊕ dx``: (nx,) or (N, nx); complex for a complex dx."""
+        return self._free.integrate(x, dx)
+
+    def check_state(self, field: str, x: ArrayLike) -> None:
+        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
+        self._free.check_state(field, x)
+
+    def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
+        out = self._expand_one(x, u, knot)
+        return out.A[0], out.B[0]
+
+    def hessian(self, x: ArrayLike, u: ArrayLike, weight: ArrayLike, knot: int = 0) -> Array:
+        """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        out = np.empty((1, self.n + self.nu, self.n + self.nu))
+        self.contract(self._expand_one(x, u, knot).record, as_array("weight", weight, (self.n,))[None], out)
+        return out[0]
+
+    def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
+        """The controls (nu,) that, with forces of a knot's contacts, best balance gravity in x, by least squares."""
+        robot = self.robot
+        q, still = as_array("x", x, (self.nx,))[: robot.nq], np.zeros(robot.nv)
+        tau = inverse_dynamics(robot, q, still, still)
+        return np.asarray(np.linalg.lstsq(np.hstack([self.actuation, self._pushes(q, knot)]), tau)[0][: self.nu])
+
+    def _pushes(self, q: Array, knot: int) -> Array:
+        """Jᵀ (nv, nc): what contact forces of a knot's phase do on the joints."""
+        still = np.zeros(self.robot.nv)
+        columns = [np.zeros((self.robot.nv, 0))]
+        for contact in self.phase_of(knot).contacts:
+            J = frame_velocity_derivatives(self.robot, q, still, contact.frame, contact.reference).dv
+            columns.append(J[: contact.size].T)
+        return np.hstack(columns)
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+        low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
+        phase_steps.track(*self._system(0, len(U)), X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        return Xs, Us
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """A, B and record of M knots, of which the first has index ``first``."""
+        tree, *system = self._system(first, len(U))
+        phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """Nothing more: ``expand`` has written all that the contraction needs."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
+        memory, sizes = arena(self._lanes), (self.robot.nq, self.nu)
+        phase_lanes.contract_knots(self._tree, memory, self._modes, *sizes, self.dt, record, weight, out)
+
+    def contraction(self) -> Contraction:
+        """The compiled second order, for the backward sweep."""
+        return Contraction(phase_contraction_callback().address, self._packed.address, self._packed)
+
+    def closing(self) -> Contraction:
+        """What gaps do on the manifold, as for free motion."""
+        return self._free.closing()
+
+    @cached_property
+    def _packed(self) -> PackedPhases:
+        return PackedPhases(self._tree, self.robot.nq, self.nu, self.dt, self._modes, self.record_size)
+
+    def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
+        """The modes of some knots."""
+        knots = np.minimum(np.arange(first, first + count), self.knots - 1)
+        last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
+        return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
+
+    def _system(self, first: int, count: int) -> tuple[object, ...]:
+        return self._tree, self._modes, self._modes_from(first, count), self.actuation, self.dt
+
+    def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
+        X, U, n = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None], self.n
+        self.check_state("x", X)
+        out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
+        self.expand(X, U, out, knot)
+        if not np.isfinite(out.A).all():
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+        return out
+
+    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool]:
+        return self.robot, self.dt, self.phases, self.actuation, self.damping
+
+    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"

@@ -1,0 +1,72 @@
+"""A problem solved over a receding horizon while its system is pushed about: model predictive control, simulated."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.errors import ProblemError, as_array, positive_integer
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.receding import RecedingHorizon
+from ddp.solver import DDP, Start
+from dynamics.robot_dynamics import RobotDynamics
+
+
+class Run(NamedTuple):
+    """What happened in S steps.
+
+    X (S+1, nx), U (S, nu): the states after pushes, and the controls applied.
+    milliseconds (S,), iterations (S,): of each solve.   pushed: the steps after which the system was pushed.
+    """
+
+    X: Array
+    U: Array
+    milliseconds: Array
+    iterations: Array
+    pushed: tuple[int, ...]
+
+
+def close_loop(
+    problem: Problem, steps: int, push: float = 0.0, every: int = 25, solver: DDP | None = None, guess: Start = None,
+    seed: int = 0,
+) -> Run:  # fmt: skip
+    """Apply the first control of a solution, step, perhaps push, solve again from there; ``steps`` times.
+
+    problem: of one and the same system at every knot, a `RobotDynamics`; its horizon recedes.
+    push: standard deviation of what every ``every``-th step adds to each velocity [rad/s, m/s], from a seed.
+    Raises ProblemError for bad input.
+    """
+    system, count, period = problem.dynamics, positive_integer("steps", steps), positive_integer("every", every)
+    if not isinstance(system, RobotDynamics):
+        raise ProblemError(
+            f"problem: expected one of a RobotDynamics, the same at every knot, got a {type(system).__name__}"
+        )
+    strength = float(as_array("push", push, ()))
+    if strength < 0.0:
+        raise ProblemError(f"push: expected at least 0, got {strength:g}")
+    rng, nv = np.random.default_rng(seed), system.robot.nv
+    X, U = np.empty((count + 1, system.nx)), np.empty((count, system.nu))
+    milliseconds, iterations, pushed = np.empty(count), np.empty(count), []
+    X[0] = problem.x0
+    with RecedingHorizon(problem, solver, guess) as controller:
+        for k in range(count):
+            start = time.perf_counter()
+            solution = controller.solve(X[k])
+            milliseconds[k], iterations[k] = 1e3 * (time.perf_counter() - start), solution.iterations
+            U[k] = solution.U[0]
+            X[k + 1] = system.step(X[k], U[k])
+            if strength > 0.0 and (k + 1) % period == 0:
+                kick = np.concatenate([np.zeros(nv), strength * rng.normal(size=nv)])
+                X[k + 1] = system.integrate(X[k + 1], kick)
+                pushed.append(k + 1)
+    return Run(X, U, milliseconds, iterations, tuple(pushed))
+
+
+def terminal_cost(problem: Problem, x: Array) -> float:
+    """What the terms of the horizon's end say of a state x (nx,)."""
+    x, u = np.array([x]), np.zeros((1, problem.dynamics.nu))
+    ends = [term for _, term, knots in problem.terms() if knots.start == problem.horizon]
+    return float(sum(term.values(x, u)[0] for term in ends))

@@ -1,0 +1,322 @@
+"""Gaits ready made: quadrupeds walk, trot, pace, bound, jump and stand; bipeds step.
+
+For any robot whose feet are frames called feet or soles; for others see `legs.stance`, `schedule.Schedule`,
+`strides.lay_out` and `legged.legged`, of which these are made. Unless given, speeds, heights and durations are in
+proportion to the robot: in units of the height h of its centre of mass above the feet, √(g h) and √(h / g).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, positive
+from ddp.problem import Problem
+from dynamics.loading import READERS
+from dynamics.model import Robot, load
+from problems import legs, schedule, strides
+from problems.legged import Weights, legged
+from problems.legs import Stance
+from problems.schedule import Schedule
+
+RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
+
+STEP, SUPPORT, REST = 1.4, 0.2, 0.7
+"""How long feet swing, all stand in between, and at both ends, in units of √(h / g)."""
+
+FROUDE, LIFT = 0.15, 0.15
+"""Speed in units of √(g h), and how high feet swing in units of h."""
+
+
+def walk(
+    robot: RobotLike = "anymal",
+    cycles: int = 1,
+    speed: float | None = None,
+    sideways: float = 0.0,
+    turning: float = 0.0,
+    step_length: float | None = None,
+    step_height: float | None = None,
+    step_duration: float | None = None,
+    support_duration: float | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times.
+
+    speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far
+    the body moves in a cycle, in place of speed or of step_duration.
+    step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between.
+    friction: of the ground.   gains (1/s², 1/s): that pull feet which stand to where they should, and slow them down;
+    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
+    ground [m]: the height of level ground; by default the ground is where the feet are.
+    feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
+    q0 (nq,): the posture in which it stands, its usual one by default.
+    dt [s]: of a knot.   weights: see `legged.Weights`.
+    """
+    stand = _stance(robot, feet, q0, ground)
+    pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
+    plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+
+
+def trot(
+    robot: RobotLike = "anymal",
+    cycles: int = 1,
+    speed: float | None = None,
+    sideways: float = 0.0,
+    turning: float = 0.0,
+    step_length: float | None = None,
+    step_height: float | None = None,
+    step_duration: float | None = None,
+    support_duration: float | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """Trot: diagonal pairs of feet step in turn. Parameters as of `walk`."""
+    stand = _stance(robot, feet, q0, ground)
+    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
+    plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+
+
+def pace(
+    robot: RobotLike = "anymal",
+    cycles: int = 1,
+    speed: float | None = None,
+    sideways: float = 0.0,
+    turning: float = 0.0,
+    step_length: float | None = None,
+    step_height: float | None = None,
+    step_duration: float | None = None,
+    support_duration: float | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """Pace: both feet of a side step in turn. Parameters as of `walk`."""
+    stand = _stance(robot, feet, q0, ground)
+    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
+    plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+
+
+def bound(
+    robot: RobotLike = "anymal",
+    cycles: int = 1,
+    speed: float | None = None,
+    sideways: float = 0.0,
+    turning: float = 0.0,
+    step_length: float | None = None,
+    step_height: float | None = None,
+    step_duration: float | None = None,
+    support_duration: float | None = None,
+    flight_duration: float = 0.0,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """Bound: both fore feet, then both hind feet. Parameters as of `walk`.
+
+    flight_duration [s]: how long no foot stands in between, if it is not zero.
+    """
+    stand = _stance(robot, feet, q0, ground)
+    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
+    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+
+
+def jump(
+    robot: RobotLike = "anymal",
+    length: float = 0.0,
+    sideways: float = 0.0,
+    turn: float = 0.0,
+    height: float | None = None,
+    push_duration: float | None = None,
+    land_duration: float | None = None,
+    step_height: float | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """Jump with all feet, and stand again.
+
+    length forward and sideways (to the left) [m], turn [rad]: where it lands.
+    height [m]: by how much the body rises in flight, which lasts twice as long as a free fall from there.
+    push_duration, land_duration [s].   step_height [m]: by how much the feet rise more than the body.
+    The rest as of `walk`.
+    """
+    stand = _stance(robot, feet, q0, ground)
+    g, unit = stand.gravity, stand.unit
+    rise = 0.25 * stand.height if height is None else positive("height", height)
+    tuck = 0.05 * stand.height if step_height is None else positive("step_height", step_height)
+    push = 1.5 * unit if push_duration is None else positive("push_duration", push_duration)
+    land = 2.0 * unit if land_duration is None else positive("land_duration", land_duration)
+    flight = dt * max(1, round(np.sqrt(8.0 * rise / g) / positive("dt", dt)))
+    plan = schedule.jump(stand.feet, push, flight, land)
+    start = dt * plan.knots(dt)[0]
+    ramp = 0.5 * min(push, land)
+    moved = flight + ramp
+    moving = strides.straight(
+        (length / moved, sideways / moved), turn / moved, start - 0.5 * ramp, start + flight + 0.5 * ramp, ramp
+    )
+
+    def ballistic(t: float) -> pin.SE3:
+        s = float(np.clip(t - start, 0.0, flight))
+        return pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * g * s * (flight - s)]))
+
+    return legged(strides.lay_out(stand, plan, dt, moving, tuck, ballistic), weights, friction, gains)
+
+
+def stand(
+    robot: RobotLike = "anymal",
+    duration: float = 1.0,
+    period: float = 1.0,
+    forward: float = 0.0,
+    sideways: float = 0.0,
+    up: float | None = None,
+    roll: float = 0.0,
+    pitch: float = 0.1,
+    yaw: float = 0.2,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(position=1e3, rotation=1e3, posture=0.01),  # noqa: B008  # immutable
+) -> Problem:
+    """Stand on all feet, and move the body to and fro.
+
+    forward, sideways (to the left), up [m], roll, pitch, yaw [rad]: how far it moves, and back within this period [s];
+    down by a tenth of the height of the centre of mass by default.   duration [s].   The rest as of `walk`.
+    """
+    stands = _stance(robot, feet, q0, ground)
+    lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
+    period, plan = positive("period", period), schedule.stand(stands.feet, duration)
+    shift, turned = np.array([forward, sideways, lift]), np.array([roll, pitch, yaw])
+
+    def swaying(t: float) -> pin.SE3:
+        s = np.sin(np.pi * t / period) ** 2
+        return pin.SE3(pin.exp3(s * turned), s * shift)
+
+    still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
+    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction, gains)
+
+
+def step(
+    robot: RobotLike = "talos_legs",
+    cycles: int = 1,
+    speed: float | None = None,
+    sideways: float = 0.0,
+    turning: float = 0.0,
+    step_length: float | None = None,
+    step_height: float | None = None,
+    step_duration: float | None = None,
+    support_duration: float | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    ground: float | None = None,
+    feet: str | Sequence[str] | None = None,
+    q0: ArrayLike | None = None,
+    dt: float = 0.01,
+    weights: Weights = Weights(),  # noqa: B008  # immutable
+) -> Problem:
+    """A biped steps: right foot, left foot, ``cycles`` times. Parameters as of `walk`."""
+    stand = _stance(robot, feet, q0, ground)
+    sides = stand.sides()
+    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
+    plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+
+
+class _Pace:
+    """Speed [m/s], and how long a step and a support last [s]: what is given of them, the rest in proportion."""
+
+    def __init__(
+        self, stand: Stance, groups: int, speed: float | None, step_length: float | None, step_duration: float | None,
+        support_duration: float | None,
+    ) -> None:  # fmt: skip
+        swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
+        support = SUPPORT * stand.unit if support_duration is None else _at_least_zero(support_duration)
+        self.speed = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
+        if step_length is not None:
+            length, cycle = float(as_array("step_length", step_length, ())), groups * (swing + support)
+            if speed is None:
+                self.speed = length / cycle
+            elif step_duration is None:
+                swing = length / self.speed / groups - support if self.speed != 0.0 else 0.0
+                if swing <= 0.0:
+                    raise ProblemError(f"step_length: {length} m at {speed} m/s leaves no time for {groups} steps")
+            elif abs(self.speed * cycle - length) > 1e-9:
+                raise ProblemError(
+                    f"step_length: {speed} m/s for {cycle:g} s, of {groups} steps and supports, is"
+                    f" {speed * cycle:g} m, not {length}"
+                )
+        self.durations = swing, support
+
+
+def _at_least_zero(duration: float) -> float:
+    given = float(as_array("support_duration", duration, ()))
+    if given < 0.0:
+        raise ProblemError(f"support_duration: expected at least 0 s, got {given}")
+    return given
+
+
+def _stance(
+    robot: RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
+) -> Stance:
+    if not isinstance(robot, Robot):
+        is_file = not isinstance(robot, pin.Model) and Path(robot).suffix.lower() in READERS
+        robot = load(robot, root="free-flyer") if is_file else load(robot)
+    names = [name.strip() for name in feet.split(",")] if isinstance(feet, str) else feet
+    return legs.stance(robot, names, q0, ground)
+
+
+def _gait(
+    stand: Stance, plan: Schedule, chosen: _Pace, sideways: float, turning: float, step_height: float | None,
+    friction: float, gains: tuple[float, float] | None,
+    dt: float, weights: Weights,
+) -> Problem:  # fmt: skip
+    """A gait whose body moves between the first phase and the last, which are made longer."""
+    first, *middle, last = plan.phases
+    rest = REST * stand.unit
+    plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
+    counts = plan.knots(dt)
+    start, end = dt * counts[0], dt * sum(counts[:-1])
+    moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
+    lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
+    return legged(strides.lay_out(stand, plan, dt, moving, lift), weights, friction, gains)
+
+
+GAITS: dict[str, Callable[..., Problem]] = {
+    "walk": walk, "trot": trot, "pace": pace, "bound": bound, "jump": jump, "stand": stand,
+}  # fmt: skip
+"""Those of quadrupeds, by name."""

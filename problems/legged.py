@@ -1,0 +1,191 @@
+"""Any schedule of any legs as one hybrid problem: phases of contacts, and an impact where feet touch down.
+
+Weights have no unit but those named: lengths count in heights of the centre of mass above the feet h, forces in weights
+m g, torques in m g h, speeds in √(g h), rates in √(g / h), angles in radians. So the same weights fit a robot of 2 kg
+and one of 90 kg.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ProblemError, positive
+from ddp.problem import Problem
+from ddp.protocols import Array, BatchTerm
+from dynamics.model import Robot
+from dynamics.phased_dynamics import Phase, PhasedDynamics
+from dynamics.quantities import frame_velocity_derivatives
+from dynamics.rigid_body import inverse_dynamics
+from problems import checks
+from problems.contact_costs import StateLimits, friction_cone
+from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
+from problems.layout import scalar_joints
+from problems.reaction import stretches
+from problems.strides import Strides
+
+FACES, MARGIN = 8, 0.9
+"""Of the pyramid inside a cone of friction: its faces, and what part of it forces may use before they cost."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a gait costs, per second unless said otherwise; units as in the module's docstring.
+
+    torque [1/(m g h)²].   position [1/h²] and rotation [1/rad²] of the base, posture [1/rad²] of the joints, about
+    their nominal path; velocity [1/(g h)] and turning [h/g] of the base, speed [h/g] of the joints.
+    foot [1/h²]: swinging feet about their paths.   friction [1/(m g)²]: forces beyond their cones.   limits [1/rad²]:
+    joints beyond their limits.   landing [1/h²], landing_speed [1/(g h)]: of feet where they touch down, once.
+    final: what the weights of the state are multiplied by at the end, once, in units of √(h/g).
+    """
+
+    torque: float = 1.0
+    position: float = 10.0
+    rotation: float = 30.0
+    posture: float = 0.3
+    velocity: float = 1.0
+    turning: float = 0.3
+    speed: float = 0.01
+    foot: float = 3e3
+    friction: float = 30.0
+    limits: float = 100.0
+    landing: float = 1e4
+    landing_speed: float = 10.0
+    final: float = 10.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, checks.weight(f"weights.{field.name}", getattr(self, field.name)))
+
+
+def legged(
+    laid: Strides,
+    weights: Weights | None = None,
+    friction: float = 0.7,
+    gains: tuple[float, float] | None = None,
+    sole: tuple[float, float] = (0.08, 0.04),
+) -> Problem:
+    """The problem of moving along strides.
+
+    friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside that cone.
+    gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down;
+    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
+    sole: half length and width [m] of feet that are surfaces.
+    """
+    gains = (laid.dt**-2, 1.0 / laid.dt) if gains is None else gains
+    w, stance = Weights() if weights is None else weights, laid.stance
+    robot, h = stance.robot, stance.height
+    g, inside, mu = stance.gravity, MARGIN * np.cos(np.pi / FACES), positive("friction", friction)
+    phases = []
+    for i in range(len(laid.counts)):
+        contacts = laid.contacts(i, gains)
+        phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else ()))
+    system = PhasedDynamics(robot, laid.dt, phases)
+    state = _state_weights(robot, w, h, g)
+    effort = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
+    limits = StateLimits(robot, *_joint_limits(robot), w.limits)
+    during: dict[range, list[BatchTerm]] = {}
+    at: dict[int, list[BatchTerm]] = {}
+    for i in range(len(laid.counts)):
+        knots = laid.knots(i)
+        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
+        if contacts := laid.contacts(i, gains):
+            size = sole if stance.surface else None
+            weight = w.friction / stance.weight**2
+            terms.append(friction_cone(system, contacts, mu, weight, faces=FACES, inside=inside, sole=size))
+        for foot, path in laid.paths(i).items():
+            terms.append(FramePosition(robot, foot, path, w.foot / h**2))
+            if stance.surface:
+                terms.append(FramePose(robot, foot, _next_hold(laid, foot, i), np.repeat([0.0, w.foot], 3)))
+        during[knots] = terms
+        if i in laid.impacts:
+            at[laid.impacts[i]] = _landing(laid, i, w, h, g)
+    end = StateCost(system, laid.X[-1], w.final * np.sqrt(h / g) * state)
+    x0 = laid.X[0].copy()
+    x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
+    return Problem(
+        dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during
+    )
+
+
+def _state_weights(robot: Robot, w: Weights, h: float, g: float) -> Array:
+    base, joints = robot.floating_dofs, robot.nv - 6
+    if len(base) != 6 or base[0] != 0:
+        raise ProblemError(f"robot: expected one free-flying base before all joints, got {robot.name}")
+    rate = h / g
+    values = (w.position / h**2, w.rotation, w.posture, w.velocity / (g * h), w.turning * rate, w.speed * rate)
+    return np.repeat(values, [3, 3, joints, 3, 3, joints])
+
+
+def _joint_limits(robot: Robot) -> tuple[Array, Array]:
+    """The model's limits of angles as those of tangent coordinates (n,)."""
+    lower, upper = np.full(2 * robot.nv, -np.inf), np.full(2 * robot.nv, np.inf)
+    for q, v in scalar_joints(robot).flat:
+        low, high = robot.model.lowerPositionLimit[q], robot.model.upperPositionLimit[q]
+        if low < high and abs(low) < 1e10 and abs(high) < 1e10:
+            lower[v], upper[v] = low, high
+    return lower, upper
+
+
+def _next_hold(laid: Strides, foot: str, i: int) -> pin.SE3:
+    """How a sole that swings in phase i stands next, or else stood before."""
+    order = [*range(i, len(laid.holds)), *range(i, -1, -1)]
+    return next(laid.holds[k][foot] for k in order if foot in laid.holds[k])
+
+
+def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[BatchTerm]:
+    """What a touch-down costs: feet off their places, and fast."""
+    robot = laid.stance.robot
+    terms: list[BatchTerm] = []
+    for foot in laid.schedule.landing(i):
+        hold = laid.holds[i][foot]
+        if laid.stance.surface:
+            terms.append(FramePose(robot, foot, hold, np.repeat([w.landing / h**2, w.landing], 3)))
+        else:
+            terms.append(FramePosition(robot, foot, hold.translation, w.landing / h**2))
+        slow = np.repeat([w.landing_speed / (g * h), 0.0], 3)
+        terms.append(FrameVelocity(robot, foot, np.zeros(6), slow, "local-world-aligned"))
+    return terms
+
+
+def follow_nominal(problem: Problem) -> tuple[Array, Array]:
+    """The guess (X, U): the nominal states, and the torques that, with the feet's forces, come closest to moving so.
+
+    The nominal states are those that the state costs pull to; torques follow by inverse dynamics and least squares.
+    """
+    system = problem.dynamics
+    if not isinstance(system, PhasedDynamics):
+        raise ProblemError(f"problem: expected a gait, got one of {type(system).__name__}")
+    nq, N = system.robot.nq, problem.horizon
+    X = np.tile(problem.x0, (N + 1, 1))
+    for stretch, terms in problem.during.items():
+        for term in terms:
+            if isinstance(term, StateCost):
+                X[stretch.start : stretch.stop] = term.target_x
+    X[-1] = next(term.target_x for term in problem.terminal if isinstance(term, StateCost))
+    X[0] = problem.x0
+    for k in range(1, N):
+        if system.is_impact(k):
+            X[k] = np.concatenate([X[k + 1, :nq], X[k - 1, nq:]])
+    return X, _torques(system, X)
+
+
+def _torques(system: PhasedDynamics, X: Array) -> Array:
+    """U (N, nu) of least norm that, with contact forces, comes closest to the accelerations along X (N+1, nx)."""
+    robot, N = system.robot, len(X) - 1
+    Q, V = X[:N, : robot.nq], X[:, robot.nq :]
+    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / system.dt)
+    U = np.zeros((N, system.nu))
+    for phase, knots in zip(system.phases, stretches(system), strict=True):
+        if not knots:
+            continue
+        at = slice(knots.start, knots.stop)
+        actions = [np.broadcast_to(system.actuation, (len(knots), *system.actuation.shape))]
+        for contact in phase.contacts:
+            J = frame_velocity_derivatives(robot, Q[at], 0.0 * V[:-1][at], contact.frame, contact.reference).dv
+            actions.append(np.swapaxes(J[:, : contact.size], 1, 2))
+        both = np.linalg.pinv(np.concatenate(actions, axis=2)) @ tau[at][:, :, None]
+        U[at] = both[:, : system.nu, 0]
+    return U

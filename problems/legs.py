@@ -1,0 +1,159 @@
+"""Where a robot stands: its feet by the names of their frames, where they are, how high its centre of mass is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, nearest
+from ddp.protocols import Array
+from dynamics.model import Robot
+
+POINT_NAMES, SURFACE_NAMES = ("foot",), ("sole",)
+"""What frames at feet are called; those called soles are surfaces, and go before others."""
+
+CORNERS = ("LF", "RF", "LH", "RH")
+"""Left, right, fore, hind."""
+
+TOUCHING = 1e-3
+"""How far [m] a foot that stands may be from the ground."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stance:
+    """A robot that stands: posture q (nq,), feet by name, their places (F, 3) [m] and the ground below each (F,) [m].
+
+    height [m]: of the centre of mass above the feet.   mass [kg].   surface: whether feet are soles, not points.
+    """
+
+    robot: Robot
+    q: Array
+    feet: tuple[str, ...]
+    places: Array
+    ground: Array
+    center: Array
+    mass: float
+    surface: bool
+
+    @property
+    def height(self) -> float:
+        """Of the centre of mass above the mean foot [m]."""
+        return float(self.center[2] - self.places[:, 2].mean())
+
+    @property
+    def weight(self) -> float:
+        """Of the robot [N]."""
+        return self.mass * self.gravity
+
+    @property
+    def gravity(self) -> float:
+        """[m/s²]."""
+        return float(np.linalg.norm(self.robot.model.gravity.linear))
+
+    @property
+    def unit(self) -> float:
+        """The time that a fall takes, √(h / g) [s]."""
+        return float(np.sqrt(self.height / self.gravity))
+
+    def place(self, foot: str) -> Array:
+        """Where a foot is (3,)."""
+        return self.places[self.feet.index(foot)]
+
+    def corners(self) -> dict[str, str]:
+        """The feet of a quadruped, by the `CORNERS` of the base that they are at."""
+        offsets = base_pose(self.robot, self.q).rotation.T @ (self.places - self.places.mean(axis=0)).T
+        named = {
+            ("L" if y > 0.0 else "R") + ("F" if x > 0.0 else "H"): foot
+            for foot, x, y in zip(self.feet, offsets[0], offsets[1], strict=True)
+        }
+        if len(self.feet) != 4 or len(named) != 4:
+            raise ProblemError(f"feet: expected one at each corner, {', '.join(CORNERS)}; got {named}")
+        return {corner: named[corner] for corner in CORNERS}
+
+    def sides(self) -> dict[str, str]:
+        """The feet of a biped: "L" and "R"."""
+        offsets = base_pose(self.robot, self.q).rotation.T @ (self.places - self.places.mean(axis=0)).T
+        named = {"L" if y > 0.0 else "R": foot for foot, y in zip(self.feet, offsets[1], strict=True)}
+        if len(self.feet) != 2 or len(named) != 2:
+            raise ProblemError(f"feet: expected a left and a right one, got {named}")
+        return {side: named[side] for side in "LR"}
+
+
+def stance(
+    robot: Robot,
+    feet: Sequence[str] | Mapping[str, str] | None = None,
+    q0: ArrayLike | None = None,
+    ground: float | None = None,
+) -> Stance:
+    """How a floating robot stands in the posture q0 (nq,), its usual one by default.
+
+    feet: names of frames; default, every frame of a body that is called a sole, or else a foot.
+    ground [m]: the height of level ground; by default, the ground is where the feet are.
+
+    ProblemError names a foot that the robot lacks, with the nearest names, and one that is not on the ground.
+    """
+    if not robot.is_floating:
+        raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one")
+    q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
+    names = tuple(found(robot) if feet is None else check_feet(robot, feet))
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, q)
+    places = np.array([data.oMf[robot.frame_id(name)].translation for name in names])
+    floor = places[:, 2].copy() if ground is None else np.full(len(names), float(as_array("ground", ground, ())))
+    for name, height in zip(names, places[:, 2] - floor, strict=True):
+        if height < -TOUCHING:
+            raise ProblemError(f"q0: the foot {name!r} is {-height:.3g} m below the ground at the start")
+        if height > TOUCHING:
+            raise ProblemError(f"q0: the foot {name!r} is {height:.3g} m above the ground at the start")
+    if not robot.model.gravity.linear.any():
+        raise ProblemError(f"robot: expected gravity, {robot.name} has none to stand under")
+    center = np.array(pin.centerOfMass(robot.model, data, q))
+    mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
+    surface = all(_is(name, SURFACE_NAMES) for name in names)
+    return Stance(robot, np.array(q, float), names, places, floor, center, mass, surface)
+
+
+def found(robot: Robot) -> list[str]:
+    """The frames of a robot that are called feet."""
+    bodies = [frame.name for frame in robot.model.frames if frame.type == pin.FrameType.BODY]
+    for known in (SURFACE_NAMES, POINT_NAMES):
+        names = [name for name in bodies if _is(name, known)]
+        if len(names) >= 2:
+            return names
+    raise ProblemError(f"feet: {robot.name} has no frames called soles or feet; name its feet")
+
+
+def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[str]:
+    """Feet that the robot has, each once, and that some joint moves."""
+    names = list(feet.values()) if isinstance(feet, Mapping) else [feet] if isinstance(feet, str) else list(feet)
+    if not names:
+        raise ProblemError("feet: expected the name of at least one frame, got none")
+    known = [frame.name for frame in robot.model.frames]
+    for name in names:
+        if name not in known:
+            raise ProblemError(f"feet: {robot.name} has no frame {name!r}; {nearest(str(name), known)}")
+        if names.count(name) > 1:
+            raise ProblemError(f"feet: {name!r} is listed {names.count(name)} times")
+    return names
+
+
+def base_pose(robot: Robot, q: Array) -> pin.SE3:
+    """Where the floating base is."""
+    i = int(robot.tree.iq[robot.tree.body[robot.floating_dofs[0]]])
+    return pin.SE3(pin.Quaternion(*q[[i + 6, i + 3, i + 4, i + 5]]).matrix(), np.array(q[i : i + 3]))
+
+
+def with_base(robot: Robot, q: Array, pose: pin.SE3) -> Array:
+    """The configuration with its base elsewhere."""
+    i = int(robot.tree.iq[robot.tree.body[robot.floating_dofs[0]]])
+    moved = np.array(q, float)
+    moved[i : i + 3], moved[i + 3 : i + 7] = pose.translation, pin.Quaternion(pose.rotation).coeffs()
+    return moved
+
+
+def _is(name: str, known: Sequence[str]) -> bool:
+    return any(word in name.lower() for word in known)

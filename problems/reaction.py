@@ -1,0 +1,77 @@
+"""What the ground does along a motion: the forces on the feet, and who stands when; for drawings and reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.problem import Problem
+from ddp.protocols import Array
+from dynamics.phased_dynamics import PhasedDynamics
+from problems import contact_kernels
+from problems.contact_costs import ForceLimits, compiled
+
+
+def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
+    """The force (N, 3) on each frame [N], in world axes, along X (N+1, nx) under U (N, nu); zero without contact.
+
+    At an impact, which takes no time, it is zero as well: what acts there is an impulse.
+    """
+    X, U = np.asarray(X, float), np.asarray(U, float)
+    found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
+    for phase, knots in zip(system.phases, stretches(system), strict=True):
+        if not phase.contacts or not knots:
+            continue
+        at = slice(knots.start, knots.stop)
+        fixed = compiled(system, phase.contacts)
+        F = np.empty((len(knots), fixed[2]))
+        contact_kernels.contact_forces(*fixed, np.ascontiguousarray(X[at]), np.ascontiguousarray(U[at]), F)
+        row = 0
+        for contact in phase.contacts:
+            force = F[:, row : row + 3]
+            turned = force if contact.reference != "local" else _in_world(system, contact.frame, X[at], force)
+            found[contact.frame][at] = turned
+            row += contact.size
+    return found
+
+
+def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
+    """For each frame, whether it is in contact at each knot (N,); at an impact, as in the phase that it begins."""
+    found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
+    for phase, knots in zip(system.phases, stretches(system), strict=True):
+        for contact in phase.contacts:
+            found[contact.frame][knots.start - bool(phase.impact) : knots.stop] = True
+    return found
+
+
+def friction(problem: Problem) -> float | None:
+    """The coefficient of friction of a problem's cones, if it has any."""
+    found = [term.friction for terms in problem.during.values() for term in terms if isinstance(term, ForceLimits)]
+    return next((mu for mu in found if mu is not None), None)
+
+
+def ground(system: PhasedDynamics) -> float | None:
+    """The height of the lowest place where a contact is held [m], if it is known."""
+    poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
+    return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
+
+
+def stretches(system: PhasedDynamics) -> list[range]:
+    """The knots of each phase in which time passes."""
+    found, knot = [], 0
+    for phase in system.phases:
+        knot += bool(phase.impact)
+        found.append(range(knot, knot + phase.knots))
+        knot += phase.knots
+    return found
+
+
+def _in_world(system: PhasedDynamics, frame: str, X: Array, force: Array) -> Array:
+    """Forces (M, 3) in a frame's own axes as those in the world's."""
+    model, data = system.robot.model, system.robot.model.createData()
+    index, turned = system.robot.frame_id(frame), np.empty_like(force)
+    for k, x in enumerate(X):
+        pin.framesForwardKinematics(model, data, x[: model.nq])
+        turned[k] = data.oMf[index].rotation @ force[k]
+    return turned

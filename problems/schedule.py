@@ -1,0 +1,173 @@
+"""Who stands when: the schedule of a gait, for any number of legs.
+
+A schedule is a sequence of phases. In each some feet stand and all others swing; a foot that swung and stands in the
+next phase touches down between the two, in an impact that takes no time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, nearest, positive, positive_integer
+
+logger = logging.getLogger("mayne")
+
+Groups = Sequence[Sequence[str]]
+
+
+class Interval(NamedTuple):
+    """A phase: the feet that stand, for how long [s], and its name in reports."""
+
+    stance: tuple[str, ...]
+    duration: float
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Phases of the feet of a robot, one after the other.
+
+    feet: their names.   phases: pairs or triples (who stands, how long [s], name), see `Interval`.
+    Everything malformed raises ProblemError. A phase in which no foot stands is a flight: that is allowed, and said in
+    `description` and in the log.
+    """
+
+    feet: tuple[str, ...]
+    phases: tuple[Interval, ...]
+
+    def __init__(self, feet: Sequence[str], phases: Iterable[Interval | tuple[Sequence[str], float]]) -> None:
+        names, checked = tuple(feet), []
+        if not names or len(set(names)) != len(names):
+            raise ProblemError(f"feet: expected at least one name, each once, got {names}")
+        for i, phase in enumerate(phases):
+            if not isinstance(phase, (tuple, list)) or len(phase) not in (2, 3):
+                raise ProblemError(f"phases[{i}]: expected (who stands, duration) or with a name, got {phase!r}")
+            given = (phase[0],) if isinstance(phase[0], str) else tuple(phase[0])
+            for foot in given:
+                if foot not in names:
+                    raise ProblemError(f"phases[{i}]: there is no foot {foot!r}; {nearest(str(foot), names)}")
+                if given.count(foot) > 1:
+                    raise ProblemError(f"phases[{i}]: {foot!r} is listed {given.count(foot)} times")
+            duration = positive(f"duration of phases[{i}]", phase[1])
+            stands = tuple(foot for foot in names if foot in given)
+            checked.append(Interval(stands, duration, str(phase[2]) if len(phase) == 3 else ""))
+        if not checked:
+            raise ProblemError("phases: expected at least one, got none")
+        object.__setattr__(self, "feet", names)
+        object.__setattr__(self, "phases", tuple(checked))
+        if self.flights:
+            logger.info("%s", self.description)
+
+    @property
+    def duration(self) -> float:
+        """Of all phases [s]."""
+        return sum(phase.duration for phase in self.phases)
+
+    @property
+    def flights(self) -> tuple[int, ...]:
+        """The phases in which nothing supports the robot."""
+        return tuple(i for i, phase in enumerate(self.phases) if not phase.stance)
+
+    @property
+    def description(self) -> str:
+        """One sentence: how long, how many phases, and whether it flies."""
+        text = f"{len(self.phases)} phases of {len(self.feet)} feet in {self.duration:g} s"
+        if not self.flights:
+            return text
+        where = ", ".join(f"phase {i} ({self.phases[i].duration:g} s)" for i in self.flights)
+        return f"{text}; nothing supports the robot in {where}: it flies"
+
+    def landing(self, i: int) -> tuple[str, ...]:
+        """The feet that touch down at the beginning of phase i."""
+        before = self.phases[i - 1].stance if i > 0 else self.phases[0].stance
+        return tuple(foot for foot in self.phases[i].stance if foot not in before)
+
+    def swinging(self, i: int) -> tuple[str, ...]:
+        """The feet in the air during phase i."""
+        return tuple(foot for foot in self.feet if foot not in self.phases[i].stance)
+
+    def knots(self, dt: float) -> list[int]:
+        """How many steps of dt [s] each phase takes, at least one."""
+        return [max(1, round(phase.duration / positive("dt", dt))) for phase in self.phases]
+
+    def flags(self, dt: float) -> dict[str, NDArray[np.bool_]]:
+        """For each foot, whether it stands at each step of dt [s], without impacts: for `viz.plot_schedule`."""
+        counts = self.knots(dt)
+        return {foot: np.repeat([foot in phase.stance for phase in self.phases], counts) for foot in self.feet}
+
+
+def cycling(
+    feet: Sequence[str], groups: Groups, swing: float, support: float, cycles: int = 1, flight: float = 0.0
+) -> Schedule:
+    """Groups of feet that swing one after the other: all stand, one group swings, all stand, the next one swings ...
+
+    swing, support [s]: how long a group swings, and all feet stand in between and at both ends; support may be zero but
+    at the ends. flight [s]: how long none stands after each swing, instead of a support.
+    """
+    swing, cycles = positive("swing", swing), positive_integer("cycles", cycles)
+    if support < 0.0 or flight < 0.0:
+        raise ProblemError(f"support, flight: expected at least 0 s, got {support}, {flight}")
+    known = set(feet)
+    for i, group in enumerate(groups):
+        if not group or not set(group) <= known:
+            raise ProblemError(f"groups[{i}]: expected feet of {tuple(feet)}, got {tuple(group)}")
+    ends = support if support > 0.0 else swing
+    phases: list[Interval] = [Interval(tuple(feet), ends, "stand")]
+    for turn in range(cycles * len(groups)):
+        group = tuple(groups[turn % len(groups)])
+        if turn > 0 and flight > 0.0:
+            phases.append(Interval((), flight, "fly"))
+        elif turn > 0 and support > 0.0:
+            phases.append(Interval(tuple(feet), support, "support"))
+        phases.append(Interval(tuple(foot for foot in feet if foot not in group), swing, f"swing {', '.join(group)}"))
+    return Schedule(feet, [*phases, Interval(tuple(feet), ends, "stand")])
+
+
+def walk(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
+    """One foot after the other: right hind, right fore, left hind, left fore."""
+    return cycling(_all(corners), _groups(corners, ["RH"], ["RF"], ["LH"], ["LF"]), swing, support, cycles)
+
+
+def trot(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
+    """Diagonal pairs."""
+    return cycling(_all(corners), _groups(corners, ["RF", "LH"], ["LF", "RH"]), swing, support, cycles)
+
+
+def pace(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
+    """Both feet of a side."""
+    return cycling(_all(corners), _groups(corners, ["RF", "RH"], ["LF", "LH"]), swing, support, cycles)
+
+
+def bound(
+    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
+) -> Schedule:
+    """Both fore feet, then both hind feet; with a ``flight`` [s] in between if it is to fly."""
+    return cycling(_all(corners), _groups(corners, ["LF", "RF"], ["LH", "RH"]), swing, support, cycles, flight)
+
+
+def jump(feet: Sequence[str], push: float, flight: float, land: float) -> Schedule:
+    """All feet push off, fly and land, for so long [s]."""
+    every = tuple(feet)
+    return Schedule(feet, [Interval(every, push, "push"), Interval((), flight, "fly"), Interval(every, land, "land")])
+
+
+def stand(feet: Sequence[str], duration: float) -> Schedule:
+    """All feet stand."""
+    return Schedule(feet, [Interval(tuple(feet), duration, "stand")])
+
+
+def _all(corners: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(corners.values())
+
+
+def _groups(corners: Mapping[str, str], *groups: Sequence[str]) -> list[list[str]]:
+    for corner in (name for group in groups for name in group):
+        if corner not in corners:
+            raise ProblemError(f"corners: expected LF, RF, LH and RH, got {tuple(corners)}")
+    return [[corners[name] for name in group] for group in groups]

@@ -1,0 +1,247 @@
+"""What a schedule means for a robot: the path of its body, footholds, swinging feet, and postures that follow them.
+
+While feet step, the body moves as `Motion` says; each foot lands where the body holds it halfway through its stance, as
+in Raibert's machines. Swinging feet leave and land without speed. Postures follow by inverse kinematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ProblemError, positive
+from ddp.protocols import Array
+from dynamics.contact import Contact
+from dynamics.model import Robot
+from problems.layout import scalar_joints
+from problems.legs import Stance, base_pose, with_base
+from problems.schedule import Schedule
+
+Motion = Callable[[float], pin.SE3]
+"""Where the body is at a time [s], relative to its start, in the axes of its heading at the start."""
+
+SWEEPS, DAMPING, ACCURACY = 10, 1e-6, 1e-9
+"""Of inverse kinematics: Newton steps from the posture of the knot before, and damping of the Jacobian [m²], and
+the error of a foot that is good enough [m, rad]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strides:
+    """A schedule laid out for a robot.
+
+    counts: steps of time of each phase.   starts: the knot of each phase's first one.   impacts: knots, by phase.
+    holds: for each phase, the poses at which feet stand.   swings: those of the feet that swing, at each of its steps.
+    X (N+1, nx): nominal states, impacts' knots among them.
+    """
+
+    stance: Stance
+    schedule: Schedule
+    dt: float
+    counts: tuple[int, ...]
+    starts: tuple[int, ...]
+    impacts: dict[int, int]
+    holds: tuple[dict[str, pin.SE3], ...]
+    swings: tuple[dict[str, list[pin.SE3]], ...]
+    X: Array
+
+    def knots(self, i: int) -> range:
+        """The knots of phase i in which time passes."""
+        return range(self.starts[i], self.starts[i] + self.counts[i])
+
+    def paths(self, i: int) -> dict[str, Array]:
+        """The places (M, 3) [m] of the feet that swing at each of the M steps of phase i."""
+        return {foot: np.array([pose.translation for pose in poses]) for foot, poses in self.swings[i].items()}
+
+    def contacts(self, i: int, gains: tuple[float, float]) -> list[Contact]:
+        """The contacts of phase i, held where they stand with Baumgarte's gains (1/s², 1/s)."""
+        if self.stance.surface:
+            return [Contact(foot, "surface", pose, gains, "local") for foot, pose in self.holds[i].items()]
+        return [Contact(foot, "point", pose.translation, gains) for foot, pose in self.holds[i].items()]
+
+
+def lay_out(
+    stance: Stance, schedule: Schedule, dt: float, motion: Motion, lift: float, rise: Motion | None = None
+) -> Strides:
+    """The strides of a schedule in steps of dt [s].
+
+    motion: of the body over level ground, which feet follow from one hold to the next.   lift [m]: how high feet swing.
+    rise: what moves the body alone, on top of that: up and down in a jump, or to look around.
+    """
+    positive("dt", dt)
+    if schedule.feet != stance.feet:
+        raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")
+    counts = schedule.knots(dt)
+    bounds = np.concatenate([[0.0], np.cumsum(counts) * dt])
+    heading, poses = _heading(stance), _poses(stance)
+
+    def held(foot: str, t: float) -> pin.SE3:
+        return heading * motion(t) * heading.inverse() * poses[foot]
+
+    holds: list[dict[str, pin.SE3]] = []
+    for i, phase in enumerate(schedule.phases):
+        holds.append({})
+        for foot in phase.stance:
+            kept = i > 0 and foot in holds[i - 1]
+            holds[i][foot] = holds[i - 1][foot] if kept else held(foot, _middle(schedule, bounds, foot, i))
+    swings = tuple(_swings(schedule, holds, counts, i, lift, held, bounds) for i in range(len(counts)))
+    if rise is not None:
+        for i in schedule.flights:  # feet go up and down with the body
+            for path in swings[i].values():
+                for m, pose in enumerate(path):
+                    pose.translation += [0.0, 0.0, rise(float(bounds[i] + m * dt)).translation[2]]
+    starts, impacts, knot = [], {}, 0
+    for i, count in enumerate(counts):
+        if schedule.landing(i):
+            impacts[i] = knot
+            knot += 1
+        starts.append(knot)
+        knot += count
+    found = Strides(stance, schedule, dt, tuple(counts), tuple(starts), impacts, tuple(holds), swings, np.zeros((0, 0)))
+    object.__setattr__(found, "X", _states(found, heading, motion, rise, bounds))
+    return found
+
+
+def _middle(schedule: Schedule, bounds: Array, foot: str, i: int) -> float:
+    """Halfway through the stance that begins with phase i; its end if it is the last, its beginning if the first."""
+    end = i
+    while end + 1 < len(schedule.phases) and foot in schedule.phases[end + 1].stance:
+        end += 1
+    if i == 0:
+        return 0.0
+    return float(bounds[-1] if end + 1 == len(schedule.phases) else 0.5 * (bounds[i] + bounds[end + 1]))
+
+
+def _swings(
+    schedule: Schedule, holds: list[dict[str, pin.SE3]], counts: list[int], i: int, lift: float,
+    held: Callable[[str, float], pin.SE3], bounds: Array,
+) -> dict[str, list[pin.SE3]]:  # fmt: skip
+    """The poses of the feet that swing in phase i: smooth from where they stood to where they stand next."""
+    paths: dict[str, list[pin.SE3]] = {}
+    for foot in schedule.swinging(i):
+        first, last = i, i + 1
+        while first > 0 and foot not in holds[first - 1]:
+            first -= 1
+        while last < len(holds) and foot not in holds[last]:
+            last += 1
+        start = holds[first - 1][foot] if first > 0 else held(foot, 0.0)
+        end = holds[last][foot] if last < len(holds) else held(foot, float(bounds[-1]))
+        total, done = sum(counts[first:last]), sum(counts[first:i])
+        s = (done + np.arange(counts[i])) / total
+        along = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+        place, up = end.translation - start.translation, lift * np.sin(np.pi * s) ** 2
+        turn = pin.log3(end.rotation @ start.rotation.T)
+        paths[foot] = [
+            pin.SE3(pin.exp3(a * turn) @ start.rotation, start.translation + a * place + [0.0, 0.0, z])
+            for a, z in zip(along, up, strict=True)
+        ]
+    return paths
+
+
+def _states(found: Strides, heading: pin.SE3, motion: Motion, rise: Motion | None, bounds: Array) -> Array:
+    """Postures that follow body and feet, and the velocities from one to the next; at rest at the end."""
+    stance, model = found.stance, found.stance.robot.model
+    base = base_pose(stance.robot, stance.q)
+    q, nv = stance.q, model.nv
+    Q: list[Array] = []
+    steps, impacts = [], set(found.impacts.values())
+    for i, count in enumerate(found.counts):
+        if i in found.impacts:
+            Q.append(Q[-1])  # made again below: the posture of the knot after
+            steps.append(0.0)
+        for m in range(count):
+            t = float(bounds[i] + m * found.dt)
+            targets = found.holds[i] | {foot: path[m] for foot, path in found.swings[i].items()}
+            q = follow(stance, with_base(stance.robot, q, _body(heading, motion, rise, base, t)), targets)
+            if len(Q) - 1 in impacts:
+                Q[-1] = q
+            Q.append(q)
+            steps.append(found.dt)
+    end = with_base(stance.robot, q, _body(heading, motion, rise, base, float(bounds[-1])))
+    Q.append(follow(stance, end, found.holds[-1] | {foot: path[-1] for foot, path in found.swings[-1].items()}))
+    V = np.zeros((len(Q), nv))
+    for k, step in enumerate(steps):
+        if step > 0.0:
+            V[k] = pin.difference(model, Q[k], Q[k + 1]) / step
+        elif k > 0:
+            V[k] = V[k - 1]
+    return np.hstack([np.array(Q), V])
+
+
+def _body(heading: pin.SE3, motion: Motion, rise: Motion | None, base: pin.SE3, t: float) -> pin.SE3:
+    moved = heading * motion(t) * heading.inverse() * base
+    return moved if rise is None else moved * rise(t)
+
+
+def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
+    """The posture near q, its base where it is, whose feet are at their targets, or as close as joints' limits allow.
+
+    Of feet that are points, only places count.
+    """
+    robot = stance.robot
+    model, data = robot.model, robot.model.createData()
+    joints = np.delete(np.arange(model.nv), robot.floating_dofs)
+    for _ in range(SWEEPS):
+        pin.computeJointJacobians(model, data, q)
+        pin.updateFramePlacements(model, data)
+        rows, errors = [], []
+        for foot, target in targets.items():
+            frame = robot.frame_id(foot)
+            J, now = pin.getFrameJacobian(model, data, frame, pin.LOCAL_WORLD_ALIGNED)[:, joints], data.oMf[frame]
+            rows.append(J if stance.surface else J[:3])
+            errors.append(target.translation - now.translation)
+            if stance.surface:
+                errors.append(pin.log3(target.rotation @ now.rotation.T))
+        J, error = np.vstack(rows), np.concatenate(errors)
+        if np.abs(error).max() < ACCURACY:
+            break
+        step = np.zeros(model.nv)
+        step[joints] = J.T @ np.linalg.solve(J @ J.T + DAMPING * np.eye(len(error)), error)
+        q = _within_limits(robot, np.array(pin.integrate(model, q, step)))
+    return q
+
+
+def _within_limits(robot: Robot, q: Array) -> Array:
+    lower, upper = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
+    for i in scalar_joints(robot).flat[:, 0]:
+        if lower[i] < upper[i]:
+            q[i] = np.clip(q[i], lower[i], upper[i])
+    return q
+
+
+def _heading(stance: Stance) -> pin.SE3:
+    """A frame below the base, with its heading."""
+    base = base_pose(stance.robot, stance.q)
+    return pin.SE3(_yaw(base.rotation), np.array([*base.translation[:2], 0.0]))
+
+
+def _yaw(R: Array) -> Array:
+    angle = np.arctan2(R[1, 0], R[0, 0])
+    return np.asarray(pin.exp3(np.array([0.0, 0.0, angle])))
+
+
+def _poses(stance: Stance) -> dict[str, pin.SE3]:
+    """The frames of all feet in the standing posture."""
+    model, data = stance.robot.model, stance.robot.model.createData()
+    pin.framesForwardKinematics(model, data, stance.q)
+    return {foot: data.oMf[stance.robot.frame_id(foot)].copy() for foot in stance.feet}
+
+
+def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:
+    """At a constant velocity (forward, left) [m/s] and rate [rad/s] from ``start`` to ``end`` [s]: a line, or an arc.
+
+    ramp [s]: how long it takes to reach the velocity, half of that before the start, and to stop, half after the end.
+    """
+    twist = pin.Motion(np.array([*velocity, 0.0]), np.array([0.0, 0.0, turning]))
+    ramp = max(ramp, 1e-9)
+
+    def since(t: float) -> float:
+        s = float(np.clip(t / ramp + 0.5, 0.0, 1.0))
+        return ramp * 0.5 * s**2 + max(t - 0.5 * ramp, 0.0)
+
+    def motion(t: float) -> pin.SE3:
+        return pin.exp6(twist * (since(t - start) - since(t - end)))
+
+    return motion

@@ -1,0 +1,79 @@
+"""Receding horizons: each solve starts from the last, is what a solve from scratch would find, and compiles nothing."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from systems import cartpole, pendulum
+
+import ddp
+from ddp import kernel
+
+
+def test_each_solve_finds_what_one_from_scratch_would_find():
+    problem = pendulum(horizon=60)
+    with ddp.RecedingHorizon(problem) as controller:
+        x = problem.x0
+        for _ in range(4):
+            solution = controller.solve(x)
+            x = problem.dynamics.step(x, solution.U[0])
+        x = problem.dynamics.integrate(x, np.array([0.02, -0.05]))  # pushed
+        pushed = controller.solve(x)
+    alone = ddp.solve(problem.starting_at(x), guess=pushed.U)
+    assert pushed.converged
+    assert np.array_equal(pushed.X[0], x)
+    assert pushed.cost == pytest.approx(alone.cost, rel=1e-10)
+    assert pushed.stationarity() < 1e-5
+    assert pushed.iterations < 10
+
+
+def test_solving_again_from_where_the_solution_leads_needs_few_iterations():
+    problem = cartpole()
+    first = ddp.solve(problem)
+    with ddp.RecedingHorizon(problem, guess=first) as controller:
+        assert controller.solve(problem.x0).iterations == 1
+        assert controller.solve(first.X[1]).iterations < first.iterations / 3
+        assert controller.solve(first.X[4], steps=3).iterations < first.iterations / 3
+
+
+def test_nothing_is_compiled_again_for_another_state():
+    problem = pendulum(horizon=20)
+    with ddp.RecedingHorizon(problem) as controller:
+        controller.solve(problem.x0)
+        before = [len(dispatcher.signatures) for dispatcher in kernel.registered()]
+        for k in range(3):
+            controller.solve(problem.x0 + 0.01 * k)
+        assert [len(dispatcher.signatures) for dispatcher in kernel.registered()] == before
+
+
+def test_constraints_hold_as_the_horizon_recedes():
+    problem = dataclasses.replace(pendulum(), constraints=[ddp.Inequality(lambda x, u: u[0], upper=2.5)])
+    with ddp.RecedingHorizon(problem) as controller:
+        first = controller.solve(problem.x0)
+        later = controller.solve(first.X[1])
+    assert first.converged
+    assert later.converged
+    assert later.violation < 1e-8
+
+
+def test_a_solve_that_does_not_converge_is_returned_with_its_status():
+    with ddp.RecedingHorizon(pendulum(), ddp.DDP(max_iterations=1)) as controller:
+        solution = controller.solve(np.zeros(2))
+    assert not solution.converged
+    assert "limit of 1 iterations" in solution.status
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"problem": None}, "problem: expected a Problem"),
+    ({"solver": "ddp"}, "solver: expected DDP"),
+    ({"guess": np.zeros((3, 1))}, "guess: expected shape"),
+    ({"workers": 0}, "workers: "),
+])  # fmt: skip
+def test_bad_input_is_named(arguments, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        ddp.RecedingHorizon(**({"problem": pendulum()} | arguments))
+
+
+def test_a_state_that_is_none_is_named():
+    with ddp.RecedingHorizon(pendulum()) as controller, pytest.raises(ddp.ProblemError, match="x0: expected shape"):
+        controller.solve(np.zeros(3))

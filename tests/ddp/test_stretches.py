@@ -1,0 +1,101 @@
+"""Terms of stretches of knots: where they count, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import ddp
+from ddp.errors import ProblemError
+from ddp.protocols import VaryingTerm
+from dynamics.function_dynamics import FunctionDynamics
+from problems.costs import ControlCost, StateCost
+
+DT, N = 0.1, 6
+
+
+@pytest.fixture
+def system():
+    return FunctionDynamics(lambda x, u: np.array([x[0] + DT * x[1], x[1] + DT * u[0]]), 2, 1, dt=DT)
+
+
+@pytest.fixture
+def targets(rng):
+    return rng.normal(size=(3, 2))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def problem(system, during, **more):
+    effort = ControlCost(np.zeros(1), np.ones(1))
+    return ddp.Problem(dynamics=system, running=[effort], terminal=[], x0=np.zeros(2), horizon=N, during=during, **more)
+
+
+def test_a_term_counts_at_the_knots_of_its_stretch_times_dt(system, targets, rng):
+    weights = np.array([2.0, 3.0])
+    moving, still = StateCost(system, targets, weights), StateCost(system, targets[0], weights)
+    assert isinstance(moving, VaryingTerm)
+    X, U = rng.normal(size=(N + 1, 2)), rng.normal(size=(N, 1))
+    found = problem(system, {range(2, 5): [moving], range(1, 3): [still]}).cost(X, U)
+
+    def half(x, target):
+        return 0.5 * float(weights @ (x - target) ** 2)
+
+    expected = 0.5 * DT * float((U**2).sum())
+    expected += DT * sum(half(X[2 + k], targets[k]) for k in range(3))
+    expected += DT * sum(half(X[k], targets[0]) for k in (1, 2))
+    assert found == pytest.approx(expected, rel=1e-13)
+
+
+def test_expansions_do_not_depend_on_how_knots_are_shared(system, targets, rng):
+    shared = problem(system, {range(2, 5): [StateCost(system, targets, np.ones(2))]})
+    X, U = rng.normal(size=(N + 1, 2)), shared.padded(rng.normal(size=(N, 1)))
+    whole, parts = shared.allocate(), shared.allocate()
+    for out, bounds in ((whole, (0, N + 1)), (parts, (0, 3, 4, N + 1))):
+        for start, stop in pairwise(bounds):
+            shared.expand(X, U, out, start, stop)
+            shared.expand_second(X, U, out, start, stop)
+    for name in ("l", "lz", "lzz", "exact"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    assert whole.lz[2:5, :2].any()
+    assert not whole.lz[[0, 1, 5, 6], :2].any()
+
+
+def test_a_moving_target_is_followed_and_its_derivatives_are_right(system):
+    path = np.stack([np.sin(np.arange(N)), np.cos(np.arange(N))], axis=1)
+    followed = problem(system, {range(N): [StateCost(system, path, np.array([1e8, 0.0]))]})
+    solution = ddp.solve(followed)
+    assert solution.iterations <= 2
+    np.testing.assert_allclose(solution.X[2:N, 0], path[2:, 0], atol=1e-3)
+    report = ddp.check_derivatives(followed, solution.X, solution.U)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(
+    ("during", "message"),
+    [
+        ({2: []}, r"during: expected ranges of knots within range\(0, 6\), got 2"),
+        ({range(3, 8): []}, r"during: .* got range\(3, 8\)"),
+        ({range(3, 3): []}, r"during: .* got range\(3, 3\)"),
+        ({range(0, 4, 2): []}, r"during: .* got range\(0, 4, 2\)"),
+        ([1], "during: expected a mapping of ranges to lists of terms, got list"),
+        ({range(2): ["cost"]}, r"during\[range\(0, 2\)\]\[0\]: expected a cost term"),
+    ],
+)
+def test_what_is_wrong_with_a_stretch_is_named(system, during, message):
+    with pytest.raises(ProblemError, match=message):
+        problem(system, during)
+
+
+def test_a_path_of_another_length_is_refused(system, targets):
+    with pytest.raises(ProblemError, match=r"expected a term of 2 knots, those of range\(0, 2\), got one of 3"):
+        problem(system, {range(2): [StateCost(system, targets, np.ones(2))]})
+    with pytest.raises(ProblemError, match="made for a stretch of 3 knots"):
+        StateCost(system, targets, np.ones(2)).values(np.zeros((2, 2)), np.zeros((2, 1)))
+    with pytest.raises(ProblemError, match="target_x: expected shape"):
+        StateCost(system, np.zeros((3, 4)), np.ones(2))

@@ -1,0 +1,213 @@
+"""Motion under contacts and impacts, against Pinocchio's and differences of its analytic first derivatives."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_oracles import FEET, Constrained, some_contacts
+from oracles import fourth_order, random_state, random_tree, relative_error
+
+import dynamics
+from dynamics import Contact
+
+TREES = (0, 1, 3, 4, 5, 7)
+"""Random trees whose last body can be held entirely, by either kind of contact."""
+CASES = [
+    (robot, kind, count)
+    for robot, kind in (("hyq", "point"), ("anymal", "point"), ("talos", "point"), ("talos", "surface"))
+    for count in (1, 2, 4)
+] + [("hyq", "surface", 1), ("anymal", "surface", 1)]
+CASES += [(seed, kind, 1) for seed in TREES for kind in ("point", "surface")]
+GAINS = ((0.0, 0.0), (0.0, 50.0), (30.0, 7.0))
+RESTITUTIONS = (0.0, 0.3, 1.0)
+
+
+class Case:
+    """A robot and contacts of one kind at some of its frames; a new robot, gains, axes for every number."""
+
+    def __init__(self, key, kind, count, number=0):
+        self.rng = np.random.default_rng([sum(map(ord, f"{key}{kind}")), count, number])
+        self.robot = dynamics.load(key) if isinstance(key, str) else random_tree(key, bodies=6)
+        frames = FEET.get(key, ())
+        if not frames:
+            tip = pin.Frame("tip", self.robot.model.njoints - 1, 0, pin.SE3.Random(), pin.OP_FRAME)
+            self.robot.model.addFrame(tip)
+            frames = ("tip",)
+        axes = ("local", "local-world-aligned")[number % 2]
+        self.contacts = some_contacts(frames[:count], kind, self.rng, GAINS[number % 3], axes)
+        self.oracle = Constrained(self.robot, self.contacts)
+        self.nc = sum(contact.size for contact in self.contacts)
+
+    def state(self, near=False):
+        """Any; or near its usual posture, far from straight legs, where differences of 1e-3 are small ones."""
+        q, v, tau = random_state(self.robot, self.rng)
+        if near:
+            q = pin.integrate(self.robot.model, self.robot.q0, 0.3 * self.rng.normal(size=self.robot.nv))
+        return q, v, 10.0 * tau
+
+
+def blocks(nv, derivatives):
+    """Derivatives of both unknowns stacked, as the oracle has them."""
+    return np.array([np.concatenate(pair, axis=-2) for pair in zip(*derivatives, strict=True)])
+
+
+@pytest.mark.parametrize(("key", "kind", "count"), CASES)
+def test_motion_and_first_derivatives_are_those_of_pinocchio(key, kind, count):
+    for number in range(6):
+        case = Case(key, kind, count, number)
+        states = [case.state() for _ in range(20 if number == 0 else 3)]
+        q, v, tau = map(np.array, zip(*states, strict=True))
+        motion = np.hstack(dynamics.contact_dynamics(case.robot, q, v, tau, case.contacts))
+        first = blocks(case.robot.nv, dynamics.contact_dynamics_derivatives(case.robot, q, v, tau, case.contacts))
+        for t, state in enumerate(states):
+            assert relative_error(motion[t], case.oracle.motion(*state)) < 1e-9
+            for mine, truth in zip(first[:, t], case.oracle.derivatives(*state), strict=True):
+                assert relative_error(mine, truth) < 1e-9
+
+
+@pytest.mark.parametrize(("key", "kind", "count"), CASES)
+def test_impacts_and_first_derivatives_are_those_of_pinocchio(key, kind, count):
+    for number, e in enumerate(RESTITUTIONS):
+        case = Case(key, kind, count, number)
+        states = [case.state()[:2] for _ in range(20 if number == 0 else 3)]
+        q, v = map(np.array, zip(*states, strict=True))
+        after = np.hstack(dynamics.impact_dynamics(case.robot, q, v, case.contacts, e))
+        first = blocks(case.robot.nv, dynamics.impact_dynamics_derivatives(case.robot, q, v, case.contacts, e))
+        for t, state in enumerate(states):
+            assert relative_error(after[t], case.oracle.impact(*state, e)) < 1e-9
+            for mine, truth in zip(first[:, t], case.oracle.impact_derivatives(*state, e), strict=True):
+                assert relative_error(mine, truth) < 1e-9
+
+
+def differenced(model, q, v, first):
+    """∂/∂q and ∂/∂v of ``first(q, v)``, the last index."""
+    basis = np.eye(model.nv)
+    by_q = [fourth_order(lambda t, e=e: first(pin.integrate(model, q, t * e), v)) for e in basis]
+    by_v = [fourth_order(lambda t, e=e: first(q, v + t * e)) for e in basis]
+    return np.stack(by_q, axis=-1), np.stack(by_v, axis=-1)
+
+
+@pytest.mark.parametrize(("key", "kind", "count"), CASES)
+def test_second_derivatives_of_motion_are_differences_of_those_of_pinocchio(key, kind, count):
+    for number in range(2, 4):
+        case = Case(key, kind, count, number)
+        robot, contacts, nv = case.robot, case.contacts, case.robot.nv
+        q, v, tau = case.state(near=True)
+        by_q, by_v = differenced(robot.model, q, v, lambda q, v: case.oracle.derivatives(q, v, tau))  # noqa: B023
+        tensors = dynamics.contact_dynamics_second_derivatives(robot, q, v, tau, contacts)
+        stacked = [np.concatenate(pair) for pair in zip(*tensors, strict=True)]
+        for mine, truth in zip(stacked, (by_q[0], by_v[1], by_q[1], by_q[2]), strict=True):
+            assert relative_error(mine, truth) < 1e-7
+        assert np.abs(by_v[2]).max() < 1e-7 * np.abs(by_q[2]).max()  # nothing is forgotten
+        w, wf = case.rng.normal(size=nv), case.rng.normal(size=case.nc)
+        hessian = dynamics.contact_dynamics_hessian(robot, q, v, tau, contacts, w, wf)
+        rows = (hessian.qq, hessian.vv, hessian.qv.T, hessian.qtau.T)
+        for mine, T in zip(rows, stacked, strict=True):
+            assert relative_error(mine, np.einsum("i,ijk->jk", np.concatenate([w, wf]), T)) < 1e-10
+
+
+@pytest.mark.parametrize(("key", "kind", "count"), CASES)
+def test_second_derivatives_of_impacts_are_differences_of_those_of_pinocchio(key, kind, count):
+    for number, e in ((0, 0.0), (1, 0.4)):
+        case = Case(key, kind, count, number)
+        robot, contacts, nv = case.robot, case.contacts, case.robot.nv
+        q, v, _ = case.state(near=True)
+        by_q, by_v = differenced(robot.model, q, v, lambda q, v: case.oracle.impact_derivatives(q, v, e))  # noqa: B023
+        tensors = dynamics.impact_dynamics_second_derivatives(robot, q, v, contacts, e)
+        stacked = [np.concatenate(pair) for pair in zip(*tensors, strict=True)]
+        for mine, truth in zip(stacked, by_q, strict=True):
+            assert relative_error(mine, truth) < 1e-7
+        assert np.abs(by_v[1]).max() < 1e-7 * np.abs(by_q[1]).max()
+        w, wf = case.rng.normal(size=nv), case.rng.normal(size=case.nc)
+        hessian = dynamics.impact_dynamics_hessian(robot, q, v, contacts, w, wf, e)
+        for mine, T in zip((hessian.qq, hessian.qv.T), stacked, strict=True):
+            assert relative_error(mine, np.einsum("i,ijk->jk", np.concatenate([w, wf]), T)) < 1e-10
+
+
+def test_symmetric_hessians_are_those_along_lines(rng):
+    """d²/dt² of weights on (a, f) at q ⊕ t δ."""
+    case = Case("anymal", "point", 2, 2)
+    (q, v, tau), robot = case.state(), case.robot
+    w, wf, d = rng.normal(size=18), rng.normal(size=6), rng.normal(size=18)
+    H = dynamics.contact_dynamics_hessian(robot, q, v, tau, case.contacts, w, wf, symmetric=True).qq
+    assert np.array_equal(H, H.T)
+    weights = np.concatenate([w, wf])
+
+    def slope(t):
+        moved = pin.integrate(robot.model, q, t * d)  # on a line q ⊕ t δ, δ is the velocity in the body's axes
+        return weights @ case.oracle.derivatives(moved, v, tau)[0] @ d
+
+    assert abs(d @ H @ d - fourth_order(slope)) < 1e-8 * np.abs(d) @ np.abs(H) @ np.abs(d)
+
+
+def test_no_contact_is_free_motion(rng):
+    robot = dynamics.load("hyq")
+    q, v, tau = random_state(robot, rng)
+    a, f = dynamics.contact_dynamics(robot, q, v, tau, [])
+    assert relative_error(a, dynamics.forward_dynamics(robot, q, v, tau)) < 1e-12
+    assert f.shape == (0,)
+    first = dynamics.contact_dynamics_derivatives(robot, q, v, tau, [])
+    for mine, truth in zip(first.a, dynamics.forward_dynamics_derivatives(robot, q, v, tau), strict=True):
+        assert relative_error(mine, truth) < 1e-12
+    after = dynamics.impact_dynamics(robot, q, v, [])
+    np.testing.assert_array_equal(after.v, v)
+
+
+def test_external_wrenches_act_beside_contacts(rng):
+    robot, contacts = dynamics.load("hyq"), [Contact("lf_foot"), Contact("rh_foot")]
+    q, v, tau = random_state(robot, rng)
+    fext = rng.normal(size=(robot.model.njoints, 6))
+    a, f = dynamics.contact_dynamics(robot, q, v, tau, contacts, fext)
+    felt = tau - dynamics.inverse_dynamics(robot, q, v, 0 * v, fext) + dynamics.inverse_dynamics(robot, q, v, 0 * v)
+    alone = dynamics.contact_dynamics(robot, q, v, felt, contacts)
+    assert relative_error(a, alone.a) < 1e-10
+    assert relative_error(f, alone.f) < 1e-10
+
+
+def test_an_elastic_impact_keeps_energy_and_a_plastic_one_stops_the_foot(rng):
+    robot, contact = dynamics.load("anymal"), Contact("LF_FOOT")
+    q, v, _ = random_state(robot, rng)
+    M = dynamics.mass_matrix(robot, q)
+    bounced, stopped = (dynamics.impact_dynamics(robot, q, v, contact, e) for e in (1.0, 0.0))
+    assert abs(bounced.v @ M @ bounced.v - v @ M @ v) < 1e-10 * (v @ M @ v)
+    assert stopped.v @ M @ stopped.v < v @ M @ v
+    velocity = dynamics.frame_velocity(robot, q, stopped.v, "LF_FOOT", "local-world-aligned")
+    assert np.abs(velocity[:3]).max() < 1e-12
+
+
+def test_redundant_contacts_move_as_the_independent_ones_among_them_do(rng):
+    """Three points of one body hold it as a surface does; a fourth point shares the forces only."""
+    robot = dynamics.load("talos")
+    joint = robot.model.frames[robot.frame_id("left_sole_link")].parentJoint
+    corners = [np.array([x, y, -0.1]) for x in (-0.1, 0.1) for y in (-0.05, 0.05)]
+    for i, corner in enumerate(corners):
+        robot.model.addFrame(pin.Frame(f"corner{i}", joint, 0, pin.SE3(np.eye(3), corner), pin.OP_FRAME))
+    q, _, tau = random_state(robot, rng)
+    v = np.zeros(robot.nv)
+    held = dynamics.contact_dynamics(robot, q, v, tau, Contact("left_sole_link", "surface"))
+    points = [Contact(f"corner{i}") for i in range(4)]
+    spread = dynamics.contact_dynamics(robot, q, v, tau, points)
+    assert relative_error(spread.a, held.a) < 1e-5
+    assert np.isfinite(spread.f).all()
+    np.testing.assert_allclose(spread.f.reshape(4, 3).sum(axis=0), held.f[:3], rtol=1e-4, atol=1e-2)
+    exact = dynamics.contact_dynamics_derivatives(robot, q, v, tau, points)
+    for i, mine in enumerate(exact.a):
+        truth = dynamics.contact_dynamics_derivatives(robot, q, v, tau, Contact("left_sole_link", "surface")).a[i]
+        assert relative_error(mine, truth) < (1e-4 if i != 1 else np.inf)  # off v = 0 a surface holds otherwise
+    d = rng.normal(size=robot.nv)
+    slope = fourth_order(
+        lambda t: dynamics.contact_dynamics(robot, pin.integrate(robot.model, q, t * d), v, tau, points).f, 1e-2
+    )
+    assert relative_error(exact.f.dq @ d, slope) < 1e-4
+    twice = [Contact("left_sole_link", "surface"), Contact("leg_left_sole_fix_joint", "surface")]
+    assert relative_error(dynamics.contact_dynamics(robot, q, v, tau, twice).a, held.a) < 1e-5
+
+
+def test_batches_are_their_samples(rng):
+    robot, contacts = dynamics.load("anymal"), [Contact("LF_FOOT"), Contact("RH_FOOT", reference="local")]
+    Q = np.stack([robot.random_configuration(rng) for _ in range(3)])
+    V, T, W, F = (rng.normal(size=(3, n)) for n in (18, 18, 18, 6))
+    many = dynamics.contact_dynamics_hessian(robot, Q, V, T, contacts, W, F)
+    for t in range(3):
+        one = dynamics.contact_dynamics_hessian(robot, Q[t], V[t], T[t], contacts, W[t], F[t])
+        for a, b in zip(one, many, strict=True):
+            np.testing.assert_array_equal(a, b[t])

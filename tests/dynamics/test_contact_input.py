@@ -1,0 +1,74 @@
+"""What is wrong with contacts is named."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import dynamics
+from ddp.errors import ModelError, ProblemError
+from dynamics import Contact
+
+ROBOT = dynamics.load("anymal")
+STATE = ROBOT.q0, np.zeros(18), np.zeros(18)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Contact("LF_FOOT", "points"), "kind of the contact at 'LF_FOOT': unknown 'points'; did you mean"),
+        (lambda: Contact("LF_FOOT", reference="world"), "reference of the contact at 'LF_FOOT': unknown 'world'"),
+        (lambda: Contact("LF_FOOT", gains=(0.0, -1.0)), "expected no negative number, got (0.0, -1.0)"),
+        (lambda: Contact("LF_FOOT", gains=(1.0,)), "gains of the contact at 'LF_FOOT': expected shape (2,), got (1,)"),
+        (lambda: Contact("LF_FOOT", gains=(9.0, 6.0)), "target of the contact at 'LF_FOOT': expected where"),
+        (lambda: Contact("LF_FOOT", target=(1.0, 2.0)), "target of the contact at 'LF_FOOT': expected shape (3,)"),
+        (lambda: Contact("LF_FOOT", "surface", target=2.0 * np.eye(4)), "right-handed rotation"),
+    ],
+)  # fmt: skip
+def test_bad_contacts_are_named(make, words):
+    with pytest.raises(ProblemError) as caught:
+        make()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("contacts", "words", "error"),
+    [
+        (["LF_FOOT"], "contacts[0]: expected a Contact, got str", ProblemError),
+        ([Contact("LF_FOT")], "anymal has no frame 'LF_FOT'; did you mean 'LF_FOOT'", ModelError),
+        ([Contact("LF_FOOT"), Contact("LF_FOOT", "surface")], "the frame 'LF_FOOT' is listed 2 times", ProblemError),
+        ([Contact("universe")], "'universe' is fixed to the world", ProblemError),
+        (
+            [Contact("LF_FOOT", target=np.zeros(3), gains=(1.0, 1.0)),
+             Contact("LF_SHANK", target=np.ones(3), gains=(1.0, 1.0))],
+            "'LF_SHANK' and 'LF_FOOT' contradict each other", ProblemError,
+        ),
+    ],
+)  # fmt: skip
+def test_bad_sets_of_contacts_are_named(contacts, words, error):
+    with pytest.raises(error) as caught:
+        dynamics.contact_dynamics(ROBOT, *STATE, contacts)
+    assert words in str(caught.value)
+
+
+def test_bad_numbers_are_named():
+    foot = Contact("LF_FOOT")
+    with pytest.raises(ProblemError, match="restitution: expected a number from 0 to 1, got"):
+        dynamics.impact_dynamics(ROBOT, *STATE[:2], foot, 1.5)
+    with pytest.raises(ProblemError, match="regularization: expected a number of at least 0, got -1"):
+        dynamics.contact_dynamics(ROBOT, *STATE, foot, regularization=-1.0)
+    with pytest.raises(ProblemError, match=r"force_weight: expected shape \(3,\), got \(4,\)"):
+        dynamics.contact_dynamics_hessian(ROBOT, *STATE, foot, force_weight=np.zeros(4))
+    with pytest.raises(ProblemError, match=r"tau: expected shape \(18,\), got \(12,\)"):
+        dynamics.contact_dynamics(ROBOT, *STATE[:2], np.zeros(12), foot)
+    with pytest.raises(ProblemError, match="fext: expected shape"):
+        dynamics.contact_dynamics(ROBOT, *STATE, foot, np.zeros((3, 6)))
+
+
+def test_a_singular_mass_matrix_is_an_error():
+    model = pin.Model()
+    body = pin.Inertia(1.0, np.zeros(3), np.zeros((3, 3)))
+    model.appendBodyToJoint(model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "spin"), body, pin.SE3.Identity())
+    model.addFrame(pin.Frame("tip", 1, 0, pin.SE3(np.eye(3), np.ones(3)), pin.OP_FRAME))
+    robot = dynamics.load(model)
+    with pytest.raises(ModelError, match="mass matrix is not positive definite"):
+        dynamics.contact_dynamics(robot, np.zeros(1), np.zeros(1), np.zeros(1), Contact("tip"))

@@ -1,0 +1,213 @@
+"""Phases of contacts and impacts: steps against Pinocchio's dynamics, derivatives against differences of steps."""
+
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_oracles import FEET, Constrained, some_contacts
+from oracles import fourth_order, random_tree, relative_error
+
+import dynamics
+from ddp.errors import ModelError, ProblemError
+from ddp.protocols import Dynamics, Expansion
+from dynamics import Contact, Phase, PhasedDynamics
+from dynamics.contraction import contract_rows
+
+
+def trot(rng):
+    """anymal on four feet, two, in the air, landing on three, then on one with restitution."""
+    robot, feet = dynamics.load("anymal"), FEET["anymal"]
+    held = some_contacts(feet, "point", rng, (0.0, 50.0))
+    pulled = some_contacts(feet[:2], "point", rng, (20.0, 5.0), "local")
+    return PhasedDynamics(
+        robot, 0.01,
+        [Phase(held, 3), Phase(pulled, 2), Phase((), 2), Phase(held[:3], 2, True), Phase(held[1:2], 1, held[:2], 0.4)],
+    )  # fmt: skip
+
+
+def walk(rng):
+    """talos on both soles, then one, then both again."""
+    robot = dynamics.load("talos")
+    soles = some_contacts(FEET["talos"][:2], "surface", rng, (10.0, 3.0), "local")
+    return PhasedDynamics(robot, 0.02, [Phase(soles, 1), Phase(soles[:1], 1), Phase(soles, 1, True)], damping=True)
+
+
+def swing(rng):
+    """A random tree of all kinds of joints, its tip held now and then."""
+    robot = random_tree(7, bodies=6)
+    robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Identity(), pin.OP_FRAME))
+    tip = Contact("tip")
+    return PhasedDynamics(robot, 0.03, [Phase(tip, 1), Phase((), 1), Phase((), 0, tip, 0.7)])
+
+
+SYSTEMS = {"trot": trot, "walk": walk, "swing": swing}
+
+
+@pytest.fixture(params=SYSTEMS)
+def case(request, rng):
+    """A system, a state and a control for every knot."""
+    system = SYSTEMS[request.param](rng)
+    robot, N = system.robot, system.knots
+    near = [pin.integrate(robot.model, robot.q0, 0.2 * rng.normal(size=robot.nv)) for _ in range(N)]
+    X = np.hstack([near, 0.5 * rng.normal(size=(N, robot.nv))])
+    return system, X, 5.0 * rng.normal(size=(N, system.nu))
+
+
+def test_it_is_a_system_of_the_protocol(case):
+    system, _, _ = case
+    assert isinstance(system, Dynamics)
+    assert system.durations.sum() == pytest.approx(system.dt * sum(phase.knots for phase in system.phases))
+
+
+def test_steps_are_those_of_pinocchio(case):
+    system, X, U = case
+    robot, after = system.robot, system.step(X, U)
+    damping = np.asarray(robot.model.damping) if system.damping else np.zeros(robot.nv)
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        phase, q, v = system.phase_of(t), x[: robot.nq], x[robot.nq :]
+        if system.is_impact(t):
+            expected = Constrained(robot, phase.impact).impact(q, v, phase.restitution)[: robot.nv]
+            np.testing.assert_array_equal(after[t, : robot.nq], q)
+        else:
+            tau = system.actuation @ u - damping * v
+            a = pin.aba(robot.model, robot.model.createData(), q, v, tau)
+            if phase.contacts:
+                a = Constrained(robot, phase.contacts).motion(q, v, tau)[: robot.nv]
+            expected = v + system.dt * a
+            moved = pin.integrate(robot.model, q, system.dt * expected)
+            np.testing.assert_allclose(after[t, : robot.nq], moved, atol=1e-9)
+        assert relative_error(after[t, robot.nq :], expected) < 1e-9
+
+
+def test_derivatives_are_differences_of_steps(case):
+    system, X, U = case
+    n, nz = system.n, system.n + system.nu
+    basis = np.eye(nz)
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        after = system.step(x, u, t)
+
+        def moved(z, t=t, x=x, u=u, after=after):
+            return system.difference(after, system.step(system.integrate(x, z[:n]), u + z[n:], t))
+
+        F = np.hstack(system.linearize(x, u, t))
+        truth = np.stack([fourth_order(lambda s, e=e: moved(s * e)) for e in basis], axis=-1)
+        assert relative_error(F, truth) < 1e-8
+
+
+def test_hessians_are_second_differences_of_steps(case, rng):
+    system, X, U = case
+    n, nz = system.n, system.n + system.nu
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        after, weight = system.step(x, u, t), rng.normal(size=n)
+        H = system.hessian(x, u, weight, t)
+        assert np.array_equal(H, H.T)
+        for _ in range(4):
+            d = rng.normal(size=nz)
+
+            def along(s, t=t, x=x, u=u, after=after, weight=weight, d=d):
+                moved = system.step(system.integrate(x, s * d[:n]), u + s * d[n:], t)
+                return weight @ system.difference(after, moved)
+
+            h = 2e-3
+            near, far = along(h) + along(-h), along(2 * h) + along(-2 * h)
+            second = (16 * near - far - 30 * along(0.0)) / (12 * h * h)
+            assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7
+
+
+def test_hessians_of_lines_are_differences_of_linearizations(rng):
+    """Off the diagonal too, where the map of steps of time is linear in q: prismatic and revolute joints alone."""
+    robot = random_tree(6, bodies=6, joint=lambda rng: pin.JointModelRY() if rng.random() < 0.7 else pin.JointModelPZ())
+    robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Random(), pin.OP_FRAME))
+    tip = Contact("tip", target=np.zeros(3), gains=(9.0, 6.0))
+    system = PhasedDynamics(robot, 0.05, [Phase((), 1), Phase(tip, 1, True, 0.3)], some_joints(robot))
+    n = system.n
+
+    def slope(x, u, weight, t, e, s):
+        return weight @ np.hstack(system.linearize(x + s * e[:n], u + s * e[n:], t))
+
+    for t in range(2 if robot.nv < 3 else 3):
+        x, u, weight = rng.normal(size=system.nx), rng.normal(size=system.nu), rng.normal(size=n)
+        H = system.hessian(x, u, weight, t)
+        columns = [
+            fourth_order(lambda s, k=(x, u, weight, t, e): slope(*k, s)) for e in np.eye(n + system.nu)
+        ]
+        assert relative_error(H, np.array(columns)) < 1e-8
+
+
+def some_joints(robot):
+    """Half of the joints driven."""
+    return np.eye(robot.nv)[:, ::2]
+
+
+def test_slices_know_their_knots(case):
+    """Expanding from knot ``first`` on is expanding all and taking these; contracting at once is one by one."""
+    system, X, U = case
+    n, N, nz = system.n, system.knots, system.n + system.nu
+    whole = Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.empty((N, system.record_size)))
+    system.expand(X, U, whole)
+    part = Expansion(*(np.empty_like(array[1:]) for array in whole))
+    system.expand(X[1:], U[1:], part, 1)
+    for a, b in zip(whole, part, strict=True):
+        np.testing.assert_array_equal(a[1:], b)
+    address, context, _ = system.contraction()
+    weight, H = np.cos(np.arange(N * n)).reshape(N, n), np.empty((N, nz, nz))
+    system.contract(whole.record, weight, H)
+    alone = np.empty_like(H)
+    contract_rows(address, context, whole.record, weight, alone)
+    for t in range(N):
+        np.testing.assert_array_equal(H[t], system.hessian(X[t], U[t], weight[t], t))
+        assert relative_error(alone[t], H[t]) < 1e-9
+
+
+def test_rollouts_follow_steps_and_policies(case, rng):
+    system, X, U = case
+    N, n = system.knots, system.n
+    path = system.rollout(X[0], 0.1 * U)
+    for t in range(N):
+        np.testing.assert_array_equal(path[t + 1], system.step(path[t], 0.1 * U[t], t))
+    k, K = rng.normal(size=U.shape), 0.1 * rng.normal(size=(N, system.nu, n))
+    gaps, limit = 1e-3 * rng.normal(size=(N, n)), np.full(system.nu, 6.0)
+    Xs, Us = system.track(path, 0.1 * U, k, K, np.array([0.0, 0.5]), gaps, -limit, limit)
+    for alpha, xs, us in zip((0.0, 0.5), Xs, Us, strict=True):
+        for t in range(N):
+            u = np.clip(0.1 * U[t] + alpha * k[t] + K[t] @ system.difference(path[t], xs[t]), -limit, limit)
+            np.testing.assert_allclose(us[t], u, rtol=1e-9, atol=1e-9)
+            reached = system.integrate(system.step(xs[t], us[t], t), (alpha - 1.0) * gaps[t])
+            np.testing.assert_allclose(xs[t + 1], reached, rtol=1e-9, atol=1e-9)
+
+
+def test_standing_at_rest_stays(rng):
+    robot, feet = dynamics.load("anymal"), FEET["anymal"]
+    system = PhasedDynamics(robot, 0.01, Phase([Contact(foot) for foot in feet], 5))
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    u = system.nominal_control(x)
+    assert np.abs(system.rollout(x, np.tile(u, (5, 1))) - x).max() < 1e-10
+
+
+def test_copies_are_the_same(case):
+    system, X, U = case
+    again = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(again.step(X, U), system.step(X, U))
+    np.testing.assert_array_equal(again.step(X[-1], U[-1], 500), system.step(X[-1], U[-1], system.knots))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda robot: Phase((), 0), "knots of a phase: expected a whole number of at least 1, got 0"),
+        (lambda robot: Phase(Contact("LF_FOOT"), 1, True, -1.0), "restitution: expected a number from 0 to 1"),
+        (lambda robot: PhasedDynamics(robot, 0.01, []), "phases: expected at least one, got none"),
+        (lambda robot: PhasedDynamics(robot, 0.01, [3]), "phases[0]: expected a Phase, got int"),
+        (lambda robot: PhasedDynamics(robot, -0.1, Phase((), 1)), "dt: expected a positive number"),
+        (
+            lambda robot: PhasedDynamics(robot, 0.01, [Phase(Contact("LF_FOT"), 1)]),
+            "anymal has no frame 'LF_FOT'; did you mean 'LF_FOOT'",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(make, words):
+    robot = dynamics.load("anymal")
+    with pytest.raises((ProblemError, ModelError)) as caught:
+        make(robot)
+    assert words in str(caught.value)

@@ -1,0 +1,176 @@
+"""Costs on contact forces against differences of Pinocchio's forces, and soft limits against their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_oracles import Constrained
+
+from ddp import differences
+from ddp.errors import ProblemError
+from ddp.protocols import BatchTerm
+from dynamics.contact import Contact
+from dynamics.model import load
+from dynamics.robot_dynamics import RobotDynamics
+from problems.contact_costs import ForceLimits, StateLimits, contact_force, friction_cone
+from tests.problems.test_costs import close
+
+FEET = [Contact("lf_foot", gains=(0.0, 20.0)), Contact("rh_foot", gains=(0.0, 20.0), reference="local")]
+SOLE = [Contact("left_sole_link", "surface", reference="local")]
+
+
+@pytest.fixture(scope="module")
+def systems(robots):
+    return {"hyq": RobotDynamics(robots["hyq"], 0.01), "talos": RobotDynamics(load("talos_legs"), 0.01)}
+
+
+def state(system, rng):
+    robot = system.robot
+    q = pin.integrate(robot.model, robot.q0, 0.1 * rng.normal(size=robot.nv))
+    return np.concatenate([q, 0.3 * rng.normal(size=robot.nv)])
+
+
+class Oracle:
+    """``½ w Σ (how far beyond)²`` of R f - target, with Pinocchio's forces f as functions of z = (dx, du)."""
+
+    def __init__(self, term, x, u):
+        self.term, self.x, self.u, self.system = term, x, u, term.system
+        self.contacts = Constrained(self.system.robot, term.contacts)
+
+    def forces(self, z):
+        system, nq, nv = self.system, self.system.robot.nq, self.system.robot.nv
+        x = system.integrate(self.x, z[: system.n])
+        return self.contacts.motion(x[:nq], x[nq:], system.actuation @ (self.u + z[system.n :]))[nv:]
+
+    def rows(self, z):
+        return self.term.R @ self.forces(z) - self.term.target
+
+    def excess(self, z):
+        r, term = self.rows(z), self.term
+        return np.maximum(r - term.upper, 0.0) + np.minimum(r - term.lower, 0.0)
+
+    def value(self, z):
+        return 0.5 * self.term.weight * np.sum(self.excess(z) ** 2)
+
+    def clearance(self):
+        """How far the rows are from the kinks of the barrier."""
+        r, term = self.rows(np.zeros(self.system.n + self.system.nu)), self.term
+        gaps = np.abs([r - term.lower, r - term.upper])
+        return gaps[:, term.lower < term.upper].min(initial=np.inf)
+
+
+def agrees(term, rng):
+    """At a random state; differences are as good as 1e-9 and 1e-7 where the barrier has no kink nearby."""
+    for _ in range(100):
+        x, u = state(term.system, rng), 30.0 * rng.normal(size=term.system.nu)
+        oracle = Oracle(term, x, u)
+        zero = np.zeros(term.system.n + term.system.nu)
+        if oracle.clearance() > 20.0 and oracle.excess(zero).any():
+            break
+    close(term.forces(x[None], u[None])[0], oracle.forces(zero), 1e-9)
+    assert term.value(x, u) == pytest.approx(oracle.value(zero), rel=1e-9)
+    rates = differences.real_jacobian(oracle.rows, zero)
+    e = oracle.excess(zero)
+    active = np.where((e != 0.0)[:, None], rates, 0.0)
+    close(term.gradient(x, u), term.weight * active.T @ e, 1e-8)
+    close(term.hessian(x, u, exact=False), term.weight * active.T @ active, 1e-8)
+    close(term.hessian(x, u), differences.real_hessian(oracle.value, zero), 1e-6)
+
+
+def test_friction_cones_of_points_are_exact_to_second_order(systems, rng):
+    agrees(friction_cone(systems["hyq"], FEET, 0.7, 1e-3), rng)
+
+
+def test_friction_cones_and_centres_of_pressure_of_soles_are_exact_to_second_order(systems, rng):
+    agrees(friction_cone(systems["talos"], SOLE, 0.4, 1e-3, faces=6, least=10.0, sole=(0.1, 0.05)), rng)
+
+
+def test_a_tracked_force_is_exact_to_second_order(systems, rng):
+    agrees(contact_force(systems["hyq"], FEET, 100.0 * rng.normal(size=6), 1e-3), rng)
+
+
+def test_batches_add_up_knot_by_knot_and_follow_moving_targets(systems, rng):
+    system, targets = systems["hyq"], 100.0 * rng.normal(size=(3, 6))
+    term = contact_force(system, FEET, targets, 1e-3)
+    X, U = np.array([state(system, rng) for _ in range(3)]), 10.0 * rng.normal(size=(3, system.nu))
+    nz = system.n + system.nu
+    l, lz, lzz = np.zeros(3), np.zeros((3, nz)), np.zeros((3, nz, nz))
+    term.expand(X, U, 0.5, True, l, lz, lzz)
+    for k in range(3):
+        alone = contact_force(system, FEET, targets[k], 1e-3)
+        assert term.values(X, U)[k] == alone.value(X[k], U[k]) == pytest.approx(2.0 * l[k], rel=1e-14)
+        np.testing.assert_allclose(lz[k], 0.5 * alone.gradient(X[k], U[k]), rtol=1e-13)
+        np.testing.assert_allclose(lzz[k], 0.5 * alone.hessian(X[k], U[k]), rtol=1e-13, atol=1e-12)
+    part = term.part(1, 3)
+    np.testing.assert_array_equal(part.values(X[1:], U[1:]), term.values(X, U)[1:])
+    with pytest.raises(ProblemError, match="stretch of 3 knots, got 2"):
+        term.values(X[1:], U[1:])
+
+
+@pytest.mark.parametrize("faces", [3, 4, 8])
+def test_a_force_costs_nothing_exactly_within_its_pyramid(systems, faces):
+    term = friction_cone(systems["hyq"], FEET[:1], 0.5, 1.0, faces=faces, normal=(0.0, 0.6, 0.8))
+    n, rng = np.array([0.0, 0.6, 0.8]), np.random.default_rng(1)
+    for _ in range(200):
+        f = rng.normal(size=3) + n
+        rows = term.R @ f
+        free = bool((rows <= term.upper).all() and (rows >= term.lower).all())
+        across, along = f - n * (f @ n), f @ n
+        if np.linalg.norm(across) < 0.5 * along:
+            assert free
+        if along < 0.0 or np.linalg.norm(across) > 0.5 * along / np.cos(np.pi / faces):
+            assert not free
+
+
+def test_a_pyramid_can_be_within_the_cone(systems):
+    term = friction_cone(systems["hyq"], FEET[:1], 0.5, 1.0, faces=8, inside=np.cos(np.pi / 8))
+    angles = np.linspace(0.0, 2.0 * np.pi, 100)
+    on_cone = np.stack([0.5 * np.cos(angles), 0.5 * np.sin(angles), np.ones(100)])
+    assert (term.R[:8] @ on_cone).max(axis=0).min() >= -1e-12
+    assert term.friction == 0.5
+
+
+def test_state_limits_cost_what_is_beyond_them(robots, rng):
+    robot = robots["hyq"]
+    n = 2 * robot.nv
+    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
+    lower[6 : robot.nv], upper[6 : robot.nv], lower[robot.nv], upper[-1] = -0.5, 0.5, -1.0, 2.0
+    term, plain = StateLimits(robot, lower, upper, 3.0), RobotDynamics(robot, 0.01)
+    x = np.concatenate([robot.random_configuration(rng), 3.0 * rng.normal(size=robot.nv)])
+
+    def value(dx):
+        y = plain.integrate(x, dx)
+        t = np.concatenate([np.zeros(6), y[7:]])
+        return 1.5 * np.sum(np.maximum(t - upper, 0.0) ** 2 + np.minimum(t - lower, 0.0) ** 2)
+
+    assert term.value(x, np.zeros(2)) == pytest.approx(value(np.zeros(n)), rel=1e-14)
+    close(term.gradient(x, np.zeros(2))[:n], differences.real_jacobian(value, np.zeros(n)), 1e-9)
+    close(term.hessian(x, np.zeros(2))[:n, :n], differences.real_hessian(value, np.zeros(n)), 1e-7)
+
+
+def test_terms_are_batch_terms(systems):
+    assert isinstance(friction_cone(systems["hyq"], FEET, 0.7, 1.0), BatchTerm)
+
+
+def test_what_is_malformed_is_named(systems, robots):
+    system = systems["hyq"]
+    for field, make in {
+        "contacts": lambda: friction_cone(system, [], 0.7, 1.0),
+        "mu": lambda: friction_cone(system, FEET, -0.7, 1.0),
+        "inside": lambda: friction_cone(system, FEET, 0.7, 1.0, inside=0.0),
+        "faces": lambda: friction_cone(system, FEET, 0.7, 1.0, faces=2),
+        "normal": lambda: friction_cone(system, FEET, 0.7, 1.0, normal=(0.0, 0.0, 0.0)),
+        "weight": lambda: friction_cone(system, FEET, 0.7, -1.0),
+        "target": lambda: contact_force(system, FEET, np.zeros(5), 1.0),
+        "system": lambda: friction_cone(robots["hyq"], FEET, 0.7, 1.0),
+        "sole": lambda: friction_cone(systems["talos"], SOLE, 0.7, 1.0, sole=(0.1, -0.1)),
+        "'left_sole_link' with reference 'local'": lambda: friction_cone(
+            systems["talos"], [Contact("left_sole_link", "surface")], 0.7, 1.0
+        ),
+        "R": lambda: ForceLimits(system, FEET, np.zeros((2, 5)), np.zeros(2), np.zeros(2), 1.0),
+        "upper": lambda: ForceLimits(system, FEET, np.zeros((2, 6)), np.zeros(2), np.zeros(3), 1.0),
+        "at \\[0\\]": lambda: StateLimits(robots["hyq"], np.zeros(36), np.full(36, np.inf), 1.0),
+    }.items():
+        with pytest.raises(ProblemError, match=field):
+            make()

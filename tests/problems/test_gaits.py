@@ -1,0 +1,226 @@
+"""Gaits: Crocoddyl's own to the last digit, ready-made ones on many robots, and the physics along their solutions."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import ddp
+from ddp.check import check_derivatives
+from ddp.errors import ProblemError
+from dynamics.contact_dynamics import impact_dynamics
+from dynamics.model import load
+from problems import anymal_gaits, gaits, legged, legs, reaction, schedule, strides
+from problems.legged import Weights
+
+CROCODDYL = {
+    "walk": (108, 799587.5597, 588.6368068, 12),
+    "trot": (56, 287595.9644, 231.7924777, 8),
+    "pace": (62, 287593.3305, 754.5215396, 12),
+    "bound": (62, 458919.6571, 1968.508491, 20),
+    "jump": (60, 1850904.573, 2950.233993, 17),
+}
+"""Crocoddyl 3.2.1's FDDP on its own gaits: knots, cost of its guess, optimum, iterations to 1e-9."""
+
+QUADRUPEDS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet():
+    logging.getLogger("mayne").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("mayne").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", CROCODDYL)
+def test_crocoddyls_gaits_have_its_costs_and_optima_in_no_more_iterations(name):
+    N, start, optimum, iterations = CROCODDYL[name]
+    problem = anymal_gaits.gait(name)
+    guess = anymal_gaits.guess(problem)
+    assert problem.horizon == N
+    assert problem.cost(*guess) == pytest.approx(start, rel=1e-9)
+    solution = ddp.solve(problem, guess=guess)
+    assert solution.cost == pytest.approx(optimum, rel=1e-9)
+    assert solution.iterations <= iterations
+    assert solution.gap() < 1e-12
+
+
+def test_knot_zero_of_crocoddyls_guess_costs_what_it_says():
+    problem = anymal_gaits.gait("trot")
+    X, U = anymal_gaits.guess(problem)
+    assert problem.values(X, problem.padded(U))[0] == pytest.approx(0.3537450889348759, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Solutions by (gait, robot), each solved once, in coarse steps."""
+    known = {}
+
+    def get(gait, robot):
+        if (gait, robot) not in known:
+            problem = getattr(gaits, gait)(robot, dt=0.02)
+            known[gait, robot] = ddp.solve(problem, ddp.DDP(max_iterations=60), legged.follow_nominal(problem))
+        return known[gait, robot]
+
+    return get
+
+
+@pytest.mark.parametrize("robot", QUADRUPEDS)
+@pytest.mark.parametrize("gait", gaits.GAITS)
+def test_every_quadruped_does_every_gait(solved, gait, robot):
+    solution = solved(gait, robot)
+    assert solution.converged
+    assert solution.gap() < 1e-11
+    assert np.abs(solution.X[-1, 7:19] - solution.X[0, 7:19]).max() < 0.5
+
+
+def test_a_biped_steps(solved):
+    solution = solved("step", "talos_legs")
+    assert solution.converged
+    assert solution.X[-1, 0] - solution.X[0, 0] > 0.1
+
+
+def places(solution, frame):
+    """Where a frame is at each state (N+1, 3)."""
+    robot = solution.problem.dynamics.robot
+    data = robot.model.createData()
+    found = []
+    for x in solution.X:
+        pin.framesForwardKinematics(robot.model, data, x[: robot.nq])
+        found.append(data.oMf[robot.frame_id(frame)].translation.copy())
+    return np.array(found)
+
+
+def stances(flags):
+    """Ranges of states while a frame is in contact."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags, [0]])))
+    return [slice(a, b + 1) for a, b in edges.reshape(-1, 2)]
+
+
+@pytest.mark.parametrize(("gait", "robot"), [("trot", "go2"), ("bound", "hyq"), ("jump", "a1"), ("step", "talos_legs")])
+def test_feet_stay_where_they_stand_and_friction_holds_them(solved, gait, robot):
+    solution = solved(gait, robot)
+    system = solution.problem.dynamics
+    forces = reaction.ground_forces(system, solution.X, solution.U)
+    for frame, flags in reaction.standing(system).items():
+        path = places(solution, frame)
+        for stance in stances(flags):
+            assert np.abs(path[stance] - path[stance][0]).max() < 5e-3  # of order dt², see below
+        assert path[:, 2].min() > reaction.ground(system) - 5e-3
+        force = forces[frame][np.any(forces[frame] != 0.0, axis=1)]
+        assert (force[:, 2] > 0.0).all()
+        assert (np.hypot(force[:, 0], force[:, 1]) <= 0.7 * force[:, 2] * (1.0 + 1e-9)).all()
+
+
+def test_stabilised_feet_slip_in_proportion_to_the_square_of_the_step():
+    slips = {}
+    for dt in (0.01, 0.005, 0.001):
+        problem = gaits.trot("go2", dt=dt)
+        solution = ddp.solve(problem, guess=legged.follow_nominal(problem))
+        slips[dt] = max(
+            np.abs(places(solution, frame)[stance] - places(solution, frame)[stance][0]).max()
+            for frame, flags in reaction.standing(problem.dynamics).items() for stance in stances(flags)
+        )  # fmt: skip
+    assert 3.0 < slips[0.01] / slips[0.005] < 6.0
+    assert slips[0.001] < 1e-6
+
+
+@pytest.mark.parametrize(("gait", "robot"), [("pace", "solo12"), ("jump", "anymal")])
+def test_momentum_changes_by_the_forces_on_the_feet(solved, gait, robot):
+    """Pinocchio's rate of centroidal momentum against gravity, forces and their moments; impulses at impacts."""
+    solution = solved(gait, robot)
+    system = solution.problem.dynamics
+    model, nq = system.robot.model, system.robot.nq
+    data, mass = model.createData(), pin.computeTotalMass(model)
+    forces = reaction.ground_forces(system, solution.X, solution.U)
+    feet = {frame: places(solution, frame) for frame in forces}
+    for k in range(solution.problem.horizon):
+        q, v, after = solution.X[k, :nq], solution.X[k, nq:], solution.X[k + 1, nq:]
+        c = pin.centerOfMass(model, data, q)
+        if system.is_impact(k):
+            struck = system.phase_of(k).impact
+            impulse = impact_dynamics(system.robot, q, v, struck).impulse.reshape(-1, 3)
+            pushes = {contact.frame: one for contact, one in zip(struck, impulse, strict=True)}
+            change = pin.computeCentroidalMomentum(model, data, q, after).vector
+            change = change - pin.computeCentroidalMomentum(model, data, q, v).vector
+            expected = np.zeros(6)
+        else:
+            pushes = {frame: force[k] for frame, force in forces.items()}
+            change = pin.computeCentroidalMomentumTimeVariation(model, data, q, v, (after - v) / system.dt).vector
+            expected = np.concatenate([mass * model.gravity.linear, np.zeros(3)])
+        for frame, push in pushes.items():
+            expected += np.concatenate([push, np.cross(feet[frame][k] - c, push)])
+        np.testing.assert_allclose(change, expected, atol=1e-9 * mass * 9.81, rtol=0)
+
+
+def test_every_derivative_of_a_gait_is_right():
+    problem = gaits.trot("solo12", dt=0.04)
+    X, U = legged.follow_nominal(problem)
+    rng = np.random.default_rng(0)
+    X = problem.dynamics.integrate(X, 0.05 * rng.normal(size=(len(X), problem.dynamics.n)))
+    impacts = [k for k in range(problem.horizon) if problem.dynamics.is_impact(k)]
+    report = check_derivatives(problem, X, U, knots=[1, impacts[0], problem.horizon])
+    assert report.ok, str(report)
+    assert any("ForceLimits" in check.name for check in report.checks)
+
+
+def test_speed_step_length_and_turning_are_what_was_asked_for():
+    problem = gaits.trot("go2", dt=0.02, cycles=2, speed=0.4, step_duration=0.2, support_duration=0.05)
+    end = next(term.target_x for term in problem.terminal if hasattr(term, "target_x"))
+    assert end[0] - problem.x0[0] == pytest.approx(0.4 * (4 * 0.2 + 3 * 0.06), rel=0.1)
+    long = gaits.trot("go2", dt=0.02, step_length=0.3, step_duration=0.2, support_duration=0.06)
+    end = next(term.target_x for term in long.terminal if hasattr(term, "target_x"))
+    assert end[0] - long.x0[0] == pytest.approx(0.3 / 0.52 * (2 * 0.2 + 0.06), rel=1e-6)
+    turned = gaits.walk("go2", dt=0.02, turning=0.5, speed=0.0)
+    end = next(term.target_x for term in turned.terminal if hasattr(term, "target_x"))
+    assert 2.0 * np.arctan2(end[5], end[6]) > 0.2
+
+
+def test_any_schedule_of_feet_by_name_is_a_problem():
+    stand = legs.stance(load("anymal"), feet=["LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT"])
+    lame = schedule.cycling(stand.feet, [["RH_FOOT"], ["LF_FOOT"]], 0.3, 0.1)
+    still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
+    problem = legged.legged(strides.lay_out(stand, lame, 0.02, still, 0.05), Weights(torque=2.0), friction=0.5)
+    assert ddp.solve(problem, guess=legged.follow_nominal(problem)).converged
+    assert reaction.friction(problem) == 0.5
+
+
+def test_a_file_with_named_feet_walks_in_a_posture_that_is_given():
+    known = load("solo12")
+    feet = "FR_FOOT, FL_FOOT, HR_FOOT, HL_FOOT"
+    problem = gaits.walk(known.source.path, feet=feet, q0=known.q0, dt=0.03)
+    assert ddp.solve(problem, guess=legged.follow_nominal(problem)).cost == pytest.approx(
+        ddp.solve(gaits.walk("solo12", dt=0.03), guess=legged.follow_nominal(gaits.walk("solo12", dt=0.03))).cost
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"feet": "FL_foot,FR_foot,RL_foot,RR_fot"}, "feet: go2 has no frame .RR_fot"),
+        ({"feet": "FL_foot,FR_foot"}, "feet: expected one at each corner"),
+        ({"robot": "ur5"}, "robot: expected legs"),
+        ({"step_height": -0.1}, "step_height"),
+        ({"step_duration": 0.0}, "step_duration"),
+        ({"support_duration": -0.1}, "support_duration"),
+        ({"speed": 0.4, "step_length": 0.2, "step_duration": 0.2}, "step_length: 0.4 m/s for"),
+        ({"speed": 4.0, "step_length": 0.01}, "step_length: 0.01 m at 4.0 m/s leaves no time"),
+        ({"friction": 0.0}, "friction"),
+        ({"ground": -0.5}, "above the ground"),
+        ({"ground": 0.5}, "below the ground"),
+        ({"dt": -0.01}, "dt"),
+    ],
+)
+def test_what_is_wrong_with_a_gait_is_named(arguments, message):
+    with pytest.raises(ProblemError, match=message):
+        gaits.trot(**{"robot": "go2", **arguments})
+    with pytest.raises(ProblemError, match=r"weights.torque: expected no negative weight"):
+        Weights(torque=-1.0)
+
+
+def test_an_unknown_gait_of_crocoddyl_is_refused():
+    with pytest.raises(ProblemError, match="gait: there is none called 'gallop'"):
+        anymal_gaits.gait("gallop")
