@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.algebra import add_transposed_product
 from ddp.kernel import call_contraction, kernel
 
 
@@ -59,6 +60,8 @@ def add_curvature(C, F, T):
 def bend(A, B, gaps, closing, context, costates, second, c):
     """Add the curvature of every gap to the contracted second order of its knot."""
     for t in range(B.shape[0]):
+        if closing == 0 or not gaps[t].any():
+            continue
         load(A[t], B[t], c.F)
         if close_gap(gaps[t], closing, context, costates[t], c.F, c.D, c.J, c.w):
             add_curvature(c.J[1], c.D, second[t])
@@ -70,12 +73,14 @@ def weigh(A, B, lz, gaps, closing, context, costates, weights, c):
     N, n = B.shape[:2]
     c.p[:] = lz[N, :n]
     for t in range(N - 1, -1, -1):
-        load(A[t], B[t], c.F)
         costates[t] = c.p
-        close_gap(gaps[t], closing, context, c.p, c.F, c.D, c.J, c.w)
-        weights[t] = c.w
-        for j in range(n):
-            c.g[j] = lz[t, j]
-            for i in range(n):
-                c.g[j] += c.F[i, j] * c.p[i]
+        weights[t] = c.p
+        c.g[:] = lz[t]
+        if closing == 0 or not gaps[t].any():
+            add_transposed_product(A[t], c.p, c.g)
+        else:
+            load(A[t], B[t], c.F)
+            close_gap(gaps[t], closing, context, c.p, c.F, c.D, c.J, c.w)
+            weights[t] = c.w
+            add_transposed_product(c.F, c.p, c.g)
         c.p[:] = c.g[:n]

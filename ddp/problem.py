@@ -20,6 +20,7 @@ from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
 from ddp.stretches import check_length, check_stretches, part, varying
 from ddp.terms import DerivedTerm, naming
+from ddp.tiles import aligned_zeros
 
 MOST_RUNS = 8
 """Of knots whose exact Hessians are computed apart from the others."""
@@ -171,7 +172,7 @@ class Problem:
                 costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
         return costs
 
-    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = np.zeros) -> Derivatives:
+    def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:
         """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
         N, n, nu, nz = self.horizon, self.dynamics.n, self.dynamics.nu, self.dynamics.n + self.dynamics.nu
         return Derivatives(

@@ -12,14 +12,17 @@ are triangular systems of up to six rows, transposition by blocks of 8 x 8, and 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ddp.kernel import kernel
+from ddp.kernel import integer_pointer, kernel, pointer
+from ddp.protocols import Array
 
 WIDTH = 8
 _DOUBLE, _WORD, _HALF = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
@@ -29,6 +32,14 @@ _VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 def padded(columns: int) -> int:
     """The next multiple of ``WIDTH``."""
     return -(-columns // WIDTH) * WIDTH
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> Array:
+    """Zeros that begin where a register does: whoever writes a register across two cache lines pays for both."""
+    size = math.prod(shape)
+    memory = np.zeros(size + WIDTH)
+    begin = -(memory.ctypes.data // 8) % WIDTH
+    return memory[begin : begin + size].reshape(shape)
 
 
 def _pointer(builder: Any, address: Any) -> Any:
@@ -172,6 +183,40 @@ def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
         _one_row(C + 8 * i * ldc, ldc, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
+def bands(entries: Any) -> Any:
+    """Where panels of rows (6, 2 or 1) of a matrix have entries: (panels, 2), whole registers of columns."""
+    found, i = [], 0
+    while i < len(entries):
+        rows = next(size for size in (6, 2, 1) if size <= len(entries) - i)
+        columns = np.flatnonzero(np.any(entries[i : i + rows], axis=0))
+        found.append([columns[0] // WIDTH * WIDTH, padded(columns[-1] + 1)] if len(columns) else [0, 0])
+        i += rows
+    return np.array(found, dtype=np.int64)
+
+
+@kernel
+def add_banded_product(C, ldc, rows, bands, a, ai, ak, B, ldb, K):
+    """``add_product`` within the columns that ``bands``, at its address, has for each panel of rows."""
+    i = 0
+    while rows - i >= 6:
+        begin, end = _two_words(bands)
+        _six_rows(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i, bands = i + 6, bands + 16
+    while rows - i >= 2:
+        begin, end = _two_words(bands)
+        _two_rows(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i, bands = i + 2, bands + 16
+    if rows > i:
+        begin, end = _two_words(bands)
+        _one_row(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+
+
+@kernel
+def _two_words(address):
+    words = carray(integer_pointer(address), 2)
+    return words[0], words[1]
+
+
 def _substitution_tile(rows: int) -> Any:
     """``(X, ldx, U, si, sk, inverse, step)``: in eight columns, x_i := (x_i - Σ_{k<i} u_ik x_k) inverse_i downwards.
 
@@ -305,6 +350,18 @@ def _transpose(typingctx, out, ldo, x, ldx, keep):  # type: ignore[no-untyped-de
     return types.void(*[types.int64] * 5), codegen
 
 
+@intrinsic
+def _copy(typingctx, out, x):  # type: ignore[no-untyped-def]
+    """Eight numbers out := x."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        zero = ir.Constant(_WORD, 0)
+        _store(builder, _load(builder, _pointer(builder, args[1]), zero), _pointer(builder, args[0]), zero)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
 @kernel
 def copy_rows(out, ldo, x, ldx, rows, columns):
     """out := rows of x, which may be dense: exactly its ``columns`` are read; zeros to the next multiple of eight."""
@@ -338,3 +395,27 @@ def mirror(x, ld):
         _transpose(x + 8 * (i * ld + i), ld, x + 8 * (i * ld + i), ld, 1)
         for j in range(i + WIDTH, ld, WIDTH):
             _transpose(x + 8 * (j * ld + i), ld, x + 8 * (i * ld + j), ld, 0)
+
+
+@kernel
+def add_transposed(x, ld, size, block):
+    """On and above its diagonal x (size, size) += xᵀ; size is a multiple of eight, block: room for 8 x 8."""
+    for i in range(0, size, WIDTH):
+        for j in range(i, size, WIDTH):
+            _transpose(block, WIDTH, x + 8 * (j * ld + i), ld, 0)
+            own = x + 8 * (i * ld + j)
+            add_scaled(own, ld, own, ld, 1.0, block, WIDTH, WIDTH, WIDTH)
+
+
+@kernel
+def write_dense(out, x, ldx, size):
+    """The dense matrix out (size, size) := x."""
+    whole = size // WIDTH * WIDTH
+    for i in range(size):
+        row, source = out + 8 * i * size, x + 8 * i * ldx
+        for j in range(0, whole, WIDTH):
+            _copy(row + 8 * j, source + 8 * j)
+        if whole < size:
+            rest, last = carray(pointer(row), size), carray(pointer(source), size)
+            for j in range(whole, size):
+                rest[j] = last[j]

@@ -9,9 +9,11 @@ import numpy as np
 from numba import carray
 
 from ddp.kernel import call_contraction, callback, kernel, pointer
-from dynamics.curvature import Second, contract, second_scratch
+from dynamics.curvature import second_scratch
 from dynamics.kinematics import workspace
-from dynamics.packed import matrix, read_numbers, read_tree, vector, workspace_at
+from dynamics.knot_curvature import contract_knot
+from dynamics.knot_plan import read_plan
+from dynamics.packed import read_numbers, read_tree
 from dynamics.runge_kutta_curvature import adjoint_scratch, contract_explicit
 from dynamics.runge_kutta_linearization import stage_sizes
 
@@ -23,36 +25,13 @@ def contract_rows(address, context, record, weight, out):
         call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
 
 
-@kernel
-def second_at(address, nv, nu):
-    """Scratch for contractions in 6 nv² + nv nu + 2 nv + 108 + 18 nz floats, which come in as zeros."""
-    nz, m = 2 * nv + nu, 8 * nv * nv
-    a = address + 16 * nv
-    b = a + 6 * m + 8 * nv * nu
-    c = b + 8 * 108
-    return Second(
-        vector(address, nv), vector(address + 8 * nv, nv), matrix(a, nv, nv), matrix(a + m, nv, nv),
-        matrix(a + 2 * m, nv, nv), matrix(a + 3 * m, nv, nv), matrix(a + 4 * m, nv, nv),
-        matrix(a + 5 * m, nv, nv), matrix(a + 6 * m, nv, nu),
-        matrix(b, 6, 6), matrix(b + 8 * 36, 6, 6), matrix(b + 8 * 72, 6, 6),
-        matrix(c, 6, nz), matrix(c + 48 * nz, 6, nz), matrix(c + 96 * nz, 6, nz),
-    )  # fmt: skip
-
-
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``Packed`` header, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    nq, nu, h, _, scratch = read_numbers(context)
-    tree = read_tree(context)
-    nb, nv = tree.parent.size, tree.body.size
-    n, nz = 2 * nv, 2 * nv + nu
-    stored = carray(pointer(record), nq + 2 * nv + nv * nv + nv * nz)
-    ws, c = workspace_at(scratch, nb, nv), second_at(scratch + 8 * (95 * nb + 30 * nv), nv, nu)
-    H = carray(pointer(hessian), (nz, nz))
-    contract(tree, nq, nu, h, stored, carray(pointer(weight), n), matrix(scratch, 0, 6), ws, c, H)
+    """The C function: addresses of a ``Plan``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    contract_knot(read_plan(context), record, weight, hessian)
 
 
 def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The same for the explicit steps of runge_kutta.py."""
+    """The same for the explicit steps of runge_kutta.py; its context is a ``Packed`` header."""
     nq, nu, h, stages, _ = read_numbers(context)
     tree = read_tree(context)
     nv = tree.body.size

@@ -19,10 +19,10 @@ from ddp.kernel import kernel
 from dynamics.groups import twist_of
 from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.implicit import adjoint_weight, second_order
-from dynamics.joints import is_group, slot
+from dynamics.joints import slot
 from dynamics.kinematics import composites
 from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
-from dynamics.linearization import embed_rows, multiply6, next_twist
+from dynamics.linearization import embed_rows, multiply6
 from dynamics.spatial import cross_motion, dot6
 
 
@@ -60,58 +60,6 @@ def second_scratch(tree, nu):
         np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
         np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
-
-
-@kernel
-def contract(tree, nq, nu, h, record, weight, no_fext, ws, c, H):
-    """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
-    nv = tree.body.size
-    nz = 2 * nv + nu
-    q, v, a = record[:nq], record[nq : nq + nv], record[nq + nv : nq + 2 * nv]
-    Minv = record[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
-    aq, av, au = accelerations_of(record, nq + 2 * nv + nv * nv, nv, nu)
-    weigh_acceleration(tree, h, v, a, weight, c.J, c.effective)
-    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H)
-    add_joint_curvature(tree, h, v, a, aq, av, au, weight, c, H)
-    for i in range(nz):  # only the upper triangle is complete
-        for j in range(i):
-            H[i, j] = H[j, i]
-
-
-@kernel
-def weigh_acceleration(tree, h, v, a, weight, J, effective):
-    """effective (nv,) := h (w_v + h Jrᵀ w_q), the weight on the acceleration; J (6, 6) is scratch."""
-    nv = tree.body.size
-    for i in range(nv):
-        effective[i] = h * (weight[nv + i] + h * weight[i])
-    for b in range(tree.parent.size):
-        kind = tree.kind[b]
-        if is_group(kind):
-            iv = tree.iv[b]
-            right_jacobian6(next_twist(kind, v, a, iv, h), J)
-            for i in range(tree.nj[b]):
-                total = 0.0
-                for k in range(tree.nj[b]):
-                    total += J[slot(kind, k), slot(kind, i)] * weight[iv + k]
-                effective[iv + i] = h * (weight[nv + iv + i] + h * total)
-
-
-@kernel
-def add_joint_curvature(tree, h, v, a, aq, av, au, weight, c, H):
-    """H += the curvature of joints whose motions do not commute, into its upper triangle."""
-    nv, nu = au.shape
-    for b in range(tree.parent.size):
-        if is_group(tree.kind[b]):
-            iv, nj = tree.iv[b], tree.nj[b]
-            for i in range(nj):  # h E of the joint's rows
-                for j in range(nv):
-                    c.rows[i, j] = h * h * aq[iv + i, j]
-                    c.rows[i, nv + j] = h * h * av[iv + i, j]
-                for j in range(nu):
-                    c.rows[i, 2 * nv + j] = h * h * au[iv + i, j]
-                c.rows[i, nv + iv + i] += h
-            xi = next_twist(tree.kind[b], v, a, iv, h)
-            add_group_curvature(tree, b, xi, weight, c, H)
 
 
 @kernel

@@ -43,13 +43,13 @@ def size(tree: Model, nu: int, record_size: int) -> int:
 
 @kernel
 def linearize(tree, arena, S, h, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot."""
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, as much of it as is of first order."""
     N, nu = U.shape
     nv = tree.body.size
     n = 2 * nv
     block = Block(
         lane_memory(arena, nu), lane_memory(arena, n * n), lane_memory(arena, n * nu),
-        lane_memory(arena, record.shape[1]),
+        lane_memory(arena, X.shape[1] + nv + nv * nv + nv * (n + nu)),
     )  # fmt: skip
     ws = lane_workspace(tree, arena)
     scratch = relation_scratch(tree, arena)

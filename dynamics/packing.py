@@ -47,8 +47,8 @@ def pack(rows, first, out):
 
 
 @intrinsic
-def _transposed_store(typingctx, source, field, rows, first):  # type: ignore[no-untyped-def]
-    """Fields field..field+7 of source (m, 8), transposed, to columns field..field+7 of rows first..first+7 or the last.
+def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ignore[no-untyped-def]
+    """Fields field..field+7 of source (m, 8), transposed, to columns begin+field.. of rows first..first+7 or the last.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
     """
@@ -80,13 +80,13 @@ def _transposed_store(typingctx, source, field, rows, first):  # type: ignore[no
         for lane in range(WIDTH):
             row = builder.add(args[3], ir.Constant(word, lane))
             row = builder.select(builder.icmp_signed("<", row, last), row, last)
-            where = builder.gep(dst.data, [builder.add(builder.mul(row, columns), args[1])])
+            where = builder.gep(dst.data, [builder.add(builder.mul(row, columns), builder.add(args[1], args[4]))])
             store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
             store.align = 8
         return context.get_dummy_value()
 
     two = types.Array(types.float64, 2, "C")
-    return types.void(two, types.intp, two, types.intp), codegen
+    return types.void(two, types.intp, two, types.intp, types.intp), codegen
 
 
 @kernel
@@ -94,15 +94,22 @@ def unpack(source, rows, first):
     """Lanes source (m, 8) into knots first..first+7 of an array (N, m), as many as there are."""
     m = source.shape[0]
     for field in range(0, m - WIDTH + 1, WIDTH):
-        _transposed_store(source, field, rows, first)
+        _transposed_store(source, field, rows, first, 0)
     unpack_rest(source, rows, first)
+
+
+@kernel
+def unpack_columns(source, rows, first, begin):
+    """``unpack`` of a multiple of eight fields into the columns from ``begin`` of wider rows."""
+    for field in range(0, source.shape[0], WIDTH):
+        _transposed_store(source, field, rows, first, begin)
 
 
 @kernel
 def unpack_groups(source, rows, first, groups):
     """``unpack`` of some groups of eight fields (all of the last m % 8 fields): the others stay as they are."""
     for group in groups:
-        _transposed_store(source, group * WIDTH, rows, first)
+        _transposed_store(source, group * WIDTH, rows, first, 0)
     unpack_rest(source, rows, first)
 
 
@@ -112,7 +119,7 @@ def unpack_rest(source, rows, first):
     m = source.shape[0]
     if m >= WIDTH:
         if m % WIDTH > 0:
-            _transposed_store(source, m - WIDTH, rows, first)
+            _transposed_store(source, m - WIDTH, rows, first, 0)
     else:
         for i in range(m):
             for lane in range(min(WIDTH, rows.shape[0] - first)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import threading
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,7 @@ from dynamics.contraction import contract_rows, contraction_callback
 from dynamics.flattened import Packed
 from dynamics.gaps import closing_callback
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.lane_curvature import contract_knots
+from dynamics.knot_plan import Curvature, record_parts
 from dynamics.lane_rollouts import rollout, step, track
 from dynamics.lane_rollouts import size as room_of_rollouts
 from dynamics.lanes import WIDTH, arena
@@ -58,6 +59,7 @@ class RobotDynamics:
         self.damping = damping
         self._stages = INTEGRATORS[integrator]
         self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._own = threading.local()
         self._dt = positive("dt", dt)
         if actuation is None:
             joints = np.delete(np.arange(robot.nv), robot.floating_dofs)
@@ -102,9 +104,12 @@ class RobotDynamics:
 
     @property
     def record_size(self) -> int:
-        """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage."""
-        of_acceleration, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
-        return int(self._stages * of_stage if self._stages else of_acceleration)
+        """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage.
+
+        Of a semi-implicit step the rest describes its degrees of freedom, see lane_curvature.py.
+        """
+        _, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
+        return int(self._stages * of_stage) if self._stages else record_parts(self.robot.nq, self.robot.nv, self.nu)[1]
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
@@ -151,7 +156,9 @@ class RobotDynamics:
 
     def hessian(self, x: ArrayLike, u: ArrayLike, weight: ArrayLike) -> Array:
         """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
-        record = self._expand_one(x, u).record[0]
+        out = self._expand_one(x, u)
+        self.expand_second(out.A, out.B, out)
+        record = out.record[0]
         H = np.empty((self.n + self.nu, self.n + self.nu))
         self.contract(record[None], as_array("weight", weight, (self.n,))[None], H[None])
         return H
@@ -190,20 +197,25 @@ class RobotDynamics:
             linearize(self._tree, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Nothing more: ``expand`` has written all that the contraction needs."""
+        """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
+        if not self._stages:
+            nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
+            lane_curvature.describe_knots(self._tree, arena(lane_curvature.size(self._tree, nq)), nq, out.record, begin)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """out (M, n+nu, n+nu): ``hessian`` of M knots at once, from their records and weights (M, n)."""
-        if self._stages or 2 * len(record) < WIDTH:
-            address, context, _alive = self.contraction()
-            contract_rows(address, context, record, weight, out)
-        else:
-            memory = arena(lane_curvature.size(self._tree, self.nu, self.record_size))
-            contract_knots(self._tree, memory, self.robot.nq, self.nu, self._dt, record, weight, out)
+        """out (M, n+nu, n+nu): ``hessian`` of M knots, from their records and weights (M, n)."""
+        if not hasattr(self._own, "contraction"):
+            self._own.contraction = self.contraction()
+        address, context, _alive = self._own.contraction
+        contract_rows(address, context, record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order, for one backward sweep at a time."""
-        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        packed: Packed | Curvature
+        if self._stages:
+            packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        else:
+            packed = Curvature(self._tree, self.robot.nq, self.nu, self._dt)
         return Contraction(contraction_callback(self._stages > 0).address, packed.address, packed)
 
     def closing(self) -> Contraction:

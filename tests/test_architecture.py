@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("ddp", "dynamics", "problems", "viz")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-VOCABULARY = {"ddp.errors", "ddp.kernel", "ddp.protocols", "ddp.differences"}
+VOCABULARY = {"ddp.errors", "ddp.kernel", "ddp.protocols", "ddp.differences", "ddp.tiles"}
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ def test_first_and_contracted_second_derivatives_of_100_knots(benchmark, name, b
 
     def derivatives():
         system.expand(X, U, out)
+        system.expand_second(X, U, out)
         contract_all(address, context, out.record, weight, H)
 
     derivatives()

@@ -41,7 +41,9 @@ def expansion(system, rng, N):
     q, v, _ = knots(system.robot, rng, N)
     n, nu = system.n, system.nu
     out = Expansion(np.empty((N, n, n)), np.empty((N, n, nu)), np.empty((N, system.record_size)))
-    system.expand(np.hstack([q, v]), rng.normal(size=(N, nu)), out)
+    X, U = np.hstack([q, v]), rng.normal(size=(N, nu))
+    system.expand(X, U, out)
+    system.expand_second(X, U, out)
     return out
 
 
