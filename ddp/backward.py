@@ -21,6 +21,8 @@ policy, downwards, and ``expected`` what the full step brings. Without gaps and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -102,16 +104,18 @@ class Backward:
     separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
+    contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz); default the dynamics.
     """
 
     def __init__(
         self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
-        limited: bool = False,
+        limited: bool = False, contract: Callable[[Array, Array], None] | None = None,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
         self._derivatives, self._dynamics = derivatives, dynamics
         self._multipliers, self._reuse = multipliers, reuse
+        self._contract = contract or partial(dynamics.contract, derivatives.record)
         self._contraction, self._closing = dynamics.contraction(), dynamics.closing()
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         self._second = np.zeros((N if multipliers == COSTATE or reuse or limited else 1, nz, nz))
@@ -166,7 +170,7 @@ class Backward:
         d, gaps = self._derivatives, (self.gaps, *self._closing[:2])
         costates, weights = np.empty_like(self.gaps), np.empty_like(self.gaps)
         weigh(d.A, d.B, d.lz, *gaps, costates, weights, self._scratch)
-        self._dynamics.contract(d.record, weights, self._second)
+        self._contract(weights, self._second)
         bend(d.A, d.B, *gaps, costates, self._second, self._scratch)
         self._age = 0
 

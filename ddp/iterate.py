@@ -55,7 +55,9 @@ class Iterate:
     ) -> None:
         self.problem, self.work = problem, work
         self._limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
-        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, self._limited)
+        self.backward = Backward(
+            work.derivatives, problem.dynamics, multipliers, reuse, self._limited, work.contract
+        )
         self.backward.separable = problem.separable
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
@@ -252,6 +254,7 @@ class Iterate:
             seconds=time.perf_counter() - start,
             history=history,
             problem=self.problem,
+            workers=self.work.description,
         )
 
     def _rollouts(

@@ -17,7 +17,7 @@ from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import Differentiator, WorkerError, differentiator
+from ddp.workers import Differentiator, WorkerError, Workers, as_workers, differentiator
 
 Start = Array | tuple[Array, Array] | Solution | None
 
@@ -101,7 +101,7 @@ def solve(
     guess: Start = None,
     callback: Callable[[Record], None] | None = None,
     throw: bool = True,
-    workers: int = 1,
+    workers: int | str | Workers = 1,
 ) -> Solution:
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
@@ -112,7 +112,9 @@ def solve(
         dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
-    workers: how many processes share the derivatives; results are the same for any number.
+    workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
+        threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
+        "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
 
     Constraints are held by an augmented Lagrangian (`augmented`), whose Hessian the gains are of: they give way to
     what disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
@@ -130,9 +132,9 @@ def solve(
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
     policy = start_policy(problem, guess)
-    count = positive_integer("workers", workers)
+    crew = as_workers(workers)
     goal = relaxed(problem, solver.constraints, guess)
-    with differentiator(goal, count) as work:
+    with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)

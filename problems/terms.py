@@ -23,6 +23,11 @@ class StateTerm(Protocol):
     def n(self) -> int:
         """Numbers in a tangent vector of it."""
 
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
     def _values(self, X: Array, out: Array) -> None:
         """The costs of the states X (M, nx) into ``out`` (M,)."""
 
