@@ -51,12 +51,13 @@ class Iterate:
     """
 
     def __init__(
-        self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0
-    ) -> None:
+        self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0,
+        segments: int = 1,
+    ) -> None:  # fmt: skip
         self.problem, self.work = problem, work
         self._limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
         self.backward = Backward(
-            work.derivatives, problem.dynamics, multipliers, reuse, self._limited, work.contract
+            work.derivatives, problem.dynamics, multipliers, reuse, self._limited, work.contract, segments
         )
         self.backward.separable = problem.separable
         d = problem.dynamics

@@ -46,6 +46,9 @@ class DDP:
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
     constraints: how the problem's constraints are held, if it has any.
+    segments: 1, or how many parts of the horizon are swept at once, by as many threads less one (`segments`): gains
+        are the same but for rounding. For Gauss-Newton's Hessians and costate multipliers; V_x is only known one knot
+        after another. Where gaps are open or controls have limits, sweeps are of one piece.
     """
 
     tolerance: float = 1e-9
@@ -56,6 +59,7 @@ class DDP:
     multipliers: str = VALUE
     reuse: int = 0
     constraints: AugmentedLagrangian = field(default_factory=AugmentedLagrangian)
+    segments: int = 1
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
@@ -64,6 +68,7 @@ class DDP:
         for name, known in (("hessian", HESSIANS), ("multipliers", (VALUE, COSTATE))):
             if (value := getattr(self, name)) not in known:
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+        object.__setattr__(self, "segments", positive_integer("segments", self.segments))
         if isinstance(self.reuse, bool) or not isinstance(self.reuse, (int, np.integer)) or self.reuse < 0:
             raise ProblemError(f"reuse: expected a whole number of at least 0, got {self.reuse!r}")
         if self.max_regularization < SHIFT:
@@ -148,7 +153,7 @@ def descend_from(
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []
     with np.errstate(all="ignore"):
-        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse)
+        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
         except WorkerError as failure:

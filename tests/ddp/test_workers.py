@@ -275,3 +275,16 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert all(gone(pid) for pid in workers)
+
+
+def test_an_interrupt_ends_threads(tmp_path):
+    process = run(tmp_path / "long.py", LONG.replace("workers=2", "workers='threads:3'"), start_new_session=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")
