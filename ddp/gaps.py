@@ -59,6 +59,8 @@ def add_curvature(C, F, T):
 def bend(A, B, gaps, closing, context, costates, second, c):
     """Add the curvature of every gap to the contracted second order of its knot."""
     for t in range(B.shape[0]):
+        if closing == 0 or not gaps[t].any():
+            continue
         load(A[t], B[t], c.F)
         if close_gap(gaps[t], closing, context, costates[t], c.F, c.D, c.J, c.w):
             add_curvature(c.J[1], c.D, second[t])
@@ -76,6 +78,7 @@ def weigh(A, B, lz, gaps, closing, context, costates, weights, c):
         weights[t] = c.w
         for j in range(n):
             c.g[j] = lz[t, j]
-            for i in range(n):
+        for i in range(n):  # by rows, which lie in a row
+            for j in range(n):
                 c.g[j] += c.F[i, j] * c.p[i]
         c.p[:] = c.g[:n]
