@@ -36,8 +36,8 @@ SHARES = 4
 """Slices for each thread: whoever is done with one takes the next, so that a busy core does not hold up the others."""
 
 WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
-"""The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: a hundred times what
-it takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
+"""The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: ten times what it
+takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
 
 TRIED = 2
 """Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
@@ -166,6 +166,7 @@ class _Threads:
         self.description = f"{count} threads"
         self._problem, self._count = problem, count
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
+        self._waiting: deque[tuple[int, int]] = deque()
 
     def first(self, X: Array, U: Array) -> None:
         self._X, self._U = X, U
@@ -183,7 +184,7 @@ class _Threads:
 
     def close(self) -> None:
         """End the threads, once they are done with the slice that they are at."""
-        self._waiting: deque[tuple[int, int]] = deque()
+        self._waiting.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _each(self, stage: Callable[[Array, Array, Derivatives, int, int], None]) -> None:

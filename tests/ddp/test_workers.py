@@ -118,6 +118,27 @@ def test_an_exception_in_a_thread_is_of_the_first_knot_and_leaves_no_thread():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+class Interrupted(Quadratic):
+    """A batch term that the main thread is interrupted in; others are slow."""
+
+    done = 0
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.3)
+        Interrupted.done += 1
+
+
+def test_an_interrupted_thread_leaves_no_work_to_the_others():
+    plain = pendulum()
+    term = Interrupted(np.ones(3), np.zeros(3))
+    problem = ddp.Problem(plain.dynamics, [term], plain.terminal, plain.x0, plain.horizon)
+    with pytest.raises(KeyboardInterrupt):
+        ddp.solve(problem, workers="threads:2")
+    assert Interrupted.done <= 1
+
+
 def test_little_work_is_not_shared_and_much_is(monkeypatch):
     problem = pendulum()
     monkeypatch.setattr(ddp_workers, "cores", lambda: 2)
