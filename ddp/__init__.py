@@ -10,6 +10,7 @@ from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.receding import RecedingHorizon
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
+from ddp.workers import Workers
 
 __all__ = [
     "DDP",
@@ -35,6 +36,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "Term",
+    "Workers",
     "check_derivatives",
     "solve",
 ]

@@ -21,6 +21,8 @@ policy, downwards, and ``expected`` what the full step brings. Without gaps and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ from ddp.limits import improve
 from ddp.problem import Derivatives
 from ddp.protocols import Array, Dynamics, SemiImplicit
 from ddp.riccati import make_room
+from ddp.segments import Segments, cut
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -103,16 +106,21 @@ class Backward:
     separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
+    contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz); default the dynamics.
+    segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
+        with V_x, sweeps that have any are of one piece all the same.
     """
 
     def __init__(
         self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
-        limited: bool = False,
+        limited: bool = False, contract: Callable[[Array, Array], None] | None = None,
+        segments: int = 1,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
         self._derivatives, self._dynamics = derivatives, dynamics
         self._multipliers, self._reuse = multipliers, reuse
+        self._contract = contract or partial(dynamics.contract, derivatives.record)
         self._contraction, self._closing = dynamics.contraction(), dynamics.closing()
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
@@ -126,6 +134,7 @@ class Backward:
         self._scratch = _Scratch(*(np.zeros(shape) for shape in shapes + sizes))
         self._room, self._memory = make_room(n, nu)
         self._halves = _halves(dynamics)
+        self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
 
     @property
     def _plain(self) -> bool:
@@ -172,7 +181,7 @@ class Backward:
         d, gaps = self._derivatives, (self.gaps, *self._closing[:2])
         costates, weights = np.empty_like(self.gaps), np.empty_like(self.gaps)
         weigh(d.A, d.B, d.lz, *gaps, costates, weights, self._scratch)
-        self._dynamics.contract(d.record, weights, self._second)
+        self._contract(weights, self._second)
         bend(d.A, d.B, *gaps, costates, self._second, self._scratch)
         self._age = 0
 
@@ -181,6 +190,11 @@ class Backward:
         d = self._derivatives
         model = d.A, d.B, d.lz, d.lzz, d.exact, d.record, float(blend), float(mu), *self._contraction[:2]
         outcome = self._k, self._K
+        if self._plain and self._segments is not None and (kept or blend == 0.0):
+            exact_gains = d.A, d.B, d.lz, d.lzz, d.exact, float(blend), float(mu), self._second, *outcome
+            done, change, gradient = self._segments.sweep(*exact_gains, self.separable, *self._halves)
+            if done:
+                return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1)
         if self._plain:
             failed, slope, change, gradient = tiled_sweep.sweep(
                 *model, by_costate, kept, self._second, *outcome, self.separable, *self._halves, self._room,

@@ -57,11 +57,14 @@ class Iterate:
     """
 
     def __init__(
-        self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0
-    ) -> None:
+        self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0,
+        segments: int = 1,
+    ) -> None:  # fmt: skip
         self.problem, self.work = problem, work
         self._limited = bool(np.isfinite(problem.lower).any() or np.isfinite(problem.upper).any())
-        self.backward = Backward(work.derivatives, problem.dynamics, multipliers, reuse, self._limited)
+        self.backward = Backward(
+            work.derivatives, problem.dynamics, multipliers, reuse, self._limited, work.contract, segments
+        )
         self.backward.separable = problem.separable
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
@@ -267,6 +270,7 @@ class Iterate:
             seconds=time.perf_counter() - start,
             history=history,
             problem=self.problem,
+            workers=self.work.description,
         )
 
     def _rollouts(

@@ -17,7 +17,7 @@ import numpy as np
 
 from ddp.errors import ProblemError
 from ddp.placement import Placed
-from ddp.protocols import Array
+from ddp.protocols import Array, ThreadSafe
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +136,11 @@ class AugmentedTerm:
         self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers, penalty
         self._entry, self._known = entry, known
         self._lower, self._upper = entry.lower[rows], entry.upper[rows]
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether the constraint is."""
+        return isinstance(self.constraint, ThreadSafe) and self.constraint.thread_safe
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""

@@ -138,6 +138,15 @@ class Separable(Protocol):
 
 
 @runtime_checkable
+class ThreadSafe(Protocol):
+    """Dynamics, terms and constraints of which several threads may ask at once, for compiled kernels do their work."""
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether they are."""
+
+
+@runtime_checkable
 class SemiImplicit(Protocol):
     """Dynamics whose states may be halves (q, v) with δq' = δq + h δv' but for a few rows: sweeps are then faster."""
 

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import Self
 
 from ddp.augmented import relaxed
-from ddp.errors import ProblemError, positive_integer
+from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, Start, descend_from, start_policy
-from ddp.workers import differentiator
+from ddp.workers import Workers, as_workers, differentiator
 
 
 class RecedingHorizon:
@@ -27,12 +27,14 @@ class RecedingHorizon:
         horizon.
     solver: `DDP` (the default), `ILQR` or `Newton`; few ``max_iterations`` bound the time of a solve.
     guess: for the first solve, as in `solve`.
-    workers: as in `solve`; the processes live until the end of the block or `close`.
+    workers: as in `solve`; threads and processes live until the end of the block or `close`.
 
     Memory for derivatives, compiled kernels and processes are kept. Raises ProblemError for bad input.
     """
 
-    def __init__(self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int = 1) -> None:
+    def __init__(
+        self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int | str | Workers = 1,
+    ) -> None:  # fmt: skip
         if not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
         self.solver = DDP() if solver is None else solver
@@ -43,7 +45,7 @@ class RecedingHorizon:
         start_policy(problem, guess)  # what is wrong with it is said here
         self._resources = ExitStack()
         goal = relaxed(problem, self.solver.constraints, guess)
-        self._work = self._resources.enter_context(differentiator(goal, positive_integer("workers", workers)))
+        self._work = self._resources.enter_context(differentiator(goal, as_workers(workers)))
 
     def solve(self, x: Array, steps: int = 1) -> Solution:
         """The solution from state x (nx,), ``steps`` knots after the last one was asked for.
@@ -60,7 +62,7 @@ class RecedingHorizon:
         return self.solution
 
     def close(self) -> None:
-        """End the processes."""
+        """End threads and processes."""
         self._resources.close()
 
     def __enter__(self) -> Self:

@@ -69,6 +69,7 @@ class Solution:
     problem: what was solved; None if loaded without it.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
     violation: the largest of a constraint, in its units.
+    workers: who computed the derivatives, in words; empty if loaded.
     """
 
     X: Array = field(repr=False)
@@ -86,6 +87,7 @@ class Solution:
     multipliers: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     penalties: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     violation: float = 0.0
+    workers: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""

@@ -17,7 +17,7 @@ from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import Differentiator, WorkerError, differentiator
+from ddp.workers import Differentiator, WorkerError, Workers, as_workers, differentiator
 
 Start = Array | tuple[Array, Array] | Solution | None
 
@@ -48,6 +48,9 @@ class DDP:
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
     constraints: how the problem's constraints are held, if it has any.
+    segments: 1, or how many parts of the horizon are swept at once, by as many threads less one (`segments`): gains
+        are the same but for rounding. For Gauss-Newton's Hessians and costate multipliers; V_x is only known one knot
+        after another. Where gaps are open or controls have limits, sweeps are of one piece.
     """
 
     tolerance: float = 1e-9
@@ -58,6 +61,7 @@ class DDP:
     multipliers: str = AUTO
     reuse: int = 0
     constraints: AugmentedLagrangian = field(default_factory=AugmentedLagrangian)
+    segments: int = 1
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
@@ -66,6 +70,7 @@ class DDP:
         for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE))):
             if (value := getattr(self, name)) not in known:
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+        object.__setattr__(self, "segments", positive_integer("segments", self.segments))
         if isinstance(self.reuse, bool) or not isinstance(self.reuse, (int, np.integer)) or self.reuse < 0:
             raise ProblemError(f"reuse: expected a whole number of at least 0, got {self.reuse!r}")
         if self.max_regularization < SHIFT:
@@ -103,7 +108,7 @@ def solve(
     guess: Start = None,
     callback: Callable[[Record], None] | None = None,
     throw: bool = True,
-    workers: int = 1,
+    workers: int | str | Workers = 1,
 ) -> Solution:
     """Solve ``problem`` by shooting: single, or multiple where states are imposed.
 
@@ -115,7 +120,9 @@ def solve(
         dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
-    workers: how many processes share the derivatives; results are the same for any number.
+    workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
+        threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
+        "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
 
     Constraints are held by an augmented Lagrangian (`augmented`), whose Hessian the gains are of: they give way to
     what disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
@@ -133,9 +140,9 @@ def solve(
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
     policy = start_policy(problem, guess)
-    count = positive_integer("workers", workers)
+    crew = as_workers(workers)
     goal = relaxed(problem, solver.constraints, guess)
-    with differentiator(goal, count) as work:
+    with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
@@ -149,7 +156,7 @@ def descend_from(
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []
     with np.errstate(all="ignore"):
-        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse)
+        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments)
         try:
             status, converged, sweep = _loop(iterate, solver, history, callback)
         except WorkerError as failure:

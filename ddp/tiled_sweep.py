@@ -50,20 +50,41 @@ def sweep(
     action (nz, nz): its block of controls becomes that of Q at the knot where the sweep ends, for diagnoses.
     h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
     """
-    N, n, nu = B.shape
-    nz, square = n + nu, 8 * (n + nu) * (n + nu)
-    change, steepest = 0.0, 0.0
-    Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
-    v = rows_at(room.v, 2, room.lx)
-    A_at, B_at, lz_at, k_at, K_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data, k.ctypes.data, K.ctypes.data
-    lzz_at, exact_at, record_at, T_at = lzz.ctypes.data, exact.ctypes.data, record.ctypes.data, second.ctypes.data
-    weight = room.v + (8 * room.lx if by_costate else 0)
-    blended(room, blend, separable[N], lzz_at + N * square, exact_at + N * square)
+    N = B.shape[0]
+    start_at_end(lz, lzz, exact, blend, mu, separable, room)
+    failed, change, steepest = descend(
+        0, N, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
+        h, bent, room, action,
+    )  # fmt: skip
+    return failed, 2.0 * change, change, steepest
+
+
+@kernel
+def start_at_end(lz, lzz, exact, blend, mu, separable, room):
+    """The room's value := that of the last knot."""
+    N, n, nz = lz.shape[0] - 1, room.n, room.n + room.nu
+    Q, v = rows_at(room.Q, nz, room.ld), rows_at(room.v, 2, room.lx)
+    blended(room, blend, separable[N], lzz.ctypes.data + N * 8 * nz * nz, exact.ctypes.data + N * 8 * nz * nz)
     for i in range(n):
         Q[i, i] += mu
         v[0, i] = lz[N, i]
         v[1, i] = lz[N, i]
-    for t in range(N - 1, -1, -1):
+
+
+@kernel
+def descend(
+    start, stop, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
+    h, bent, room, action,
+):  # fmt: skip
+    """From the room's value at knot ``stop`` to that at ``start``: failed knot, change, the gradient's max-norm."""
+    N, n, nu = B.shape
+    nz, square = n + nu, 8 * (n + nu) * (n + nu)
+    change, steepest = 0.0, 0.0
+    Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
+    A_at, B_at, lz_at, k_at, K_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data, k.ctypes.data, K.ctypes.data
+    lzz_at, exact_at, record_at, T_at = lzz.ctypes.data, exact.ctypes.data, record.ctypes.data, second.ctypes.data
+    weight = room.v + (8 * room.lx if by_costate else 0)
+    for t in range(stop - 1, start - 1, -1):
         fill(room)
         load(room, A_at + 8 * t * n * n, B_at + 8 * t * n * nu, lz_at + 8 * t * nz)
         blended(room, blend, separable[t], lzz_at + t * square, exact_at + t * square)
@@ -85,13 +106,13 @@ def sweep(
             for j in range(n, nz):
                 action[i, j] = Q[i, j]
         if not factorize(room):
-            return t, 2.0 * change, change, steepest
+            return t, change, steepest
         for i in range(nu):
             change -= 0.5 * y[i] * y[i]
         if not (abs(change) < np.inf):
-            return t, 2.0 * change, change, steepest
+            return t, change, steepest
         policy(room, k_at + 8 * t * nu, K_at + 8 * t * nu * n)
         value(room)
         for i in range(n):
             Q[i, i] += mu
-    return -1, 2.0 * change, change, steepest
+    return -1, change, steepest

@@ -1,47 +1,92 @@
-"""Who computes the derivatives of an iterate: this process, or a pool that lives as long as the solve.
+"""Who computes the derivatives of an iterate: this thread alone, several threads, or several processes.
 
-The pool's processes are spawned once, with the problem pickled once. Trajectory and derivatives lie in memory
-that all share: an iteration sends one byte to each process and gets one back. That memory has no name
-(`multiprocessing.RawArray`: an unlinked file), so nothing can be left behind, whatever happens. Every process
-owns a contiguous slice of the knots, and a knot's derivatives depend on that knot alone, so results do not
-depend on how many processes there are.
+A knot's derivatives depend on that knot alone, so results are the same to the last bit whoever does it. Threads share
+memory and need no pickling; they serve where the work is done by compiled kernels, which let go of Python's lock.
+What users write in Python holds that lock, and needs processes (process_pool.py).
 """
 
 from __future__ import annotations
 
-import ctypes
-import math
-import multiprocessing
-import pickle
-import signal
-import sys
-import threading
-import traceback
-from collections.abc import Iterator
+import itertools
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.errors import ProblemError, positive_integer
 from ddp.problem import Derivatives, Problem
-from ddp.protocols import Array
+from ddp.process_pool import Processes, WorkerError
+from ddp.protocols import Array, ThreadSafe
 
-READY, FIRST, SECOND, COSTS = b"0", b"1", b"2", b"3"
+__all__ = ["Differentiator", "WorkerError", "Workers", "as_workers", "differentiator"]
+
+AUTO, THREADS, PROCESSES = KINDS = "auto", "threads", "processes"
+
+BLOCK = 8
+"""Threads take whole blocks of so many knots, as SIMD lanes do."""
+
+SHARES = 4
+"""Slices for each thread: whoever is done with one takes the next, so that a busy core does not hold up the others."""
+
+WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
+"""The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: ten times what it
+takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
+
+TRIED = 2
+"""Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
 
 
-class WorkerError(SolveError):
-    """A process of the pool died, or failed in a way that no term or function accounts for."""
+@dataclass(frozen=True)
+class Workers:
+    """Who shares the derivatives.
+
+    count: how many, this one included; "auto": as many as there are cores, if the derivatives of the first iterates
+        take long enough (`WORTHWHILE`).
+    kind: "threads", "processes", or "auto": threads where the dynamics and all terms and constraints say that they are
+        `thread_safe`, as the built-in ones do; processes otherwise. Forced threads are right for terms whose Python
+        code may be called from several threads at once, and quick where it lets go of Python's lock.
+    """
+
+    count: int | str = AUTO
+    kind: str = AUTO
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ProblemError(f"workers.kind: expected one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+        if self.count != AUTO:
+            object.__setattr__(self, "count", positive_integer("workers.count", cast(int, self.count)))
+
+
+def as_workers(value: Any) -> Workers:
+    """From a number, "auto", "threads:2" or "processes:2", or a `Workers`. Raises ProblemError for anything else."""
+    if isinstance(value, Workers):
+        return value
+    if not isinstance(value, str):
+        return Workers(positive_integer("workers", value))
+    first, colon, second = value.partition(":")
+    kind, count = (first, second if colon else AUTO) if first in KINDS else (AUTO, first)
+    if count == AUTO or (count.isdecimal() and int(count) > 0):
+        return Workers(AUTO if count == AUTO else int(count), kind)
+    raise ProblemError(f'workers: expected at least 1, "auto", "threads:2" or "processes:2", got {value!r}')
 
 
 class Differentiator(Protocol):
-    """Batched stages over all knots of a trajectory, into ``derivatives``."""
+    """Batched stages over all knots of a trajectory, into ``derivatives``; ``description``: who does them."""
 
     @property
     def derivatives(self) -> Derivatives:
         """Where they are."""
+
+    @property
+    def description(self) -> str:
+        """Who computes them, in words."""
 
     def first(self, X: Array, U: Array) -> None:
         """First order and Gauss-Newton costs of states X (N+1, nx) and padded controls U (N+1, nu)."""
@@ -52,213 +97,198 @@ class Differentiator(Protocol):
     def costs(self) -> None:
         """Exact costs of the same trajectory alone."""
 
+    def contract(self, weights: Array, out: Array) -> None:
+        """The dynamics' second order, contracted with weights (N, n), into ``out`` (N, nz, nz)."""
+
 
 @contextmanager
-def differentiator(problem: Problem, workers: int) -> Iterator[Differentiator]:
-    """One worker is the process itself; more are a pool that ends with the block."""
-    if workers == 1:
-        yield _Local(problem)
-        return
-    pool = _Pool(problem, min(workers, problem.horizon + 1))
+def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differentiator]:
+    """Whoever ``workers`` asks for; their threads and processes end with the block."""
+    asked = workers if isinstance(workers, Workers) else Workers(workers)
+    kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
+    work: _Local | _Threads | Processes | _Measured
+    if asked.count == AUTO:
+        work = _Measured(problem, kind)
+    elif (count := min(int(asked.count), problem.horizon + 1)) == 1:
+        work = _Local(problem, problem.allocate())
+    elif kind == THREADS:
+        work = _Threads(problem, problem.allocate(), count)
+    else:
+        work = Processes(problem, count)
     try:
-        pool.start()
-        yield pool
+        if isinstance(work, Processes):
+            work.start()
+        yield work
     finally:
-        pool.close()
+        work.close()
+
+
+def thread_safe(problem: Problem) -> bool:
+    """Whether the dynamics and all terms and constraints are `ThreadSafe`."""
+    parts = [problem.dynamics, *(term for _, term, _ in problem.terms())]
+    return all(isinstance(part, ThreadSafe) and part.thread_safe for part in parts)
 
 
 class _Local:
-    """Everything in this process."""
+    """Everything in this thread."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.derivatives = problem.allocate()
+    description = "this thread alone"
+
+    def __init__(self, problem: Problem, derivatives: Derivatives) -> None:
+        self.derivatives = derivatives
         self._problem = problem
 
     def first(self, X: Array, U: Array) -> None:
         self._X, self._U = X, U
-        self._problem.expand(X, U, self.derivatives, 0, len(X))
+        self._each(self._problem.expand)
 
     def second(self) -> None:
-        self._problem.expand_second(self._X, self._U, self.derivatives, 0, len(self._X))
+        self._each(self._problem.expand_second)
 
     def costs(self) -> None:
-        self._problem.expand_costs(self._X, self._U, self.derivatives, 0, len(self._X))
+        self._each(self._problem.expand_costs)
 
-
-class _Shared:
-    """The trajectory and the derivatives of a problem, laid out one after another in one shared block."""
-
-    def __init__(self, problem: Problem, block: Any) -> None:
-        memory = np.frombuffer(block, dtype=np.float64)
-        used = 0
-
-        def take(shape: tuple[int, ...]) -> Array:
-            nonlocal used
-            begin, used = used, used + math.prod(shape)
-            return memory[begin:used].reshape(shape)
-
-        self.X = take((problem.horizon + 1, problem.dynamics.nx))
-        self.U = take((problem.horizon + 1, problem.dynamics.nu))
-        self.derivatives = problem.allocate(take)
-
-    @staticmethod
-    def size(problem: Problem) -> int:
-        """How many floats that takes."""
-        sizes: list[int] = []
-
-        def count(shape: tuple[int, ...]) -> Array:
-            sizes.append(math.prod(shape))
-            return np.empty(0)
-
-        problem.allocate(count)
-        return sum(sizes) + (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu)
-
-
-class _Pool:
-    """The processes, and the pipes that tell them what to do."""
-
-    def __init__(self, problem: Problem, count: int) -> None:
-        try:
-            self._pickled = pickle.dumps(problem)
-        except (pickle.PicklingError, AttributeError, TypeError) as reason:
-            raise ProblemError(
-                f"workers: the problem cannot be sent to {count} processes ({reason}): "
-                "define its functions and classes at the top of a module, or solve with workers=1"
-            ) from reason
-        self._spawn = multiprocessing.get_context("spawn")
-        self._block = self._spawn.RawArray(ctypes.c_double, _Shared.size(problem))
-        self._shared = _Shared(problem, self._block)
-        self.derivatives = self._shared.derivatives
-        self._bounds = np.linspace(0, problem.horizon + 1, count + 1).astype(int).tolist()
-        self._processes: list[Any] = []
-        self._pipes: list[Connection] = []
-
-    def start(self) -> None:
-        """Spawn the processes and wait until each has read the problem."""
-        with _deaf_to_interrupts():
-            for begin, end in zip(self._bounds, self._bounds[1:], strict=False):
-                ours, theirs = self._spawn.Pipe()
-                self._pipes.append(ours)
-                process = self._spawn.Process(
-                    target=_work, args=(theirs, self._pickled, self._block, begin, end), daemon=True
-                )
-                try:
-                    process.start()
-                except (
-                    RuntimeError
-                ) as reason:  # we are ourselves a child that is still importing its main module
-                    raise ProblemError(f"workers: {_GUARD}") from reason
-                finally:
-                    theirs.close()
-                self._processes.append(process)
-        self._gather(starting=True)
-
-    def first(self, X: Array, U: Array) -> None:
-        self._shared.X[:], self._shared.U[:] = X, U
-        self._tell(FIRST)
-
-    def second(self) -> None:
-        self._tell(SECOND)
-
-    def costs(self) -> None:
-        self._tell(COSTS)
+    def contract(self, weights: Array, out: Array) -> None:
+        self._problem.dynamics.contract(self.derivatives.record, weights, out)
 
     def close(self) -> None:
-        """End the processes, at the latest by force."""
-        for pipe in self._pipes:
-            pipe.close()
-        for process in self._processes:
-            process.join(0.2)
-            process.kill()
-            process.join()
-            process.close()
-        self._pipes, self._processes = [], []
+        """Nothing to end."""
 
-    def _tell(self, stage: bytes) -> None:
-        for number, pipe in enumerate(self._pipes):
-            try:
-                pipe.send_bytes(stage)
-            except OSError:
-                self._lost(number)
-        self._gather(starting=False)
-
-    def _gather(self, starting: bool) -> None:
-        """Wait for every process's answer; raise what the first of them raised, or WorkerError if one ended."""
-        waiting = dict(enumerate(self._pipes))
-        failures: dict[int, bytes] = {}
-        while waiting:
-            by_object = {self._pipes[i]: i for i in waiting} | {
-                self._processes[i].sentinel: i for i in waiting
-            }
-            for i in {by_object[ready] for ready in wait(list(by_object))}:
-                try:
-                    answer = self._pipes[i].recv_bytes() if self._pipes[i].poll() else None
-                except (EOFError, OSError):
-                    answer = None
-                if answer is None:
-                    self._lost(i, starting)
-                elif answer != READY:
-                    failures[i] = answer
-                del waiting[i]
-        if failures:  # the first knots', not the fastest process's
-            raise _rebuilt(min(failures), failures[min(failures)])
-
-    def _lost(self, i: int, starting: bool = False) -> None:
-        process = self._processes[i]
-        process.join(1.0)
-        what = f"worker {i} (process {process.pid}) ended with exit code {process.exitcode}"
-        if starting:
-            raise ProblemError(f"workers: {what} while it was starting. {_GUARD}")
-        raise WorkerError(f"{what} during the solve")
+    def _each(self, stage: Callable[[Array, Array, Derivatives, int, int], None]) -> None:
+        stage(self._X, self._U, self.derivatives, 0, len(self._X))
 
 
-_GUARD = (
-    "The processes import the main script: its own call of solve must be under `if __name__ == '__main__':` "
-    "(and cannot come from standard input)"
-)
+class _Threads:
+    """A pool of threads, this one among them, that take slices of the knots until none is left."""
 
-_KINDS: dict[str, type[DDPError]] = {"ProblemError": ProblemError, "ModelError": ModelError}
+    def __init__(self, problem: Problem, derivatives: Derivatives, count: int) -> None:
+        self.derivatives = derivatives
+        self.description = f"{count} threads"
+        self._problem, self._count = problem, count
+        self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
+        self._waiting: deque[tuple[int, int]] = deque()
+
+    def first(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
+        self._each(self._problem.expand)
+
+    def second(self) -> None:
+        self._each(self._problem.expand_second)
+
+    def costs(self) -> None:
+        self._each(self._problem.expand_costs)
+
+    def contract(self, weights: Array, out: Array) -> None:
+        record, contract = self.derivatives.record, self._problem.dynamics.contract
+        self._share(lambda start, stop: contract(record[start:stop], weights[start:stop], out[start:stop]), len(record))
+
+    def close(self) -> None:
+        """End the threads, once they are done with the slice that they are at."""
+        self._waiting.clear()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _each(self, stage: Callable[[Array, Array, Derivatives, int, int], None]) -> None:
+        self._share(partial(stage, self._X, self._U, self.derivatives), len(self._X))
+
+    def _share(self, work: Callable[[int, int], None], size: int) -> None:
+        """Do ``work(start, stop)`` for all slices of ``size`` knots; of several failures, raise the first knots'."""
+        self._waiting = deque(slices(size, self._count))
+        failures: dict[int, Exception] = {}
+        others = [self._pool.submit(_take, self._waiting, work, failures) for _ in range(self._count - 1)]
+        _take(self._waiting, work, failures)
+        wait(others)
+        if failures:
+            raise failures[min(failures)]
 
 
-def _rebuilt(i: int, answer: bytes) -> Exception:
-    """The exception that a worker described; its traceback there is added as a note."""
-    kind, message, trace = pickle.loads(answer)
-    failure = _KINDS.get(kind, WorkerError)(message)
-    failure.add_note(f"in worker {i}:\n{trace}")
-    return failure
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started within the block never see Ctrl-C, not even while importing; here it is held back."""
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    resource_tracker.ensure_running()  # it would lift the block if it had to be started inside
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) -> None:
-    """A worker's life: read the problem, then do what the pipe says until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    np.seterr(all="ignore")
-    try:
-        try:
-            problem = pickle.loads(pickled)
-        except Exception as reason:
-            raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
-        shared = _Shared(problem, block)
-        pipe.send_bytes(READY)
-        stages = {FIRST: problem.expand, SECOND: problem.expand_second, COSTS: problem.expand_costs}
+def _take(waiting: deque[tuple[int, int]], work: Callable[[int, int], None], failures: dict[int, Exception]) -> None:
+    """Do one slice after another, with others who do the same."""
+    with np.errstate(all="ignore"):  # every thread has its own
         while True:
-            stages[pipe.recv_bytes()](shared.X, shared.U, shared.derivatives, begin, end)
-            pipe.send_bytes(READY)
-    except (EOFError, OSError):
-        return
-    except Exception as failure:
-        message = str(failure) if isinstance(failure, DDPError) else f"{type(failure).__name__}: {failure}"
-        pipe.send_bytes(pickle.dumps((type(failure).__name__, message, traceback.format_exc())))
+            try:
+                start, stop = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                work(start, stop)
+            except Exception as failure:
+                failures[start] = failure
+
+
+def slices(size: int, count: int) -> list[tuple[int, int]]:
+    """The knots 0 .. size-1 in slices of whole blocks, `SHARES` for each of ``count`` threads if there are so many."""
+    blocks = max(1, size // BLOCK)
+    bounds = np.linspace(0, blocks, min(blocks, SHARES * count) + 1).astype(int) * BLOCK
+    bounds[-1] = size
+    return [(int(start), int(stop)) for start, stop in itertools.pairwise(bounds)]
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Measured:
+    """One thread alone at first; others with it once its fastest iterate has shown that this is worthwhile."""
+
+    def __init__(self, problem: Problem, kind: str) -> None:
+        self._problem, self._kind, self._count = problem, kind, min(cores(), problem.horizon + 1)
+        self._pool: Processes | None = None
+        if kind == PROCESSES and self._count > 1:
+            try:
+                self._pool = Processes(problem, self._count)
+            except ProblemError as reason:
+                self._count, self._reason = 1, str(reason)
+        elif self._count == 1:
+            self._reason = "one core"
+        self.derivatives = problem.allocate() if self._pool is None else self._pool.derivatives
+        self._now: _Local | _Threads | Processes = _Local(problem, self.derivatives)
+        self._times: list[float] = []
+        self._decided = self._count == 1
+
+    @property
+    def description(self) -> str:
+        """Who it is, and why."""
+        if self._count == 1:
+            return f"{self._now.description} ({self._reason})"
+        if not self._times:
+            return self._now.description
+        return f"{self._now.description} (an iterate's derivatives took {1e3 * min(self._times):.2g} ms of one)"
+
+    def first(self, X: Array, U: Array) -> None:
+        if not self._decided and len(self._times) == TRIED:
+            self._decide()
+        if not self._decided:
+            self._times.append(0.0)
+        self._timed(partial(self._now.first, X, U))
+
+    def second(self) -> None:
+        self._timed(self._now.second)
+
+    def costs(self) -> None:
+        self._timed(self._now.costs)
+
+    def contract(self, weights: Array, out: Array) -> None:
+        self._timed(partial(self._now.contract, weights, out))
+
+    def close(self) -> None:
+        """End whoever has been started."""
+        self._now.close()
+        if self._pool is not None:
+            self._pool.close()
+
+    def _timed(self, stage: Callable[[], None]) -> None:
+        before = time.perf_counter()
+        stage()
+        if not self._decided:
+            self._times[-1] += time.perf_counter() - before
+
+    def _decide(self) -> None:
+        self._decided = True
+        if min(self._times) < WORTHWHILE[self._kind]:
+            return
+        if self._pool is None:
+            self._now = _Threads(self._problem, self.derivatives, self._count)
+        else:
+            self._pool.start()
+            self._now = self._pool

@@ -88,6 +88,11 @@ class RobotDynamics:
         return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
 
     @property
+    def thread_safe(self) -> bool:
+        """Always: every thread has its own workspace."""
+        return True
+
+    @property
     def lanes(self) -> int:
         """How many step lengths a rollout does for the price of one."""
         return WIDTH

@@ -71,7 +71,8 @@ def _solving(command: Command) -> Command:
     """The options of commands that solve."""
     for option in (
         click.option(
-            "--workers", type=int, default=1, show_default=True, help="Processes that share derivatives."
+            "--workers", default="1", show_default=True,
+            help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
         ),
         click.option(
             "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
@@ -122,7 +123,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
 @_JSON
 def solve(
-    name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: int,
+    name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
     view: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -162,7 +163,7 @@ def compare(
     options: tuple[str, ...],
     tolerance: float,
     max_iterations: int,
-    workers: int,
+    workers: str,
     robot: str | None,
     plot: str | None,
     as_json: bool,

@@ -46,6 +46,11 @@ class StateConstraint(Protocol):
     def _curvature(self, X: Array, weight: Array, out: Array) -> None:
         """The Hessian of ``weight · c`` into ``out`` (M, nz, nz), zeros before."""
 
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size) at the states X (M, nx)."""
         X = checks.rows("numbers in a state", X, self.nx)
@@ -161,9 +166,15 @@ class TorqueLimits:
             raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
         _set(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
 
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
     def values(self, X: Array, U: Array) -> Array:
         """τ (M, size)."""
-        return checks.rows("controls", U, self.dynamics.nu) @ self._actuation.T
+        U = checks.rows("controls", U, self.dynamics.nu)
+        return np.asarray(np.einsum("kj,ij->ki", U, self._actuation))  # BLAS would round by how many knots there are
 
     def jacobian(self, X: Array, U: Array) -> Array:
         """(0, S) (M, size, nz)."""

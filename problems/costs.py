@@ -113,6 +113,11 @@ class ControlCost:
         """Always."""
         return True
 
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of controls U (M, nu)."""
         U = checks.rows("controls", U, self.target_u.size)

@@ -49,7 +49,7 @@ def run(folder: Path) -> bool:
     return converged
 
 
-def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: int) -> dict[str, Solution]:
+def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: int | str) -> dict[str, Solution]:
     """One solution for each solver, from the same guess; what compiles does so before any is timed."""
     solutions = {}
     with progress(f"{entry.name}, preparing"):

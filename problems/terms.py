@@ -21,6 +21,11 @@ class KnotTerm(Protocol):
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
 

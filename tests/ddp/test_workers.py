@@ -1,10 +1,11 @@
-"""Several processes: the same results to the last bit, clear errors, and nothing left behind."""
+"""Several threads or processes: the same results to the last bit, clear errors, and nothing left behind."""
 
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pytest
 from systems import FailsLate, Quadratic, failing_pendulum, pendulum, user_pendulum
 
 import ddp
+import problems
 from ddp import tiled_sweep
+from ddp import workers as ddp_workers
+from ddp.workers import BLOCK, as_workers, slices
 from dynamics.function_dynamics import FunctionDynamics
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +40,7 @@ def _nothing_left_behind():
     before = shared_memory()
     yield
     assert multiprocessing.active_children() == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mayne")]
     assert shared_memory() <= before
 
 
@@ -48,6 +53,117 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
             assert np.array_equal(getattr(shared, name), getattr(alone, name)), name
         assert shared.cost == alone.cost
         assert [r.expected for r in shared.history] == [r.expected for r in alone.history]
+        assert (alone.workers, shared.workers) == ("this thread alone", f"{workers} processes")
+
+
+@pytest.mark.parametrize("name", ["quadruped/reorientation", "arm/obstacles"])
+@pytest.mark.parametrize("multipliers", ["value", "costate"])
+def test_threads_change_no_bit(name, multipliers):
+    entry = problems.find(name)
+    problem = entry()
+    solver = ddp.DDP(hessian="exact", max_iterations=4, multipliers=multipliers)
+    alone = ddp.solve(problem, solver, entry.guess(problem), throw=False)
+    for workers in (2, 5, "threads:3"):
+        shared = ddp.solve(problem, solver, entry.guess(problem), throw=False, workers=workers)
+        assert shared.workers == f"{str(workers)[-1]} threads"
+        for part in ("X", "U", "k", "K"):
+            assert np.array_equal(getattr(shared, part), getattr(alone, part)), part
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 9, 15, 16, 101, 401])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_slices_hold_every_knot_once_and_no_small_remainder(size, count):
+    found = slices(size, count)
+    assert [knot for start, stop in found for knot in range(start, stop)] == list(range(size))
+    assert all(start % BLOCK == 0 for start, _ in found)
+    assert size < BLOCK or min(stop - start for start, stop in found) >= BLOCK
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (3, ddp.Workers(3)),
+        ("auto", ddp.Workers()),
+        ("threads:2", ddp.Workers(2, "threads")),
+        ("processes", ddp.Workers("auto", "processes")),
+        ("4", ddp.Workers(4)),
+    ],
+)
+def test_workers_can_be_said_in_words(asked, meant):
+    assert as_workers(asked) == meant
+
+
+@pytest.mark.parametrize("asked", [0, "none", "threads:0", "threads:", "fibres:2", "-1", "", 1.5, None])
+def test_workers_that_make_no_sense_are_refused(asked):
+    with pytest.raises(ddp.ProblemError, match="workers: "):
+        as_workers(asked)
+    with pytest.raises(ddp.ProblemError, match=r"workers\.kind: expected one of 'auto', .* got 'fibres'"):
+        ddp.Workers(2, "fibres")
+
+
+def test_a_term_of_a_user_is_called_from_other_threads_only_if_that_is_forced():
+    problem = user_pendulum()
+    assert ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False, workers=2).workers == "2 processes"
+    alone, forced = (ddp.solve(problem, workers=workers) for workers in (1, "threads:2"))
+    assert forced.workers == "2 threads"
+    assert np.array_equal(forced.U, alone.U)
+
+
+def test_an_exception_in_a_thread_is_of_the_first_knot_and_leaves_no_thread():
+    plain = pendulum()
+    problem = ddp.Problem(plain.dynamics, [*plain.running, FailsLate()], plain.terminal, plain.x0, plain.horizon)
+    message = r"running\[1\] \(FailsLate\): gradient raised ZeroDivisionError: the user's mistake at knot 0"
+    with pytest.raises(ddp.ProblemError, match=message) as caught:
+        ddp.solve(problem, workers="threads:3")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+class Interrupted(Quadratic):
+    """A batch term that the main thread is interrupted in; others are slow."""
+
+    done = 0
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.3)
+        Interrupted.done += 1
+
+
+def test_an_interrupted_thread_leaves_no_work_to_the_others():
+    plain = pendulum()
+    term = Interrupted(np.ones(3), np.zeros(3))
+    problem = ddp.Problem(plain.dynamics, [term], plain.terminal, plain.x0, plain.horizon)
+    with pytest.raises(KeyboardInterrupt):
+        ddp.solve(problem, workers="threads:2")
+    assert Interrupted.done <= 1
+
+
+def test_little_work_is_not_shared_and_much_is(monkeypatch):
+    problem = pendulum()
+    monkeypatch.setattr(ddp_workers, "cores", lambda: 2)
+    for kind, limit in (("threads", 1e3), ("processes", 1e3), ("threads", 0.0)):
+        monkeypatch.setitem(ddp_workers.WORTHWHILE, kind, limit)
+        solution = ddp.solve(problem, workers=ddp.Workers(kind=kind))
+        assert solution.workers.startswith("2 threads" if limit == 0.0 else "this thread alone (an iterate's")
+        assert np.array_equal(solution.U, ddp.solve(problem).U)
+
+
+def test_auto_changes_to_processes_on_the_way(monkeypatch):
+    monkeypatch.setattr(ddp_workers, "cores", lambda: 2)
+    monkeypatch.setitem(ddp_workers.WORTHWHILE, "processes", 0.0)
+    solution = ddp.solve(user_pendulum(), workers="auto")
+    assert solution.workers.startswith("2 processes (an iterate's derivatives took")
+    assert np.array_equal(solution.U, ddp.solve(user_pendulum()).U)
+
+
+def test_auto_says_why_it_stays_alone(monkeypatch):
+    monkeypatch.setattr(ddp_workers, "cores", lambda: 1)
+    assert ddp.solve(pendulum(), workers="auto").workers == "this thread alone (one core)"
+    monkeypatch.setattr(ddp_workers, "cores", lambda: 2)
+    term = Quadratic(np.ones(2), np.zeros(2))
+    problem = ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.zeros(1), 5)
+    assert "cannot be sent to 2 processes" in ddp.solve(problem, workers="auto").workers
 
 
 def test_the_sweep_is_compiled_once_whoever_owns_the_memory():
@@ -180,3 +296,16 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert all(gone(pid) for pid in workers)
+
+
+def test_an_interrupt_ends_threads(tmp_path):
+    process = run(tmp_path / "long.py", LONG.replace("workers=2", "workers='threads:3'"), start_new_session=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -1,0 +1,293 @@
+"""The backward sweep cut into segments of the horizon that are swept at the same time, with exact gains.
+
+What happens after a segment touches it through the costate λ at its end alone. Its value as a function of both,
+
+    V(x, λ) = ½ xᵀ P x + xᵀ Λ λ + ½ λᵀ Σ λ + pᵀ x + σᵀ λ,      at its end  P = 0, Λ = 1, Σ = 0, p = 0, σ = 0,
+
+obeys the recursion of backward.py for P and p, and beside it, with Q_uu = Uᵀ U and Y, y as there,
+
+    [Q_xλ; Q_uλ] = Fᵀ Λ,   Y_λ = U⁻ᵀ Q_uλ,   Λ = Q_xλ - Yᵀ Y_λ,   Σ = Σ - Y_λᵀ Y_λ,   σ = σ - Y_λᵀ y.
+
+Then (Wright 1990; Jallet et al. 2024) λ = V₁ x₁ + v₁ and x₁ = Λᵀ x + Σ λ + σ, with the true value V₁, v₁ there, give
+
+    V₀ = P + Λ V₁ (1 - Σ V₁)⁻¹ Λᵀ,      v₀ = p + Λ (v₁ + V₁ (1 - Σ V₁)⁻¹ (Σ v₁ + σ)).
+
+1. All segments but the earliest are swept at once: the last one as ever, the others as above.
+2. Their values are combined, last to earliest.
+3. All but the last are swept once more, from the values they now know, at once: these are the gains.
+
+A knot so costs up to three times its work, and the gains are those of the serial sweep but for rounding. It fails
+where a segment on its own is not convex, though the horizon may be; the serial sweep then decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.kernel import kernel
+from ddp.protocols import Array
+from ddp.riccati import (
+    Room,
+    action_value,
+    add_hessian,
+    factorize,
+    fill,
+    forget_idle,
+    load,
+    make_room,
+    numbers_at,
+    rows_at,
+    semi_implicit_action_value,
+    value,
+)
+from ddp.tiled_sweep import blended, descend, start_at_end
+
+EXTENDED = 1.9
+"""The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
+
+
+class _Segment(NamedTuple):
+    """The knots start .. stop-1, and the memory to sweep them in; ``memory`` keeps that of ``room`` alive."""
+
+    start: int
+    stop: int
+    room: Room
+    memory: Array
+    action: Array  # (nz, nz)
+    V: Array  # (n, n) at start
+    v: Array  # (n,)
+    along: Array  # Λ (n, n)
+    curved: Array  # Σ (n, n)
+    offset: Array  # σ (n,)
+
+
+def cut(N: int, count: int) -> list[int]:
+    """Where ``count`` segments of N knots begin, and N; the last one longer, for its knots cost less in step 1."""
+    if count == 1:
+        return [0, N]
+    unit = N / (count - 1 + (EXTENDED if count > 2 else 1.0))
+    return [*(max(i, round(i * unit)) for i in range(count)), N]
+
+
+class Segments:
+    """Sweeps of N knots with n states and nu controls by segments that begin at ``bounds[:-1]``; ``bounds[-1]`` = N.
+
+    The earliest comes first. Each but one of them has a thread of its own while a sweep lasts.
+    """
+
+    def __init__(self, bounds: list[int], n: int, nu: int) -> None:
+        nz = n + nu
+        self._segments = [
+            _Segment(
+                start, stop, *make_room(n, nu), np.zeros((nz, nz)), np.zeros((n, n)), np.zeros(n), np.zeros((n, n)),
+                np.zeros((n, n)), np.zeros(n),
+            )
+            for start, stop in itertools.pairwise(bounds)
+        ]  # fmt: skip
+
+    def sweep(
+        self, A: Array, B: Array, lz: Array, lzz: Array, exact: Array, blend: float, mu: float, second: Array,
+        k: Array, K: Array, separable: Any, h: float, bent: Any,
+    ) -> tuple[bool, float, float]:  # fmt: skip
+        """Whether it succeeded, the full step's change, the gradient's max-norm; ``second`` is as contracted."""
+        costs = lz, lzz, exact, blend, mu
+        record = np.zeros((len(B), 0))
+
+        def swept(part: _Segment) -> tuple[int, float, float]:
+            return descend(
+                part.start, part.stop, A, B, lz, lzz, exact, record, blend, mu, 0, 0, True, True, second, k, K,
+                separable, h, bent, part.room, part.action,
+            )  # fmt: skip
+
+        def last(part: _Segment) -> tuple[int, float, float]:
+            start_at_end(*costs, separable, part.room)
+            return swept(part)
+
+        def extended(part: _Segment) -> tuple[int, float, float]:
+            done = extend(
+                part.start, part.stop, A, B, *costs, second, separable, h, bent, part.room, part.along, part.curved,
+                part.offset,
+            )  # fmt: skip
+            return (-1 if done else part.start), 0.0, 0.0
+
+        *others, end = self._segments
+        with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="mayne-sweep") as pool:
+            found = _at_once(pool, [(last, end), *((extended, part) for part in others[1:])])
+            if any(failed >= 0 for failed, _, _ in found):
+                return False, 0.0, 0.0
+            outcomes = found[:1]
+            costate = np.zeros(end.v.size)
+            read_value(end.room, end.V, end.v, costate)
+            following = end
+            for part in reversed(others):
+                if part is not others[0]:
+                    _combine(part, following.V, following.v)
+                write_value(part.room, following.V, following.v, costate)
+                propagate(part.start, part.stop, A, lz, costate)
+                following = part
+            outcomes += _at_once(pool, [(swept, part) for part in others])
+        if any(failed >= 0 for failed, _, _ in outcomes):
+            return False, 0.0, 0.0
+        steepest = np.array([gradient for _, _, gradient in outcomes])
+        return True, sum(change for _, change, _ in outcomes), float(steepest.max())  # NaN, if one is
+
+
+_Work = Callable[[_Segment], tuple[int, float, float]]
+
+
+def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> list[tuple[int, float, float]]:
+    """What the tasks return, the earliest of them done by this thread."""
+    if not tasks:
+        return []
+    others = [pool.submit(work, part) for work, part in tasks[1:]]
+    own = tasks[0][0](tasks[0][1])
+    wait(others)
+    return [own, *(other.result() for other in others)]
+
+
+def _combine(part: _Segment, V: Array, v: Array) -> None:
+    """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
+    read_value(part.room, part.V, part.v, np.empty_like(v))
+    after = np.linalg.solve(
+        np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
+    )
+    part.v[:] += part.along @ (v + V @ after[:, -1])
+    P = part.V + part.along @ V @ after[:, :-1]
+    part.V[:] = 0.5 * (P + P.T)
+
+
+@kernel
+def read_value(room, V, v, p):
+    """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
+    n = room.n
+    Q, gradients = rows_at(room.Q, n + room.nu, room.ld), rows_at(room.v, 2, room.lx)
+    for i in range(n):
+        v[i], p[i] = gradients[0, i], gradients[1, i]
+        for j in range(i, n):
+            V[i, j] = Q[i, j]
+            V[j, i] = Q[i, j]
+
+
+@kernel
+def write_value(room, V, v, p):
+    """The converse."""
+    n = room.n
+    Q, gradients = rows_at(room.Q, n + room.nu, room.ld), rows_at(room.v, 2, room.lx)
+    for i in range(n):
+        gradients[0, i], gradients[1, i] = v[i], p[i]
+        for j in range(n):
+            Q[i, j] = V[i, j]
+
+
+@kernel
+def propagate(start, stop, A, lz, p):
+    """The costate p (n,) at knot ``stop`` := that at ``start``, l_x + Aᵀ p after every step."""
+    n = p.size
+    following = np.empty(n)
+    for t in range(stop - 1, start - 1, -1):
+        following[:] = p
+        for i in range(n):
+            p[i] = lz[t, i]
+        for i in range(n):
+            for j in range(n):
+                p[j] += A[t, i, j] * following[i]
+
+
+@kernel
+def extend(
+    start, stop, A, B, lz, lzz, exact, blend, mu, second, separable, h, bent, room, along, curved, offset
+):  # fmt: skip
+    """P and p of the knots start .. stop-1 into the room, Λ, Σ, σ into the rest; False where they do not exist."""
+    n, nu, ld = room.n, room.nu, room.ld
+    nz, square = n + nu, 8 * (n + nu) * (n + nu)
+    Q, v = rows_at(room.Q, nz, ld), rows_at(room.v, 2, room.lx)
+    A_at, B_at, lz_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data
+    lzz_at, exact_at, T_at = lzz.ctypes.data, exact.ctypes.data, second.ctypes.data
+    by_lambda, of_controls = np.empty((ld, n)), np.empty((nu, n))
+    weighted, removed = np.empty((n, n)), np.empty((ld, n))
+    Q[:] = 0.0
+    v[:] = 0.0
+    along[:] = 0.0
+    curved[:] = 0.0
+    offset[:] = 0.0
+    for i in range(n):
+        along[i, i] = 1.0
+    for t in range(stop - 1, start - 1, -1):
+        fill(room)
+        load(room, A_at + 8 * t * n * n, B_at + 8 * t * n * nu, lz_at + 8 * t * nz)
+        blended(room, blend, separable[t], lzz_at + t * square, exact_at + t * square)
+        if blend > 0.0:
+            add_hessian(room, blend, T_at + t * square)
+        if h > 0.0:
+            semi_implicit_action_value(room, h, bent)
+        else:
+            action_value(room)
+        for i in range(n, nz):
+            Q[i, i] += mu
+        transport(room, h, bent, along, weighted, removed, by_lambda)
+        for i in range(n, nz):
+            if Q[i, i] == 0.0 and by_lambda[i].any():  # it is idle as far as this segment goes, but not beyond
+                return False
+        forget_idle(room)
+        if not factorize(room):
+            return False
+        eliminate(room, by_lambda, of_controls, removed, along, curved, offset)
+        value(room)
+        for i in range(n):
+            Q[i, i] += mu
+    return bool(np.isfinite(along).all())
+
+
+@kernel
+def transport(room, h, bent, along, G, product, out):
+    """out (ld, n) := Fᵀ Λ, by halves where the step is semi-implicit, as in riccati.py."""
+    n, ld = room.n, room.ld
+    if h == 0.0:
+        np.dot(rows_at(room.F, n, ld).T, along, out)
+        return
+    m = n // 2
+    half = G[:m]
+    for i in range(m):
+        for j in range(n):
+            half[i, j] = along[m + i, j] + h * along[i, j]
+    np.dot(rows_at(room.F + 8 * m * ld, m, ld).T, half, out)
+    for i in range(m):
+        for j in range(n):
+            out[i, j] += along[i, j]
+    for b in range(bent.shape[0]):
+        first, size = bent[b, 0], bent[b, 1]
+        np.dot(rows_at(room.R + 8 * first * ld, size, ld).T, along[first : first + size], product)
+        for i in range(n + room.nu):
+            for j in range(n):
+                out[i, j] += product[i, j]
+
+
+@kernel
+def eliminate(room, by_lambda, Y, removed, along, curved, offset):
+    """Λ, Σ, σ of one knot from [Q_xλ; Q_uλ], after `factorize`; Y (nu, n) becomes Y_λ."""
+    n, nu, ld = room.n, room.nu, room.ld
+    below = rows_at(room.Q + 8 * n * ld, nu, ld)  # [Y U]
+    inverse, y = numbers_at(room.inverse, nu), numbers_at(room.y, nu)
+    for i in range(nu):
+        for c in range(n):
+            Y[i, c] = by_lambda[n + i, c]
+        for l in range(i):
+            for c in range(n):
+                Y[i, c] -= below[l, n + i] * Y[l, c]
+        for c in range(n):
+            Y[i, c] *= inverse[i]
+            offset[c] -= Y[i, c] * y[i]
+    np.dot(below.T, Y, removed)
+    for i in range(n):
+        for c in range(n):
+            along[i, c] = by_lambda[i, c] - removed[i, c]
+    square = removed[:n]
+    np.dot(Y.T, Y, square)
+    for i in range(n):
+        for c in range(n):
+            curved[i, c] -= square[i, c]
