@@ -1,5 +1,6 @@
 # `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.13 and the network, once.
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 CROCODDYL := .venv-crocoddyl
 AGAINST := tests/benchmarks/against_crocoddyl
@@ -13,7 +14,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/mayne demo
 
 test: lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
 lint: $(VENV)/.developed
 	@$(BIN)/ruff check .
