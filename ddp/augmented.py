@@ -119,10 +119,11 @@ def minimise(
     options: AugmentedLagrangian = solver.constraints
     rounds = _Rounds(iterate, options)
     if rounds.cold:
-        cost = np.inf
-        while iterate.cost < 0.5 * cost and len(history) < START:
+        while len(history) < START:
             cost = iterate.cost
             inner(COARSE * (1.0 + abs(cost)), START)
+            if iterate.cost >= cost - 0.5 * abs(cost):
+                break
         rounds.balance()
     tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
     for _ in range(options.rounds):

@@ -54,6 +54,7 @@ class Iterate:
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     diverged: the last trajectory of a line search whose every step diverged.
+    unpriced: the last one of a line search whose cost is no number.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Iterate:
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
         self.diverged: tuple[Array, Array] | None = None
+        self.unpriced: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._place(*self._started(guess))
         self.evaluate()
@@ -96,7 +98,7 @@ class Iterate:
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
         X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, [1.0]))
         if not guess.imposed:
-            if not (guess.alone and self._no_motion(guess.X, X, rolled)):
+            if problem.constrained or not (guess.alone and self._no_motion(guess.X, X, rolled)):
                 return X, rolled, self.gaps
             U = rolled
         gaps = d.difference(guess.X[1:], d.step(guess.X[:-1], U))
@@ -109,7 +111,7 @@ class Iterate:
         if not np.isfinite(X).all():
             return False
         costs = [float(self.problem.values(states, self.problem.padded(U)).sum()) for states in (X, staying)]
-        return costs[0] < np.inf and costs[0] > WORSE * costs[1]
+        return costs[0] < np.inf and costs[0] - costs[1] > (WORSE - 1.0) * abs(costs[1])
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
@@ -165,6 +167,7 @@ class Iterate:
         Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
         promise is less than rounding can show, a step that does not raise the cost is as good.
         """
+        self.unpriced = None
         rounding = 1e-14 * (1.0 + abs(self.cost))
         alphas = [longest]
         while alphas[-1] >= 2.0 * SHORTEST_STEP:
@@ -176,6 +179,8 @@ class Iterate:
             if np.isfinite(X[-1]).all():
                 cost = float(self.problem.values(X, self.problem.padded(U)).sum())
                 self.diverged = None
+                if not np.isfinite(cost):
+                    self.unpriced = X, U
             else:
                 self.diverged = X, U
             decrease, promised = self.cost - cost, sweep.promised(alpha)

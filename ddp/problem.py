@@ -53,7 +53,7 @@ class _Entry(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Minimise ``Σ_k dt Σ running(x_k, u_k) + Σ at[k](x_k, u_k) + Σ terminal(x_N)`` where ``x' = f(x, u)``.
 
@@ -140,6 +140,11 @@ class Problem:
             object.__setattr__(self, "_placed", place(self.dynamics, horizon, x0, *lists))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         object.__setattr__(self, "terminal_constraints", tuple(self.terminal_constraints))
+
+    def __repr__(self) -> str:
+        terms = len(self._running) + len(self._at) + len(self._during) + len(self._terminal)
+        constraints = f", {len(self._placed)} constraints" if self._placed else ""
+        return f"Problem({self.dynamics!r}, horizon={self.horizon}, {terms} cost terms{constraints})"
 
     def starting_at(self, x0: Array) -> Problem:
         """The same problem from another initial state x0 (nx,); nothing but x0 is checked again or copied."""

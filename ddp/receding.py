@@ -6,6 +6,8 @@ import time
 from contextlib import ExitStack
 from typing import Self
 
+import numpy as np
+
 from ddp.augmented import relaxed
 from ddp.errors import ProblemError
 from ddp.problem import Problem
@@ -45,6 +47,7 @@ class RecedingHorizon:
         start_policy(problem, guess)  # what is wrong with it is said here
         self._resources = ExitStack()
         goal = relaxed(problem, self.solver.constraints, guess)
+        self._closed = False
         self._work = self._resources.enter_context(differentiator(goal, as_workers(workers)))
 
     def solve(self, x: Array, steps: int = 1) -> Solution:
@@ -52,17 +55,21 @@ class RecedingHorizon:
 
         The guess is the last solution, moved on by as many knots and followed from x with its gains; the first time,
         the user's. What does not converge is returned all the same, with its status. Raises ProblemError for an x that
-        is no state, and SolveError if a worker dies.
+        is no state and after `close`, and SolveError if a worker dies.
         """
         start = time.perf_counter()
+        if self._closed:
+            raise ProblemError("controller: expected one that is open, this one was closed; make another")
         problem = self.problem.starting_at(x)
         guess = self.guess if self.solution is None else self.solution.shift(steps)
         goal = relaxed(problem, self.solver.constraints, guess)
-        self.solution = descend_from(goal, self.solver, start_policy(problem, guess), self._work, None, start)
-        return self.solution
+        outcome = descend_from(goal, self.solver, start_policy(problem, guess), self._work, None, start)
+        self.solution = outcome if np.isfinite(outcome.cost) else None
+        return outcome
 
     def close(self) -> None:
-        """End threads and processes."""
+        """End threads and processes; nothing can be solved afterwards."""
+        self._closed = True
         self._resources.close()
 
     def __enter__(self) -> Self:

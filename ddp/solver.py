@@ -293,4 +293,9 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
         )
     if iterate.diverged is not None:
         return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"
-    return f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
+    reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
+    if iterate.unpriced is not None:
+        X, U = iterate.unpriced
+        found = iterate.problem.fault(X, iterate.problem.padded(U), 0)
+        reason += f"; of longer ones {found}" if found else ""
+    return reason

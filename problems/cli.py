@@ -206,6 +206,7 @@ def mpc(
     outcome = {
         "steps": steps,
         "pushes": len(run.pushed),
+        "converged": int(run.converged.sum()),
         "median_milliseconds": float(np.median(run.milliseconds[1:])) if steps > 1 else float(run.milliseconds[0]),
         "largest_milliseconds": float(run.milliseconds[1:].max()) if steps > 1 else float(run.milliseconds[0]),
         "median_iterations": float(np.median(run.iterations)),
@@ -220,6 +221,7 @@ def mpc(
     if html:
         where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
         click.echo(f"wrote {where}", err=True)
+    _end(bool(run.converged.all()))
 
 
 @main.command()

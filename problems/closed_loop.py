@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.problem import Problem
@@ -19,13 +20,15 @@ class Run(NamedTuple):
     """What happened in S steps.
 
     X (S+1, nx), U (S, nu): the states after pushes, and the controls applied.
-    milliseconds (S,), iterations (S,): of each solve.   pushed: the steps after which the system was pushed.
+    milliseconds (S,), iterations (S,), converged (S,): of each solve.
+    pushed: the steps after which the system was pushed.
     """
 
     X: Array
     U: Array
     milliseconds: Array
     iterations: Array
+    converged: NDArray[np.bool_]
     pushed: tuple[int, ...]
 
 
@@ -49,20 +52,22 @@ def close_loop(
         raise ProblemError(f"push: expected at least 0, got {strength:g}")
     rng, nv = np.random.default_rng(seed), system.robot.nv
     X, U = np.empty((count + 1, system.nx)), np.empty((count, system.nu))
-    milliseconds, iterations, pushed = np.empty(count), np.empty(count), []
+    milliseconds, iterations, converged = np.empty(count), np.empty(count), np.zeros(count, dtype=bool)
+    pushed = []
     X[0] = problem.x0
     with RecedingHorizon(problem, solver, guess) as controller:
         for k in range(count):
             start = time.perf_counter()
             solution = controller.solve(X[k])
             milliseconds[k], iterations[k] = 1e3 * (time.perf_counter() - start), solution.iterations
+            converged[k] = solution.converged
             U[k] = solution.U[0]
             X[k + 1] = system.step(X[k], U[k])
             if strength > 0.0 and (k + 1) % period == 0:
                 kick = np.concatenate([np.zeros(nv), strength * rng.normal(size=nv)])
                 X[k + 1] = system.integrate(X[k + 1], kick)
                 pushed.append(k + 1)
-    return Run(X, U, milliseconds, iterations, tuple(pushed))
+    return Run(X, U, milliseconds, iterations, converged, tuple(pushed))
 
 
 def terminal_cost(problem: Problem, x: Array) -> float:

@@ -121,3 +121,34 @@ def test_a_solve_ends_where_no_decrease_is_representable(solver):
     assert solution.iterations < 200
     assert all(record.expected < 1e-15 for record in solution.history[-3:])
     assert solution.stationarity() < 1e-7
+
+
+class Offset:
+    """A constant cost."""
+
+    def value(self, x, u):
+        return -1e5
+
+    def gradient(self, x, u):
+        return np.zeros(3)
+
+    def hessian(self, x, u):
+        return np.zeros((3, 3))
+
+
+def test_a_good_guess_serves_whatever_the_sign_of_the_cost():
+    base = pendulum()
+    best = ddp.solve(base)
+    moved = ddp.Problem(base.dynamics, base.running, [*base.terminal, Offset()], base.x0, base.horizon)
+    assert ddp.solve(moved, guess=best.U).iterations <= 2
+
+
+def test_a_cost_that_is_no_number_beyond_a_wall_is_named_with_its_knot():
+    class Wall:
+        def value(self, x, u):
+            return np.where(x[0] < 0.5, 0.0, np.nan) + 0.0 * x[0]
+
+    base = pendulum()
+    walled = ddp.Problem(base.dynamics, [*base.running, Wall()], base.terminal, base.x0, base.horizon)
+    with pytest.raises(ddp.SolveError, match=r"running\[1\] \(Wall\): its cost is nan at knot \d+"):
+        ddp.solve(walled)

@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from systems import cartpole, pendulum
+from systems import Quadratic, cartpole, pendulum
 
 import ddp
 from ddp import kernel
+from dynamics.function_dynamics import FunctionDynamics
 
 
 def test_each_solve_finds_what_one_from_scratch_would_find():
@@ -77,3 +78,24 @@ def test_bad_input_is_named(arguments, words):
 def test_a_state_that_is_none_is_named():
     with ddp.RecedingHorizon(pendulum()) as controller, pytest.raises(ddp.ProblemError, match="x0: expected shape"):
         controller.solve(np.zeros(3))
+
+
+def test_a_controller_goes_on_after_a_solve_that_diverged():
+    def explosive(x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] + x[1] ** 3)])
+
+    cost = Quadratic(np.array([1.0, 1.0, 0.1]), np.zeros(3))
+    problem = ddp.Problem(FunctionDynamics(explosive, 2, 1, dt=0.1), [cost], [cost], np.zeros(2), 20)
+    with ddp.RecedingHorizon(problem) as controller:
+        assert controller.solve(np.zeros(2)).converged
+        assert "diverges" in controller.solve(np.array([0.0, 8.0])).status
+        assert controller.solve(np.array([0.1, 0.0])).converged
+
+
+@pytest.mark.parametrize("workers", [1, "threads:2", "processes:2"])
+def test_a_closed_controller_says_so(workers):
+    controller = ddp.RecedingHorizon(pendulum(horizon=10), workers=workers)
+    controller.close()
+    controller.close()
+    with pytest.raises(ddp.ProblemError, match=r"controller: .* closed"):
+        controller.solve(np.zeros(2))
