@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 from ddp import tiled_sweep
 from ddp.algebra import add_transposed_product, congruence, factorise, gram
 from ddp.box import clamp
+from ddp.derivatives import Derivatives
 from ddp.gaps import add_curvature, bend, close_gap, load, weigh
 from ddp.kernel import call_contraction, kernel
 from ddp.limits import improve
-from ddp.problem import Derivatives
 from ddp.protocols import Array, Dynamics, SemiImplicit
 from ddp.riccati import make_room
 from ddp.segments import Segments, cut
@@ -118,7 +118,7 @@ class Backward:
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
-        self._derivatives, self._dynamics = derivatives, dynamics
+        self._derivatives = derivatives
         self._multipliers, self._reuse = multipliers, reuse
         self._contract = contract or partial(dynamics.contract, derivatives.record)
         self._contraction, self._closing = dynamics.contraction(), dynamics.closing()

@@ -12,8 +12,9 @@ import numpy as np
 
 from ddp import differences
 from ddp.constraints import Constraint
+from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array
-from ddp.problem import Derivatives, Problem
+from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
 
 FIRST_TOLERANCE = 1e-6

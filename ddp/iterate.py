@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.backward import KEPT, VALUE, Backward, Sweep
+from ddp.bounds import room
+from ddp.derivatives import broken_rows
 from ddp.errors import DDPError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
-from ddp.problem import Problem, broken_rows, room
+from ddp.problem import Problem
 from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
 from ddp.workers import Differentiator

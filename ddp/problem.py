@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.bounds import as_limits
 from ddp.constraints import ConstraintLike
+from ddp.derivatives import Derivatives, broken_rows
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.hessians import clear_hessians, copy_diagonals
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
@@ -24,25 +26,6 @@ from ddp.tiles import aligned_zeros
 
 MOST_RUNS = 8
 """Of knots whose exact Hessians are computed apart from the others."""
-
-
-class Derivatives(NamedTuple):
-    """Every derivative along a trajectory of N controls; all arrays C-contiguous, knots first.
-
-    A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
-    l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
-    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
-    dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
-    """
-
-    A: Array
-    B: Array
-    record: Array
-    l: Array
-    lz: Array
-    lzz: Array
-    exact: Array
-    dual: Array
 
 
 class _Entry(NamedTuple):
@@ -118,7 +101,7 @@ class Problem:
             for knot in sorted(self.at)
             for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
         )
-        lower, upper = _limits(self.control_limits, horizon, self.dynamics.nu)
+        lower, upper = as_limits(self.control_limits, horizon, self.dynamics.nu)
         for array in (x0, lower, upper):
             array.flags.writeable = False
         for name, value in (
@@ -407,48 +390,8 @@ class Problem:
                 )
 
 
-def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """``lower - U``, ``upper - U``; zero where only rounding is between."""
-    low, high = lower - U, upper - U
-    near = 1e-14 * (1.0 + np.abs(U))
-    return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
-
-
-def broken_rows(array: Array) -> NDArray[np.bool_]:
-    """Which rows of an array (M, ...) hold a number that is not finite."""
-    return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
-
-
 def _naming(entry: _Entry, knots: slice) -> AbstractContextManager[None]:
     return naming(entry.name, knots)
-
-
-def _limits(limits: Any, N: int, nu: int) -> tuple[Array, Array]:
-    """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper."""
-    if limits is None:
-        return np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
-    if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
-        raise ProblemError(f"control_limits: expected a pair (lower, upper), got {described(limits)}")
-    pair = []
-    for side, value in enumerate(limits):
-        name = f"control_limits[{side}]"
-        try:
-            shape = np.shape(value)
-        except ValueError:
-            shape = (N, nu)  # as_array says what is wrong
-        if shape not in ((), (nu,), (N, nu)):
-            raise ProblemError(f"{name}: expected a number or shape ({nu},) or ({N}, {nu}), got shape {shape}")
-        array = as_array(name, value, shape, finite=False)
-        if np.isnan(array).any():
-            raise ProblemError(f"{name}: expected numbers or infinities, got nan")
-        pair.append(np.broadcast_to(array, (N, nu)).copy())
-    if (crossed := ~(pair[0] < pair[1])).any():
-        knot, i = (int(index) for index in np.argwhere(crossed)[0])
-        raise ProblemError(
-            f"control_limits: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
-            f"for control {i} at knot {knot}"
-        )
-    return pair[0], pair[1]
 
 
 def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[_Entry, ...]:

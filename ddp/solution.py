@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.adjoint import control_gradient
+from ddp.bounds import room
 from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.lagrangian import Residual
-from ddp.problem import Problem, room
+from ddp.problem import Problem
 from ddp.protocols import Array
 
 FORMAT = "mayne solution"

@@ -20,8 +20,9 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, positive_integer
-from ddp.problem import Derivatives, Problem
+from ddp.problem import Problem
 from ddp.process_pool import Processes, WorkerError
 from ddp.protocols import Array, ThreadSafe
 

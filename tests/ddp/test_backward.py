@@ -6,7 +6,7 @@ from systems import Quadratic
 
 import ddp
 from ddp.backward import Backward
-from ddp.problem import Derivatives
+from ddp.derivatives import Derivatives
 from dynamics.function_dynamics import FunctionDynamics
 
 
