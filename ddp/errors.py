@@ -6,6 +6,7 @@ Every error says which field is wrong, what was expected and what came.
 from __future__ import annotations
 
 import difflib
+import math
 import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+_FLOAT = np.dtype(np.float64)
 
 REAL = "fiub"
 """The kinds of numpy types that are real numbers."""
@@ -51,17 +54,21 @@ def as_array(
     finite: whether infinities and NaN are refused.
     Raises ``error`` naming ``field``, what was expected and what came.
     """
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind not in REAL:
-            raise TypeError(f"their type is {given.dtype}")
-        array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
-    except (TypeError, ValueError) as reason:
-        numbers = f"real numbers of shape {_shown(shape)}" if shape else "a real number"
-        raise error(f"{field}: expected {numbers}, got {reprlib.repr(value)} ({reason})") from None
+    array: Array
+    if type(value) is np.ndarray and value.dtype == _FLOAT and value.flags.carray:
+        array = value
+    else:
+        try:
+            given = np.asarray(value)
+            if given.dtype.kind not in REAL:
+                raise TypeError(f"their type is {given.dtype}")
+            array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
+        except (TypeError, ValueError) as reason:
+            numbers = f"real numbers of shape {_shown(shape)}" if shape else "a real number"
+            raise error(f"{field}: expected {numbers}, got {reprlib.repr(value)} ({reason})") from None
     if array.shape != shape and not _matches(array.shape, shape):
         raise error(f"{field}: expected {f'shape {_shown(shape)}' if shape else 'a number'}, got {array.shape}")
-    if finite and not np.isfinite(array).all():
+    if finite and not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):  # squares may overflow
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         where = f" at [{', '.join(map(str, index))}]" if index else ""
         raise error(f"{field}: expected finite numbers, got {array[index]}{where}")

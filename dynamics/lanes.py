@@ -104,7 +104,7 @@ def _binary(op: Any, instruction: str) -> None:
 
     @lower_builtin(op, lanes, lanes)
     def lower(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        return getattr(builder, instruction)(args[0], args[1], flags=("contract",))
+        return getattr(builder, instruction)(args[0], args[1], flags=("contract", "reassoc"))
 
 
 for _op, _instruction in (

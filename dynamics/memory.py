@@ -27,17 +27,16 @@ _local = threading.local()
 def recycled(shape: tuple[int, ...]) -> Array:
     """An array, not initialised, aligned to cache lines. No other array, view or buffer shares its memory."""
     size = math.prod(shape)
-    kept = _local.__dict__.setdefault("kept", [])
-    for raw in kept:
-        if raw.size == size + _ALIGNMENT // 8 and sys.getrefcount(raw) == _UNUSED:
-            return _aligned(raw, shape, size)
-    new = np.empty(size + _ALIGNMENT // 8)
-    if new.nbytes <= LARGEST:
-        kept.append(new)
-        del kept[:-KEPT]
-    return _aligned(new, shape, size)
-
-
-def _aligned(raw: Array, shape: tuple[int, ...], size: int) -> Array:
+    try:
+        kept: list[tuple[int, int, Array]] = _local.kept
+    except AttributeError:
+        kept = _local.kept = []
+    for known, start, raw in kept:
+        if known == size and sys.getrefcount(raw) == _UNUSED:
+            return raw[start : start + size].reshape(shape)
+    raw = np.empty(size + _ALIGNMENT // 8)
     start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
+    if raw.nbytes <= LARGEST:
+        kept.append((size, start, raw))
+        del kept[:-KEPT]
     return raw[start : start + size].reshape(shape)

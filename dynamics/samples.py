@@ -19,14 +19,20 @@ Array = NDArray[np.float64]
 FEXT_FRAMES = ("local", "world")
 """What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
 
+def _is_single(q: ArrayLike) -> bool:
+    """Whether this is one sample rather than a batch."""
+    if isinstance(q, np.ndarray):
+        return q.ndim < 2
+    return not isinstance(q, (list, tuple)) or np.ndim(q[0] if len(q) else 0.0) == 0
+
+
 def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
     """Raise ``error`` if a row of Q (N, nq) has a quaternion, or a (cos, sin), that is not unit."""
     for joint, first, end in robot.unit_numbers:
         part = Q[:, first:end]
-        norms = np.sqrt(np.einsum("ij,ij->i", part, part))
-        wrong = np.abs(norms - 1.0) > 1e-6
-        if wrong.any():
-            bad = int(np.argmax(wrong))
+        norms = np.sqrt(np.vecdot(part, part))
+        if not (norms.max(initial=1.0) <= 1.0 + 1e-6 and norms.min(initial=1.0) >= 1.0 - 1e-6):
+            bad = int(np.argmax(~(np.abs(norms - 1.0) <= 1e-6)))
             where = f" of sample {bad}" if len(Q) > 1 else ""
             what = "unit quaternion (x, y, z, w)" if end - first == 4 else "unit (cos, sin)"
             raise error(
@@ -42,7 +48,7 @@ class Stack:
         if not isinstance(robot, Robot):
             raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
         self.robot = robot
-        self.single = not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q[0] if len(q) else 0.0) == 0
+        self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
         self.q = self.rows("q", q, robot.nq)
         check_configurations(robot, "q", self.q)
@@ -75,15 +81,15 @@ class Samples:
         if not isinstance(robot, Robot):
             raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
         self.robot = robot
-        self.single = not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q[0] if len(q) else 0.0) == 0
+        self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
         self.q = self._stack("q", q, robot.nq)
         check_configurations(robot, "q", self.q)
         self.first = self._stack(first[0], first[1], robot.nv)
         self.second = self._stack(second[0], second[1], robot.nv)
         self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
-        wrenches = self._wrenches(fext)
-        none: Array = wrenches if fext is None else np.zeros((self.N, 0, 6))
+        none: Array = np.empty((self.N, 0, 6))
+        wrenches = none if fext is None else self._wrenches(fext)
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
 
     @property
@@ -92,12 +98,9 @@ class Samples:
         return self.world.shape[1] > 0
 
     def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
-        shape = (size,) if self.single else (self.N, size)
-        return as_array(field, value, shape).reshape(self.N, size)
+        return as_array(field, value, (size,))[None] if self.single else as_array(field, value, (self.N, size))
 
-    def _wrenches(self, fext: ArrayLike | None) -> Array:
-        if fext is None:
-            return np.zeros((self.N, 0, 6))
+    def _wrenches(self, fext: ArrayLike) -> Array:
         rows = self.robot.model.njoints
         shape = (rows, 6) if np.ndim(fext) == 2 else (self.N, rows, 6)
         wrenches = as_array("fext", fext, shape)
