@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
-from dynamics import phase_lanes, phase_steps
-from dynamics.contact import Contact, Contacts, as_impacts, compile_contacts, forces
+from dynamics import phase_lanes, phase_rollouts, phase_steps
+from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
 from dynamics.contact_dynamics import number
-from dynamics.lanes import arena
+from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
 from dynamics.modes import IMPACT, STEP, flatten, record_size
 from dynamics.phase_contraction import PackedPhases, phase_contraction_callback
@@ -106,6 +106,9 @@ class PhasedDynamics:
         self._most = max(forces(contacts) for _, contacts, _ in modes)
         count = max(len(contacts.body) for _, contacts, _ in modes)
         self._lanes = phase_lanes.size(self._tree, robot.nq, self.nu, count, self._most)
+        self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
+        held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
+        self._regular = all(are_regular(robot, contacts) for contacts in held)
 
     @property
     def nx(self) -> int:
@@ -126,6 +129,11 @@ class PhasedDynamics:
     def dt(self) -> float:
         """Time step [s] of all knots but impacts."""
         return self._free.dt
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one: 0 where each is on its own."""
+        return WIDTH if self._regular else 0
 
     @property
     def knots(self) -> int:
@@ -159,7 +167,9 @@ class PhasedDynamics:
         self.check_state("x", X)
         U = as_array("u", u, (self.nu,) if single else (len(X), self.nu)).reshape(-1, self.nu)
         Xn = np.empty_like(X)
-        phase_steps.steps(*self._system(first, len(U)), X, U, Xn)
+        tree, *system = self._system(first, len(U))
+        if not (self._regular and phase_rollouts.step(tree, arena(self._rollers), *system, X, U, Xn)):
+            phase_steps.steps(tree, *system, X, U, Xn)
         return Xn[0] if single else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -216,7 +226,10 @@ class PhasedDynamics:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
         low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        phase_steps.track(*self._system(0, len(U)), X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        tree, *system = self._system(0, len(U))
+        given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us
+        if not (self._regular and phase_rollouts.track(tree, arena(self._rollers), *given)):
+            phase_steps.track(tree, *given)
         return Xs, Us
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
