@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,12 @@ from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
 from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
 from dynamics.contact_dynamics import number
+from dynamics.contraction import contract_rows
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import IMPACT, STEP, flatten, record_size
-from dynamics.phase_contraction import PackedPhases, phase_contraction_callback
+from dynamics.modes import IMPACT, STEP, flatten, layout
+from dynamics.phase_contraction import phase_contraction_callback
+from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
 from dynamics.rigid_body import inverse_dynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -105,7 +107,9 @@ class PhasedDynamics:
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
         self._most = max(forces(contacts) for _, contacts, _ in modes)
         count = max(len(contacts.body) for _, contacts, _ in modes)
-        self._lanes = phase_lanes.size(self._tree, robot.nq, self.nu, count, self._most)
+        self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
+        self._own = threading.local()
+        self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
         self._regular = all(are_regular(robot, contacts) for contacts in held)
@@ -149,7 +153,7 @@ class PhasedDynamics:
     @property
     def record_size(self) -> int:
         """Floats a knot keeps for its second order, see modes.py."""
-        return record_size(self.robot.nq, self.robot.nv, self.nu, self._most)
+        return int(self._layout.end)
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""
@@ -242,20 +246,19 @@ class PhasedDynamics:
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
-        memory, sizes = arena(self._lanes), (self.robot.nq, self.nu)
-        phase_lanes.contract_knots(self._tree, memory, self._modes, *sizes, self.dt, record, weight, out)
+        if not hasattr(self._own, "contraction"):
+            self._own.contraction = self.contraction()
+        address, context, _alive = self._own.contraction
+        contract_rows(address, context, record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order, for the backward sweep."""
-        return Contraction(phase_contraction_callback().address, self._packed.address, self._packed)
+        """The compiled second order, for one backward sweep at a time."""
+        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes)
+        return Contraction(phase_contraction_callback().address, packed.address, packed)
 
     def closing(self) -> Contraction:
         """What gaps do on the manifold, as for free motion."""
         return self._free.closing()
-
-    @cached_property
-    def _packed(self) -> PackedPhases:
-        return PackedPhases(self._tree, self.robot.nq, self.nu, self.dt, self._modes, self.record_size)
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots."""
