@@ -15,7 +15,6 @@ from dynamics.contact_products import dense_product
 from dynamics.contact_relation import see_velocities
 from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.kinematics import clear, forces, sum_composites
-from dynamics.lanes import lane_array, lane_matrix, lane_memory
 
 
 class Curvature(NamedTuple):
@@ -42,21 +41,6 @@ def curvature(nv, nc, like):
         omega, omega[:nv], omega[nv:], np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
         np.zeros((nv, nv), t), np.zeros((nv, nv + nc), t), np.zeros((nv, nv), t), np.zeros((nv, nv), t),
     )  # fmt: skip
-
-
-def lane_curvature_size(nv: int, nc: int) -> int:
-    """How many lanes ``lane_curvature`` takes."""
-    return (nv + nc) + 6 * nv * nv + nv * (nv + nc)
-
-
-@kernel
-def lane_curvature(nv, nc, arena):
-    """Arrays for eight knots."""
-    omega = lane_memory(arena, nv + nc)
-    qq, qv, vv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
-    qa, qz, other = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv + nc), lane_matrix(arena, nv, nv)
-    both = lane_array(omega), lane_array(omega[:nv]), lane_array(omega[nv:])
-    return Curvature(both[0], both[1], both[2], qq, qv, vv, qa, qz, other, lane_matrix(arena, nv, nv))
 
 
 @kernel

@@ -31,7 +31,7 @@ from dynamics.contact_products import dense_product
 from dynamics.forward import forward_dynamics, invert
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.kinematics import add_accelerations, clear, velocities
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_vector
 
 
 class Relation(NamedTuple):
@@ -79,32 +79,28 @@ def relation(nv, nc, like):
 
 
 def lane_relation_size(nv: int, nc: int) -> int:
-    """How many lanes ``lane_relation`` takes beside a record."""
-    return 2 * nv + 2 * nc + 3 * nv * nv + 2 * nc * nv + nc * nc + 2 * (nv + nc) * nv
+    """How many lanes ``lane_relation`` takes beside what it is given."""
+    return nc + 2 * nc * nv + 3 * nv * nv + nc * nc
 
 
 @kernel
-def lane_relation(nv, nc, arena, record, start, D, pivots):
-    """Arrays for eight knots; a, f, K⁻¹, z_q, z_v in a packed record (modes.py) in which a begins at ``start``.
+def lane_relation(nv, arena, a, f, D, pivots, Kinv, R, lk, ld):
+    """Arrays for eight knots in memory given: K⁻¹ has rows of lk numbers, R (nz, ld) begins with R_q, R_v.
 
-    D, pivots: memory of nv and nc lanes.
+    R has nv more lanes behind its end. z_q, z_v are not there.
     """
-    nz, f = nv + nc, start + nv + 1
-    K, m = f + nc, nv * nv
-    q = K + nz * nz
-    Rq, Rv = lane_memory(arena, nz * nv), lane_memory(arena, nz * nv)
-    c = lane_vector(arena, nc)
-    J, Minv, LD, M = (
-        lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv),
-    )  # fmt: skip
+    nc = f.shape[0]
+    nz = nv + nc
+    c, J, JM = lane_vector(arena, nc), lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
+    Minv, LD, M = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    S, none = lane_matrix(arena, nc, nc), lane_matrix(arena, 0, nv)
+    by_q, by_v = R[: nz * ld], R[nv : nv + nz * ld]
     return Relation(
-        lane_array(record[start : start + nv]), lane_array(record[f : f + nc]), lane_array(D), lane_array(pivots),
-        lane_array(record[K:q].reshape(nz, nz, WIDTH)), lane_array(record[q : q + nz * nv].reshape(nz, nv, WIDTH)),
-        lane_array(record[q + nz * nv : q + 2 * nz * nv].reshape(nz, nv, WIDTH)), J, Minv, LD, M,
-        lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nc), c,
-        lane_array(Rq.reshape(nz, nv, WIDTH)), lane_array(Rv.reshape(nz, nv, WIDTH)),
-        lane_array(Rq[:m].reshape(nv, nv, WIDTH)), lane_array(Rv[:m].reshape(nv, nv, WIDTH)),
-        lane_array(Rq[m:].reshape(nc, nv, WIDTH)), lane_array(Rv[m:].reshape(nc, nv, WIDTH)),
+        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), lane_array(Kinv.reshape(nz, lk, WIDTH)), none,
+        none, J, Minv, LD, M, JM, S, c,
+        lane_array(by_q.reshape(nz, ld, WIDTH)), lane_array(by_v.reshape(nz, ld, WIDTH)),
+        lane_array(by_q[: nv * ld].reshape(nv, ld, WIDTH)), lane_array(by_v[: nv * ld].reshape(nv, ld, WIDTH)),
+        lane_array(by_q[nv * ld :].reshape(nc, ld, WIDTH)), lane_array(by_v[nv * ld :].reshape(nc, ld, WIDTH)),
     )  # fmt: skip
 
 
@@ -155,6 +151,14 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
 @kernel
 def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     """Fill a ``Relation`` of motion under contacts."""
+    relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
+    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
+    dense_product(-1.0, r.Kinv, r.Rv, r.zv)
+
+
+@kernel
+def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
+    """The same, all but its derivatives z_q, z_v."""
     contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
@@ -165,8 +169,6 @@ def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
         r.dv[i, i] += tree.damping[i]
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
-    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
-    dense_product(-1.0, r.Kinv, r.Rv, r.zv)
 
 
 @kernel

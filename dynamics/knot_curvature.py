@@ -240,10 +240,17 @@ def load_accelerations(p, first_order):
 @kernel
 def assemble(p):
     """H := [½ qq  qv  0; . vv 0; . . 0] + qa A, and qq + qqᵀ, right on and above its diagonal."""
+    couple(p)
+    complete(p)
+
+
+@kernel
+def couple(p):
+    """H := [½ qq  qv  0; 0] + qa A."""
     nv, lx, ld = p.nv, p.lx, p.ld
     clear_lanes(p.H, ld * ld)
     half, above, under = lanes_at(p.half, nv, lx), lanes_at(p.above, nv, lx), lanes_at(p.under, nv, lx)
-    qq, vv, qv, vq = lanes_at(p.qq, nv, lx), lanes_at(p.vv, nv, lx), lanes_at(p.qv, nv, lx), lanes_at(p.vq, nv, lx)
+    qq, qv, vq = lanes_at(p.qq, nv, lx), lanes_at(p.qv, nv, lx), lanes_at(p.vq, nv, lx)
     qa, aq = lanes_at(p.qa, nv, lx), lanes_at(p.aq, nv, lx)
     for i in range(nv):  # what is beyond nv columns is zero
         to_qq, to_qv = lanes_at(p.H + 8 * i * ld, 1, lx), lanes_at(p.H + 8 * (i * ld + nv), 1, lx)
@@ -253,6 +260,13 @@ def assemble(p):
             to_qv[0, g] = above[i, g] * qv[i, g] + under[i, g] * vq[i, g]
             qa[i, g] = above[i, g] * qa[i, g] + under[i, g] * aq[i, g]
     add_coupling(p)
+
+
+@kernel
+def complete(p):
+    """Add qqᵀ and vv."""
+    nv, lx, ld = p.nv, p.lx, p.ld
+    above, vv = lanes_at(p.above, nv, lx), lanes_at(p.vv, nv, lx)
     add_transposed(p.H, ld, lx, p.C)
     for i in range(nv):
         to_vv = lanes_at(p.H + 8 * ((nv + i) * ld + nv), 1, lx)

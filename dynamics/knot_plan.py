@@ -65,9 +65,12 @@ class Plan(NamedTuple):
 
 
 class Curvature:
-    """A ``Plan`` behind one address, alive as long as this object is. Who works in it must be alone."""
+    """A ``Plan`` behind one address, alive as long as this object is. Who works in it must be alone.
 
-    def __init__(self, tree: Model, nq: int, nu: int, h: float) -> None:
+    bound: whether something in the world depends on where joints on the world stand, as contacts do.
+    """
+
+    def __init__(self, tree: Model, nq: int, nu: int, h: float, bound: bool = False) -> None:
         nv = len(tree.body)
         nz = 2 * nv + nu
         lx, ld = padded(nv), padded(nz)
@@ -78,7 +81,7 @@ class Curvature:
         bent = np.isin(tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
         groups = np.stack([tree.kind[bent], tree.iv[bent], tree.nj[bent]], axis=1)
         upper, lower = bands(above), bands(strict.T)
-        parts = [np.ravel(table) for table in (groups, upper, lower, _runs(tree, above | strict.T))]
+        parts = [np.ravel(table) for table in (groups, upper, lower, _runs(tree, above | strict.T, bound))]
         self._integers = np.concatenate(parts).astype(np.int64)
         tables = self._integers.ctypes.data + 8 * np.cumsum([0, *(part.size for part in parts[:-1])])
         sizes = [nv * lx] * 5 + [ROWS * lx, lx, *[nv * lx] * 6, nv * ld, ld * ld, 6 * ld, 6 * ld, 6 * ld, 36, 100]
@@ -106,10 +109,10 @@ def _carried(tree: Model) -> NDArray[np.bool_]:
     return strict
 
 
-def _runs(tree: Model, related: NDArray[np.bool_]) -> list[int]:
-    """``Plan.runs``: rows of joints on the world have no columns, since nothing carries them."""
+def _runs(tree: Model, related: NDArray[np.bool_], bound: bool) -> list[int]:
+    """``Plan.runs``: rows of joints on the world have no columns, since nothing carries them, unless they are bound."""
     nv, runs, i = len(tree.body), [], 0
-    moved = tree.parent[tree.body] >= 0
+    moved = (tree.parent[tree.body] >= 0) | bound
     while i < nv:
         rows = min(6, nv - i)
         columns = (related[i : i + rows] & moved[i : i + rows, None]).any(axis=0)

@@ -2,9 +2,12 @@
 
 Modes are flat arrays, so that one compiled kernel serves every robot and every schedule. A knot's record is
 
-    q, v, a (impacts: v⁺ - v), mode, f, K⁻¹ (nz, nz), z_q, z_v (nz, nv), z_u (nz, nu)
+    q, v, a (impacts: v⁺ - v), mode, f | K⁻¹ (nz, nz) | z_y = [z_q z_v z_u] (nz, 2 nv + nu)
+    | the description of its degrees of freedom (lane_curvature.py) | of its contacts p, u, c (9, m)
 
-with nz = nv + nc, see contact_relation.py; z_u only of steps. It begins as that of a free step does (linearization.py).
+with nz = nv + nc, see contact_relation.py; z_u only of steps. The descriptions are of knots done in lanes; -1 - mode
+stands for the mode of others. Parts begin where
+those of the mode with the most forces do, and matrices have rows of whole registers, zeros in what is beyond.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from ddp.kernel import inline, kernel
 from dynamics.contact import Contacts, forces
+from dynamics.lane_curvature import FIELDS
 from dynamics.model import Model
 
 STEP, IMPACT = range(2)
@@ -44,10 +48,37 @@ def flatten(modes: list[tuple[int, Contacts, float]]) -> Modes:
     return Modes(rows, np.concatenate(integers).astype(np.int64), np.concatenate(reals).astype(np.float64))
 
 
-def record_size(nq: int, nv: int, nu: int, nc: int) -> int:
-    """Floats of a record of nc contact forces."""
-    nz = nv + nc
-    return nq + 2 * nv + 1 + nc + nz * (nz + 2 * nv + nu)
+class Layout(NamedTuple):
+    """Where parts of a record begin: K⁻¹, z_y, the descriptions, its end; ld, lx, lm: lengths of padded rows."""
+
+    K: int
+    Z: int
+    D: int
+    places: int
+    end: int
+    ld: int
+    lx: int
+    lm: int
+
+
+@inline
+def whole(n):
+    """The next multiple of eight: whole registers."""
+    return (n + 7) // 8 * 8
+
+
+@kernel
+def layout(modes, nq, nv, nu):
+    """That of all modes' records."""
+    most, held = 0, 0
+    for i in range(modes.table.shape[0]):
+        held, most = max(held, modes.table[i, 1]), max(most, modes.table[i, 2])
+    nz, ld, lx, lm = nv + most, whole(2 * nv + nu), whole(nv), whole(held)
+    K = whole(nq + 2 * nv + 1 + most)
+    Z = K + nz * whole(nz)
+    D = Z + nz * ld
+    places = D + FIELDS * lx
+    return Layout(K, Z, D, places, places + 9 * lm, ld, lx, lm)
 
 
 @kernel
@@ -62,21 +93,28 @@ def contacts_of(modes, i):
 
 
 @inline
-def block(record, start, rows, columns):
-    """A matrix of a record."""
-    return record[start : start + rows * columns].reshape(rows, columns)
+def mode_of(written):
+    """The mode that a record names."""
+    return int(written) if written >= 0.0 else -1 - int(written)
 
 
 @kernel
-def parts_of(record, nq, nv, nu, nc):
-    """q, v, a, f, K⁻¹, z_q, z_v, z_u of a record."""
-    nz, n = nv + nc, nq + 2 * nv
-    k = n + 1 + nc
-    q = k + nz * nz
-    return (
-        record[:nq], record[nq : nq + nv], record[nq + nv : n], record[n + 1 : k], block(record, k, nz, nz),
-        block(record, q, nz, nv), block(record, q + nz * nv, nz, nv), block(record, q + 2 * nz * nv, nz, nu),
-    )  # fmt: skip
+def motion_of(record, nq, nv, nc):
+    """q, v, a, f of a record."""
+    n = nq + 2 * nv
+    return record[:nq], record[nq : nq + nv], record[nq + nv : n], record[n + 1 : n + 1 + nc]
+
+
+@kernel
+def first_order_of(record, where, nv, nu, nc):
+    """K⁻¹, z_q, z_v, z_u of a record, copied."""
+    nz, lk = nv + nc, whole(nv + nc)
+    Kinv, zq, zv, zu = np.empty((nz, nz)), np.empty((nz, nv)), np.empty((nz, nv)), np.empty((nz, nu))
+    for i in range(nz):
+        K, z = record[where.K + i * lk :], record[where.Z + i * where.ld :]
+        Kinv[i] = K[:nz]
+        zq[i], zv[i], zu[i] = z[:nv], z[nv : 2 * nv], z[2 * nv : 2 * nv + nu]
+    return Kinv, zq, zv, zu
 
 
 @kernel

@@ -15,30 +15,33 @@ from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites, place_bodies, workspace
 from dynamics.lie import right_jacobian6
 from dynamics.linearization import next_twist
-from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
+from dynamics.modes import IMPACT, contacts_of, first_order_of, layout, mode_of, motion_of, without_gravity
 
 
 @kernel
 def contract(tree, modes, nq, nu, h, record, weight, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
     nv = tree.body.size
-    mode = int(record[nq + 2 * nv])
+    mode = mode_of(record[nq + 2 * nv])
     contacts, e = contacts_of(modes, mode)
     nc = modes.table[mode, 2]
+    known = first_order_of(record, layout(modes, nq, nv, nu), nv, nu, nc)
     if modes.table[mode, 0] == IMPACT:
-        contract_impact(tree, contacts, e, nq, nu, nc, record, weight, H)
+        contract_impact(tree, contacts, e, nq, nc, record, known, weight, H)
     else:
-        contract_step(tree, contacts, nq, nu, nc, h, record, weight, H)
+        contract_step(tree, contacts, nq, nc, h, record, known, weight, H)
     for i in range(H.shape[0]):  # only the upper triangle is complete
         for j in range(i):
             H[i, j] = H[j, i]
 
 
 @kernel
-def contract_step(tree, contacts, nq, nu, nc, h, record, weight, H):
-    """Upper triangle for a step of time under contacts."""
+def contract_step(tree, contacts, nq, nc, h, record, known, weight, H):
+    """Upper triangle for a step of time under contacts; known: `first_order_of` its record."""
     nv = tree.body.size
-    q, v, a, f, Kinv, zq, zv, zu = parts_of(record, nq, nv, nu, nc)
+    q, v, a, f = motion_of(record, nq, nv, nc)
+    Kinv, zq, zv, zu = known
+    nu = zu.shape[1]
     ws, place = workspace(tree, record), places(tree, contacts, record)
     d, c = curvature(nv, nc, record), second_scratch(tree, nu)
     effective = np.zeros(nv + nc)
@@ -54,14 +57,15 @@ def contract_step(tree, contacts, nq, nu, nc, h, record, weight, H):
             H[i, j] = 0.5 * (d.qq[i, j] + d.qq[j, i])
             H[i, nv + j] = d.qv[i, j]
             H[nv + i, nv + j] = d.vv[i, j]
-    add_joint_curvature(tree, nq, nu, nc, h, record, weight, c, H)
+    add_joint_curvature(tree, v, a, known, h, weight, c, H)
 
 
 @kernel
-def add_joint_curvature(tree, nq, nu, nc, h, record, weight, c, H):
+def add_joint_curvature(tree, v, a, known, h, weight, c, H):
     """Add to the upper triangle what joints whose motions do not commute add."""
     nv = tree.body.size
-    _, v, a, _, _, zq, zv, zu = parts_of(record, nq, nv, nu, nc)
+    _, zq, zv, zu = known
+    nu = zu.shape[1]
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
             iv, nj = tree.iv[b], tree.nj[b]
@@ -93,11 +97,12 @@ def weigh_accelerations(tree, v, a, h, weight, J, effective):
 
 
 @kernel
-def contract_impact(tree, contacts, e, nq, nu, nc, record, weight, H):
+def contract_impact(tree, contacts, e, nq, nc, record, known, weight, H):
     """Upper triangle for an impact."""
     nv = tree.body.size
     still = without_gravity(tree)
-    q, v, a, f, Kinv, zq, zv, _ = parts_of(record, nq, nv, nu, nc)
+    q, v, a, f = motion_of(record, nq, nv, nc)
+    Kinv, zq, zv, _ = known
     ws, place, d = workspace(tree, record), places(tree, contacts, record), curvature(nv, nc, record)
     on_z, seen, gap = np.zeros(nv + nc), np.zeros(nv), np.zeros(nc)
     on_z[:nv] = weight[nv:]

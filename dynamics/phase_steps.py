@@ -17,7 +17,7 @@ from dynamics.contact_kinematics import Place, places
 from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
 from dynamics.kinematics import Workspace, workspace
-from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
+from dynamics.modes import IMPACT, contacts_of, whole, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
 
@@ -131,44 +131,50 @@ def run_end(schedule, t):
 
 
 @kernel
-def linearize_step(tree, contacts, mode, S, h, x, u, w, A, B, record):
-    """One knot of a step, as if every joint's motions commuted."""
+def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
+    """One knot of a step, as if every joint's motions commuted; where: the layout of records."""
     nv, nu = S.shape
-    nq, nc, r = x.size - nv, w.r.f.size, w.r
+    nq, r = x.size - nv, w.r
     actuate(tree, S, u, x[nq:], w.tau)
     related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
-    keep(x, mode, nq, nu, r, record)
-    zu = parts_of(record, nq, nv, nu, nc)[7]
-    for i in range(nv + nc):
+    keep(x, mode, where, nq, r, record)
+    for i in range(nv + r.f.size):
         for j in range(nu):
             total = 0.0
             for k in range(nv):
                 if S[k, j] != 0.0:
                     total += S[k, j] * r.Kinv[i, k]
-            zu[i, j] = total
-    for i in range(nv):
-        for j in range(nv):
-            A[nv + i, j] = h * r.zq[i, j]
-            A[i, j] = h * h * r.zq[i, j]
-            A[nv + i, nv + j] = h * r.zv[i, j]
-            A[i, nv + j] = h * h * r.zv[i, j]
-        A[i, i] += 1.0
-        A[i, nv + i] += h
-        A[nv + i, nv + i] += 1.0
-        for j in range(nu):
-            B[nv + i, j] = h * zu[i, j]
-            B[i, j] = h * h * zu[i, j]
+            record[where.Z + i * where.ld + 2 * nv + j] = total
+    spread_step(record[where.Z :], where.ld, h, A, B)
     if not is_positive(r.D, r.a):
         A[:] = np.nan
 
 
 @kernel
-def linearize_impact(tree, contacts, mode, e, x, w, A, B, record):
-    """One knot of an impact; tree without gravity."""
+def spread_step(Z, ld, h, A, B):
+    """A, B of a step with accelerations z_y, the first nv rows of ld numbers."""
+    n, nu = B.shape
+    nv = n // 2
+    for i in range(nv):
+        z = Z[i * ld : i * ld + n + nu]
+        for j in range(n):
+            A[nv + i, j] = h * z[j]
+            A[i, j] = h * h * z[j]
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+        for j in range(nu):
+            B[nv + i, j] = h * z[n + j]
+            B[i, j] = h * h * z[n + j]
+
+
+@kernel
+def linearize_impact(tree, contacts, mode, where, e, x, w, A, B, record):
+    """One knot of an impact; tree without gravity, where: the layout of records."""
     nv, r = tree.body.size, w.r
     nq = x.size - nv
     related_impact(tree, contacts, 0.0, e, x[:nq], x[nq:], w.seen, w.zero, w.no_fext, w.ws, w.place, r)
-    keep(x, mode, nq, B.shape[1], r, record)
+    keep(x, mode, where, nq, r, record)
     B[:] = 0.0
     for i in range(nv):
         for j in range(nv):
@@ -182,15 +188,17 @@ def linearize_impact(tree, contacts, mode, e, x, w, A, B, record):
 
 
 @kernel
-def keep(x, mode, nq, nu, r, record):
-    """Everything of a relation but z_u into a record."""
+def keep(x, mode, where, nq, r, record):
+    """Everything of a relation but z_u into a record; the mode as -1 - mode, since nothing is described."""
     nc, nv = r.J.shape
+    nz = nv + nc
+    lk, n = whole(nz), nq + 2 * nv
     record[:] = 0.0
-    _, _, a, f, Kinv, zq, zv, _ = parts_of(record, nq, nv, nu, nc)
     record[: x.size] = x
-    record[nq + 2 * nv] = mode
-    a[:] = r.a
-    f[:] = r.f
-    Kinv[:] = r.Kinv
-    zq[:] = r.zq
-    zv[:] = r.zv
+    record[x.size : n] = r.a
+    record[n] = -1 - mode
+    record[n + 1 : n + 1 + nc] = r.f
+    for i in range(nz):
+        K, z = record[where.K + i * lk :], record[where.Z + i * where.ld :]
+        K[:nz] = r.Kinv[i]
+        z[:nv], z[nv : 2 * nv] = r.zq[i], r.zv[i]

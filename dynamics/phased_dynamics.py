@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
-from dynamics import phase_lanes, phase_steps
-from dynamics.contact import Contact, Contacts, as_impacts, compile_contacts, forces
+from dynamics import phase_lanes, phase_rollouts, phase_steps
+from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
 from dynamics.contact_dynamics import number
-from dynamics.lanes import arena
+from dynamics.contraction import contract_rows
+from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import IMPACT, STEP, flatten, record_size
-from dynamics.phase_contraction import PackedPhases, phase_contraction_callback
+from dynamics.modes import IMPACT, STEP, flatten, layout
+from dynamics.phase_contraction import phase_contraction_callback
+from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
 from dynamics.rigid_body import inverse_dynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -105,7 +107,12 @@ class PhasedDynamics:
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
         self._most = max(forces(contacts) for _, contacts, _ in modes)
         count = max(len(contacts.body) for _, contacts, _ in modes)
-        self._lanes = phase_lanes.size(self._tree, robot.nq, self.nu, count, self._most)
+        self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
+        self._own = threading.local()
+        self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
+        self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
+        held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
+        self._regular = all(are_regular(robot, contacts) for contacts in held)
 
     @property
     def nx(self) -> int:
@@ -128,6 +135,11 @@ class PhasedDynamics:
         return self._free.dt
 
     @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one: 0 where each is on its own."""
+        return WIDTH if self._regular else 0
+
+    @property
     def knots(self) -> int:
         """Knots of all phases: the horizon to use."""
         return len(self.schedule)
@@ -141,7 +153,7 @@ class PhasedDynamics:
     @property
     def record_size(self) -> int:
         """Floats a knot keeps for its second order, see modes.py."""
-        return record_size(self.robot.nq, self.robot.nv, self.nu, self._most)
+        return int(self._layout.end)
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""
@@ -159,7 +171,9 @@ class PhasedDynamics:
         self.check_state("x", X)
         U = as_array("u", u, (self.nu,) if single else (len(X), self.nu)).reshape(-1, self.nu)
         Xn = np.empty_like(X)
-        phase_steps.steps(*self._system(first, len(U)), X, U, Xn)
+        tree, *system = self._system(first, len(U))
+        if not (self._regular and phase_rollouts.step(tree, arena(self._rollers), *system, X, U, Xn)):
+            phase_steps.steps(tree, *system, X, U, Xn)
         return Xn[0] if single else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -216,7 +230,10 @@ class PhasedDynamics:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
         low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        phase_steps.track(*self._system(0, len(U)), X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        tree, *system = self._system(0, len(U))
+        given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us
+        if not (self._regular and phase_rollouts.track(tree, arena(self._rollers), *given)):
+            phase_steps.track(tree, *given)
         return Xs, Us
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
@@ -229,20 +246,19 @@ class PhasedDynamics:
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
-        memory, sizes = arena(self._lanes), (self.robot.nq, self.nu)
-        phase_lanes.contract_knots(self._tree, memory, self._modes, *sizes, self.dt, record, weight, out)
+        if not hasattr(self._own, "contraction"):
+            self._own.contraction = self.contraction()
+        address, context, _alive = self._own.contraction
+        contract_rows(address, context, record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order, for the backward sweep."""
-        return Contraction(phase_contraction_callback().address, self._packed.address, self._packed)
+        """The compiled second order, for one backward sweep at a time."""
+        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes)
+        return Contraction(phase_contraction_callback().address, packed.address, packed)
 
     def closing(self) -> Contraction:
         """What gaps do on the manifold, as for free motion."""
         return self._free.closing()
-
-    @cached_property
-    def _packed(self) -> PackedPhases:
-        return PackedPhases(self._tree, self.robot.nq, self.nu, self.dt, self._modes, self.record_size)
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots."""
