@@ -277,7 +277,7 @@ def certified(solution: Solution) -> Solution:
         multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
     return replace(
         solution,
-        cost=float(problem.values(solution.X, problem.padded(solution.U)).sum()) if finite else solution.cost,
+        cost=problem.total(solution.X, solution.U) if finite else solution.cost,
         problem=problem,
         multipliers=multipliers.copy(),
         penalties=lagrangian.penalties.copy(),

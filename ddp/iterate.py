@@ -12,7 +12,7 @@ import numpy as np
 from ddp.backward import KEPT, VALUE, Backward, Sweep
 from ddp.bounds import room
 from ddp.derivatives import broken_rows
-from ddp.errors import DDPError
+from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
 from ddp.problem import Problem
 from ddp.protocols import Array, Lanes
@@ -53,7 +53,7 @@ class Guess(NamedTuple):
 class Iterate:
     """The current trajectory and its derivatives, each order computed once, when first asked for.
 
-    gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.
+    gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     diverged: the last trajectory of a line search whose every step diverged.
     unpriced: the last one of a line search whose cost is no number.
@@ -71,6 +71,8 @@ class Iterate:
         self.backward.separable = problem.separable
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
+        nz = d.n + d.nu
+        self._control_diagonal = slice(d.n * (nz + 1), None, nz + 1)  # of a Hessian's nz² entries
         self.diverged: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
@@ -82,16 +84,19 @@ class Iterate:
         self.order, self.cost, self.obstacle = 0, np.inf, None
         self._recorded = False  # the dynamics' second order
         self.backward.moved()
-        padded = self.problem.padded(self.U)
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
         elif not np.isfinite(self.gaps).all():
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
-        elif np.isinf(self.problem.values(self.X, padded)).any():
-            self.obstacle = f"the guess has no finite cost: {self.problem.fault(self.X, padded, 0)}"
+        elif not np.isfinite(cost := self.problem.total(self.X, self.U)):
+            padded = self.problem.padded(self.U)
+            fault = self.problem.fault(self.X, padded, 0) or "the total cost is not finite"
+            if not np.isinf(self.problem.values(self.X, padded)).any():
+                raise ProblemError(fault)
+            self.obstacle = f"the guess has no finite cost: {fault}"
         else:
-            self.cost = self.problem.cost(self.X, self.U)
+            self.cost = cost
 
     def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
@@ -112,27 +117,21 @@ class Iterate:
         """Whether controls and the states X that follow from them are no guess worth following."""
         if not np.isfinite(X).all():
             return False
-        costs = [float(self.problem.values(states, self.problem.padded(U)).sum()) for states in (X, staying)]
+        costs = [self.problem.total(states, U) for states in (X, staying)]
         return costs[0] < np.inf and costs[0] - costs[1] > (WORSE - 1.0) * abs(costs[1])
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
-        self.X, self.U, self.gaps = X, U, gaps
+        self.X, self.U, self.gaps, self.gap = X, U, gaps, float(np.abs(gaps).max())
         self.backward.gaps = gaps
         if self._limited:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
     @property
-    def gap(self) -> float:
-        """The worst gap."""
-        return float(np.abs(self.gaps).max())
-
-    @property
     def control_weight(self) -> float:
         """The mean of the diagonals of l_uu."""
         self._differentiate(1)
-        n = self.problem.dynamics.n
-        return float(np.einsum("kii->", self.work.derivatives.lzz[:-1, n:, n:])) / self.U.size
+        return self._control_weight
 
     @property
     def noise(self) -> float:
@@ -177,19 +176,19 @@ class Iterate:
         spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
         rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
         for alpha, (X, U) in zip(alphas, rollouts, strict=True):
-            cost = np.inf
-            if np.isfinite(X[-1]).all():
-                cost = float(self.problem.values(X, self.problem.padded(U)).sum())
-                self.diverged = None
-                if not np.isfinite(cost):
+            cost = self.problem.total(X, U)
+            finite = abs(cost) < np.inf
+            self.diverged = None
+            if not finite:
+                if np.isfinite(X[-1]).all():
                     self.unpriced = X, U
-            else:
-                self.diverged = X, U
+                else:
+                    self.diverged = X, U
             decrease, promised = self.cost - cost, sweep.promised(alpha)
             share = 0.1 if promised >= 0.0 else (2.0 if self.gap else 0.0)
             enough = decrease > share * promised
             enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
-            if enough and np.isfinite(cost):
+            if enough and finite:
                 step = Step(alpha, cost, X, U)
                 if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > 100.0 * self.resolution:
                     step = self._longer(sweep, step)
@@ -200,16 +199,15 @@ class Iterate:
         """Twice or four times the full step, if that lowers the cost further."""
         longer = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
         for alpha, (X, U) in zip(LONGER, longer, strict=True):
-            if np.isfinite(X[-1]).all():
-                cost = float(self.problem.values(X, self.problem.padded(U)).sum())
-                if cost < step.cost:
-                    step = Step(alpha, cost, X, U)
+            cost = self.problem.total(X, U)
+            if cost < step.cost:
+                step = Step(alpha, cost, X, U)
         return step
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
         if step.alpha > 0.0:
-            self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps)
+            self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
             self.cost, self.order = step.cost, 0
             self.backward.moved()
 
@@ -287,13 +285,12 @@ class Iterate:
 
         Or as many as there are `Lanes`; the first chunk then does those of ``spare`` alphas, too, kept in ``_spare``.
         """
-        limits = self.problem.lower, self.problem.upper
         chunks = range(0, len(alphas), self._lanes - len(spare)) if self._lanes else CHUNKS
         bounds = [bound for bound in chunks if bound < len(alphas)] + [len(alphas)]
         self._spare: list[tuple[Array, Array]] = []
         for start, stop in itertools.pairwise(bounds):
             chunk = np.array([*alphas[start:stop], *(spare if start == 0 else ())])
-            Xs, Us = self.problem.dynamics.track(X, U, k, K, chunk, self.gaps, *limits)
+            Xs, Us = self.problem.track(X, U, k, K, chunk, self.gaps)
             rolled = list(zip(Xs, Us, strict=True))
             self._spare = self._spare or rolled[stop - start :]
             yield from rolled[: stop - start]
@@ -302,6 +299,8 @@ class Iterate:
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded = 1, False
+            diagonals = self.work.derivatives.lzz[:-1].reshape(len(self.U), -1)[:, self._control_diagonal]
+            self._control_weight = float(diagonals.sum()) / self.U.size
         if order == 2 and self.backward.fresh and not self._recorded:
             self.work.second()
             self.order, self._recorded = 2, True

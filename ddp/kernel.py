@@ -116,9 +116,12 @@ def inline(function: Callable[..., Any]) -> Any:
     return numba.njit(function, inline="never", forceinline=True, error_model="numpy", fastmath={"contract"})
 
 
-def callback(function: Callable[..., Any]) -> Any:
-    """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels."""
-    with _cached_under(_digest(function.__module__)):
+def callback(function: Callable[..., Any], *origins: str) -> Any:
+    """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels.
+
+    origins: modules of kernels that it calls and its own module does not import.
+    """
+    with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
         signature = types.void(types.int64, types.int64, types.int64, types.int64)
         return numba.cfunc(signature, cache=True, error_model="numpy", fastmath={"contract"})(function)
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp import cost_table
 from ddp.bounds import as_limits
 from ddp.constraints import ConstraintLike
 from ddp.derivatives import Derivatives, broken_rows
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.hessians import clear_hessians, copy_diagonals
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
-from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Separable, Term
+from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Expansion, Separable, Term
 from ddp.stretches import check_length, check_stretches, part, varying
 from ddp.terms import DerivedTerm, naming
 from ddp.tiles import aligned_zeros
@@ -29,11 +29,12 @@ MOST_RUNS = 8
 
 
 class _Entry(NamedTuple):
-    """A term as the horizon sees it: how the user would name it, and what multiplies it."""
+    """A term as the horizon sees it: how the user would name it, what multiplies it, whether kernels can ask it."""
 
     name: str
     term: BatchTerm
     weight: float
+    compiled: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +71,7 @@ class Problem:
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int, Sequence[ConstraintLike]] = field(default_factory=dict)
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    _limits: tuple[Array, Array] = field(init=False, repr=False)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
     _at: tuple[tuple[int, _Entry], ...] = field(init=False, repr=False)
     _during: tuple[tuple[range, _Entry], ...] = field(init=False, repr=False)
@@ -101,13 +103,15 @@ class Problem:
             for knot in sorted(self.at)
             for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
         )
-        lower, upper = as_limits(self.control_limits, horizon, self.dynamics.nu)
+        limits = as_limits(self.control_limits, horizon, self.dynamics.nu)
+        lower, upper = (limit.view() for limit in limits)
         for array in (x0, lower, upper):
             array.flags.writeable = False
         for name, value in (
             ("x0", x0),
             ("lower", lower),
             ("upper", upper),
+            ("_limits", limits),
             ("horizon", horizon),
             ("_running", _entries("running", self.running, dt, self.dynamics)),
             ("_at", single),
@@ -143,10 +147,16 @@ class Problem:
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
         X, padded = as_array("X", X, (N + 1, nx)), self.padded(as_array("U", U, (N, nu)))
         with np.errstate(all="ignore"):
-            costs = self.values(X, padded)
-            if not np.isfinite(costs).all():
+            total = float(cost_table.sum_of(self.values(X, padded)))
+            if not np.isfinite(total):
                 raise ProblemError(self.fault(X, padded, 0) or "the total cost is not finite")
-        return float(costs.sum())
+        return total
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`."""
+        return self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
 
     def padded(self, U: Array) -> Array:
         """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
@@ -154,11 +164,26 @@ class Problem:
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of the knots of X (N+1, nx) and padded U (N+1, nu); nothing is checked."""
-        costs = np.zeros(self.horizon + 1)
-        for entry, knots in self._within(0, self.horizon + 1):
-            with _naming(entry, knots):
-                costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
+        costs = np.empty(self.horizon + 1)
+        cost_table.values(self._table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
+        self._add_values(X, U, costs)
         return costs
+
+    def total(self, X: Array, U: Array) -> float:
+        """The cost of a rollout X (N+1, nx) under U (N, nu), contiguous; infinite where it diverges."""
+        costs = np.empty(self.horizon + 1)
+        total = cost_table.total(self._table, X, U, costs)
+        if self._interpreted and total < np.inf:
+            self._add_values(X, self.padded(U), costs)
+            total = cost_table.sum_of(costs)
+        return total
+
+    def _add_values(self, X: Array, U: Array, costs: Array) -> None:
+        """Add those of the terms that are not compiled."""
+        if self._interpreted:
+            for entry, knots in self._python_terms(0, self.horizon + 1):
+                with _naming(entry, knots):
+                    costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
     def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:
         """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
@@ -184,14 +209,13 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
-        for array in (out.l, out.lz):
-            array[start:stop] = 0.0
-        clear_hessians(self.separable, start, stop, out.lzz)
-        for entry, rows in self._within(start, stop, out.dual):
-            with _naming(entry, rows):
-                entry.term.expand(
-                    X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
-                )
+        cost_table.expand(self._table, self.separable, start, stop, X, U, out.l, out.lz, out.lzz)
+        if self._interpreted:
+            for entry, rows in self._python_terms(start, stop, out.dual):
+                with _naming(entry, rows):
+                    entry.term.expand(
+                        X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
+                    )
 
     def expand_second(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """Second order of the dynamics and exact cost Hessians, after `expand` of the same trajectory."""
@@ -204,22 +228,16 @@ class Problem:
 
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
-        copy_diagonals(self.separable, start, stop, out.lzz, out.exact)
-        for begin, end in self._curved:
-            self._exact(X, U, out, max(start, begin), min(stop, end))
-
-    def _exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """Those of the knots start .. stop-1, if there are any."""
-        if stop <= start:
-            return
-        out.exact[start:stop] = 0.0
-        value, gradient = np.zeros(stop - start), np.zeros((stop - start, out.lz.shape[1]))
-        for entry, rows in self._within(start, stop, out.dual):
-            own = slice(rows.start - start, rows.stop - start)
-            with _naming(entry, rows):
-                entry.term.expand(
-                    X[rows], U[rows], entry.weight, True, value[own], gradient[own], out.exact[rows]
-                )
+        cost_table.expand_exact(self._table, self.separable, self._curved, start, stop, X, U, out.lzz, out.exact)
+        if self._interpreted:
+            for run_begin, run_end in self._curved.tolist():
+                begin, end = max(start, run_begin), min(stop, run_end)
+                value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
+                for entry, rows in self._python_terms(begin, end, out.dual):
+                    with _naming(entry, rows):
+                        entry.term.expand(
+                            X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
+                        )
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
@@ -231,11 +249,29 @@ class Problem:
         return mask
 
     @cached_property
-    def _curved(self) -> list[tuple[int, int]]:
-        """Runs of knots that are not separable; all as one where there are many."""
+    def _curved(self) -> NDArray[np.int64]:
+        """Runs [begin, end) of knots that are not separable (., 2); all as one where there are many."""
         edges = np.flatnonzero(np.diff(np.concatenate([[False], ~self.separable, [False]])))
-        runs = [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
-        return runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)]
+        runs = edges.reshape(-1, 2)
+        return np.array(runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def _table(self) -> cost_table.Table:
+        """The compiled terms."""
+        return cost_table.table_of(
+            (entry.term.compiled, knots.start, knots.stop, entry.weight)
+            for entry, knots in self._within(0, self.horizon + 1)
+            if isinstance(entry.term, CompiledTerm)
+        )
+
+    @cached_property
+    def _interpreted(self) -> bool:
+        """Whether there are terms that are not compiled."""
+        return not all(entry.compiled for entry, _ in self._within(0, self.horizon + 1))
+
+    def _python_terms(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[_Entry, slice]]:
+        """Those of `_within` that are not."""
+        return (found for found in self._within(start, stop, dual) if not found[0].compiled)
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
@@ -304,9 +340,12 @@ class Problem:
     def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
         twin = copy.copy(self)
         object.__setattr__(twin, "_lagrangian", lagrangian)
-        for cached in ("separable", "_curved"):  # they are of other terms
+        for cached in ("separable", "_curved", "_interpreted"):  # they are of other terms
             vars(twin).pop(cached, None)
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_table"}  # addresses are of a process
 
     @property
     def lagrangian(self) -> Lagrangian:
@@ -324,7 +363,7 @@ class Problem:
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
-        return max((found.worst for found in self.residuals(X, U)), default=0.0)
+        return max(found.worst for found in self.residuals(X, U)) if self._placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""
@@ -413,5 +452,5 @@ def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[
             raise ProblemError(
                 f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
             )
-        entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight))
+        entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight, isinstance(batch, CompiledTerm)))
     return tuple(entries)

@@ -34,6 +34,17 @@ class Contraction(NamedTuple):
     owner: Any
 
 
+class CompiledCost(NamedTuple):
+    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.compiled`.
+
+    ``owner`` keeps alive what ``context`` points to.
+    """
+
+    address: int
+    context: int
+    owner: Any
+
+
 @runtime_checkable
 class Dynamics(Protocol):
     """A discrete-time system ``x' = f(x, u)`` on a manifold.
@@ -126,6 +137,15 @@ class BatchTerm(Protocol):
         self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array
     ) -> None:
         """Add ``weight`` times value (M,), gradient (M, nz) and Hessian (M, nz, nz); Gauss-Newton unless ``exact``."""
+
+
+@runtime_checkable
+class CompiledTerm(Protocol):
+    """A batch term that kernels can ask themselves: all such terms of a problem are evaluated in one call."""
+
+    @property
+    def compiled(self) -> CompiledCost:
+        """Its C function."""
 
 
 @runtime_checkable

@@ -132,7 +132,7 @@ class Solution:
             X.append(d.step(X[-1], U[-1], problem.horizon - 1))
         k, K = (np.concatenate([part[by:], np.repeat(part[-1:], by, axis=0)]) for part in (self.k, self.K))
         later = problem.starting_at(X[0])
-        cost = float(later.values(np.array(X), later.padded(np.array(U))).sum())
+        cost = later.total(np.array(X), np.array(U))
         return replace(
             self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
             multipliers=problem.shifted(self.multipliers, by), violation=later.violation(np.array(X), np.array(U)),

@@ -105,23 +105,25 @@ class Differentiator(Protocol):
 @contextmanager
 def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differentiator]:
     """Whoever ``workers`` asks for; their threads and processes end with the block."""
-    asked = workers if isinstance(workers, Workers) else Workers(workers)
-    kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
-    work: _Local | _Threads | Processes | _Measured
-    if asked.count == AUTO:
-        work = _Measured(problem, kind)
-    elif (count := min(int(asked.count), problem.horizon + 1)) == 1:
-        work = _Local(problem, problem.allocate())
-    elif kind == THREADS:
-        work = _Threads(problem, problem.allocate(), count)
-    else:
-        work = Processes(problem, count)
+    work = _differentiator(problem, workers if isinstance(workers, Workers) else Workers(workers))
     try:
         if isinstance(work, Processes):
             work.start()
         yield work
     finally:
         work.close()
+
+
+def _differentiator(problem: Problem, asked: Workers) -> _Local | _Threads | Processes | _Measured:
+    count = AUTO if asked.count == AUTO else min(int(asked.count), problem.horizon + 1)
+    if count == 1:
+        return _Local(problem, problem.allocate())
+    kind = asked.kind if asked.kind != AUTO else (THREADS if thread_safe(problem) else PROCESSES)
+    if count == AUTO:
+        return _Measured(problem, kind)
+    if kind == THREADS:
+        return _Threads(problem, problem.allocate(), int(count))
+    return Processes(problem, int(count))
 
 
 def thread_safe(problem: Problem) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import threading
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,6 +68,9 @@ class RobotDynamics:
         self.actuation = as_array("actuation", actuation, (robot.nv, None)).copy()
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
+        self._nu = int(self.actuation.shape[1])
+        self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
+        self._room_of_expansions = size(self._tree, self._nu, self.record_size)
 
     @property
     def nx(self) -> int:
@@ -78,14 +82,18 @@ class RobotDynamics:
         """Numbers in a tangent vector of the state, 2 nv."""
         return self._n
 
-    @property
+    @cached_property
     def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
         """dt, and the rows of joints whose motions do not commute: see `protocols.SemiImplicit`."""
         if self._stages:
             return None
-        tree = self._tree
-        bent = np.isin(tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
+        tree, bent = self._tree, self._bent
         return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+
+    @cached_property
+    def _bent(self) -> NDArray[np.bool_]:
+        """Which bodies' joints move by a group that does not commute."""
+        return np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
 
     @property
     def thread_safe(self) -> bool:
@@ -100,14 +108,14 @@ class RobotDynamics:
     @property
     def nu(self) -> int:
         """Controls."""
-        return int(self.actuation.shape[1])
+        return self._nu
 
     @property
     def dt(self) -> float:
         """Time step [s]."""
         return self._dt
 
-    @property
+    @cached_property
     def record_size(self) -> int:
         """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage.
 
@@ -179,22 +187,17 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        low, high = (
-            limit.copy() if limit.shape == U.shape else np.array(np.broadcast_to(limit, U.shape), order="C")
-            for limit in (lower, upper)
-        )
-        track(*self._roller, X, U, k, K, alphas, gaps, low, high, Xs, Us)
+        track(*self._roller, X, U, k, K, alphas, gaps, _of_knots(lower, U), _of_knots(upper, U), Xs, Us)
         return Xs, Us
 
     @property
     def _roller(self) -> tuple[Model, Array, Array, float, int]:
         """What the kernels of rollouts ask for."""
-        memory = arena(room_of_rollouts(self._tree, self.nx - self.n // 2, self.nu, self._stages))
-        return self._tree, memory, self.actuation, self._dt, self._stages
+        return self._tree, arena(self._room_of_rollouts), self.actuation, self._dt, self._stages
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
-        memory = arena(size(self._tree, self.nu, self.record_size))
+        memory = arena(self._room_of_expansions)
         knots = self.actuation, self._dt, X, U, out.A, out.B, out.record
         if self._stages:
             linearize_explicit(self._tree, memory, self._stages, *knots)
@@ -209,13 +212,16 @@ class RobotDynamics:
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """out (M, n+nu, n+nu): ``hessian`` of M knots, from their records and weights (M, n)."""
-        if not hasattr(self._own, "contraction"):
-            self._own.contraction = self.contraction()
-        address, context, _alive = self._own.contraction
+        address, context, _alive = self.contraction()
         contract_rows(address, context, record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order, for one backward sweep at a time."""
+        """The compiled second order, with this thread's own memory."""
+        if not hasattr(self._own, "contraction"):
+            self._own.contraction = self._contraction()
+        return self._own.contraction
+
+    def _contraction(self) -> Contraction:
         packed: Packed | Curvature
         if self._stages:
             packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
@@ -225,11 +231,10 @@ class RobotDynamics:
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
-        if not np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR)).any():
+        if not self._bent.any():
             return Contraction(0, 0, None)
         packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
         return Contraction(closing_callback().address, packed.address, packed)
-
 
     def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
         return self.robot, self._dt, self.actuation, self.integrator, self.damping
@@ -258,6 +263,13 @@ class RobotDynamics:
 
     def __repr__(self) -> str:
         return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
+
+
+def _of_knots(limit: Array, U: Array) -> Array:
+    """A limit for each knot, as the kernel of rollouts wants it."""
+    if limit.shape == U.shape and limit.flags.carray:
+        return limit
+    return np.array(np.broadcast_to(limit, U.shape), order="C")
 
 
 def _paired(

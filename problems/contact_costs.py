@@ -13,8 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.compiled import bind
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.protocols import Array
+from ddp.protocols import Array, CompiledCost
 from dynamics.contact import Contact, Contacts, compile_contacts, forces
 from dynamics.model import Model, Robot
 from dynamics.phased_dynamics import PhasedDynamics
@@ -226,8 +227,5 @@ class StateLimits(RobotTerm):
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
-    def _values(self, X: Array, out: Array) -> None:
-        state_kernels.limit_values(self._layout, *self._bounds, self.weight, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        state_kernels.expand_limits(self._layout, *self._bounds, self.weight, X, scale, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        return bind(state_kernels.limit_values, state_kernels.expand_limits, self._layout, *self._bounds, self.weight)

@@ -20,13 +20,14 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.compiled import bind
 from ddp.errors import ProblemError, as_array
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, CompiledCost, Dynamics
 from dynamics import frames
 from dynamics.model import Robot
 from problems import checks, frame_kernels, state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.terms import MovingTerm, RobotTerm, StateTerm
+from problems.terms import KernelTerm, MovingTerm, RobotTerm, StateTerm
 
 _REFERENCES = {
     "local": frames.LOCAL,
@@ -79,57 +80,34 @@ class StateCost(MovingTerm, StateTerm):
         """Whether no joint with motions that do not commute has a weight."""
         return len(self._layout.group) == 0
 
-    def _values(self, X: Array, out: Array) -> None:
+    def _bound(self) -> CompiledCost:
         if self._flat is None:
-            state_kernels.state_values(self._layout, self._rows(len(X)), self.weights, X, out)
-        else:
-            column, _, target, weights = self._flat
-            state_kernels.square_values(column, target, weights, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        if self._flat is None:
-            targets = self._rows(len(X))
-            state_kernels.expand_state(self._layout, targets, self.weights, X, scale, exact, l, lz, lzz)
-        else:
-            column, tangent, target, weights = self._flat
-            state_kernels.expand_squares(column, tangent, 0, target, weights, X, scale, l, lz, lzz)
+            kernels = state_kernels.state_values, state_kernels.expand_state
+            return bind(*kernels, self._layout, self._targets, self.weights)
+        return bind(state_kernels.square_values, state_kernels.expand_squares, *self._flat)
 
 
 @dataclass(frozen=True, eq=False)
-class ControlCost:
+class ControlCost(KernelTerm):
     """``½ Σ_i w_i (u - target)_i²``; target_u, weights (nu,). At the end of the horizon there is no control."""
 
     target_u: Array
     weights: Array
-    _controls: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         target = as_array("target_u", self.target_u, (None,)).copy()
         _set(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
-        _set(self, _controls=np.arange(target.size))
 
     @property
     def separable(self) -> bool:
         """Always."""
         return True
 
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
+    def _bound(self) -> CompiledCost:
+        return bind(state_kernels.control_values, state_kernels.expand_control, self.target_u, self.weights)
 
-    def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of controls U (M, nu)."""
-        U = checks.rows("controls", U, self.target_u.size)
-        out = np.empty(len(U))
-        state_kernels.square_values(self._controls, self.target_u, self.weights, U, out)
-        return out
-
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        U = checks.rows("controls", U, self.target_u.size)
-        own, first = self._controls, lz.shape[1] - self.target_u.size
-        state_kernels.expand_squares(own, own, first, self.target_u, self.weights, U, float(weight), l, lz, lzz)
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("controls", U, self.target_u.size)
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
@@ -139,7 +117,7 @@ class ControlCost:
         """(nu,): the derivative by u; a control cost does not know how large a state is."""
         return self.weights * (np.asarray(u, float) - self.target_u)
 
-    def hessian(self, x: ArrayLike, u: ArrayLike) -> Array:
+    def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
         """(nu, nu): the second derivative by u."""
         return np.diag(self.weights)
 
@@ -177,11 +155,8 @@ class JointLimits(RobotTerm):
         """Always."""
         return True
 
-    def _values(self, X: Array, out: Array) -> None:
-        state_kernels.limit_values(self._layout, *self._bounds, self.weight, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        state_kernels.expand_limits(self._layout, *self._bounds, self.weight, X, scale, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        return bind(state_kernels.limit_values, state_kernels.expand_limits, self._layout, *self._bounds, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,12 +176,9 @@ class CenterOfMass(MovingTerm, RobotTerm):
         _set(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         _set(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
 
-    def _values(self, X: Array, out: Array) -> None:
-        frame_kernels.center_of_mass_values(self.robot.tree, self._rows(len(X)), self.weight, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        tree, targets = self.robot.tree, self._rows(len(X))
-        frame_kernels.expand_center_of_mass(tree, targets, self.weight, X, scale, exact, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        kernels = frame_kernels.center_of_mass_values, frame_kernels.expand_center_of_mass
+        return bind(*kernels, self.robot.tree, self._targets, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,11 +204,8 @@ class FramePose(RobotTerm):
         )
         _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
 
-    def _values(self, X: Array, out: Array) -> None:
-        frame_kernels.pose_values(self._branch, self._pose, self.weights, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        frame_kernels.expand_pose(self._branch, self._pose, self.weights, X, scale, exact, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        return bind(frame_kernels.pose_values, frame_kernels.expand_pose, self._branch, self._pose, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,12 +227,9 @@ class FramePosition(MovingTerm, RobotTerm):
         _set(self, _targets=self.target_xyz.reshape(-1, 3))
         _set(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
 
-    def _values(self, X: Array, out: Array) -> None:
-        frame_kernels.position_values(self._branch, self._rows(len(X)), self.weight, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        targets = self._rows(len(X))
-        frame_kernels.expand_position(self._branch, targets, self.weight, X, scale, exact, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        kernels = frame_kernels.position_values, frame_kernels.expand_position
+        return bind(*kernels, self._branch, self._targets, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,15 +258,10 @@ class FrameVelocity(RobotTerm):
         )
         _set(self, target=as_array("target", target, (6,)).copy())
 
-    def _values(self, X: Array, out: Array) -> None:
-        nq, reference = self.robot.nq, _REFERENCES[self.reference]
-        frame_kernels.velocity_values(self._branch, reference, nq, self.target, self.weights, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        nq, nv, reference = self.robot.nq, self.robot.nv, _REFERENCES[self.reference]
-        frame_kernels.expand_velocity(
-            self._branch, reference, nq, nv, self.target, self.weights, X, scale, exact, l, lz, lzz
-        )
+    def _bound(self) -> CompiledCost:
+        kernels = frame_kernels.velocity_values, frame_kernels.expand_velocity
+        sizes = self.robot.nq, self.robot.nv
+        return bind(*kernels, self._branch, _REFERENCES[self.reference], *sizes, self.target, self.weights)
 
 
 def _set(term: object, **fields: object) -> None:

@@ -39,7 +39,7 @@ def pose_error(target, R, p):
 
 
 @kernel
-def pose_values(branch, target, weights, X, out):
+def pose_values(branch, target, weights, first, X, U, out):
     """Values of FramePose."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
@@ -48,7 +48,7 @@ def pose_values(branch, target, weights, X, out):
 
 
 @kernel
-def expand_pose(branch, target, weights, X, scale, exact, l, lz, lzz):
+def expand_pose(branch, target, weights, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
@@ -78,23 +78,23 @@ def expand_pose(branch, target, weights, X, scale, exact, l, lz, lzz):
 
 
 @kernel
-def position_values(branch, targets, weight, X, out):
+def position_values(branch, targets, weight, first, X, U, out):
     """Values of FramePosition."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(branch, X[k], ws, J)
-        target = row_of(targets, k)
+        target = row_of(targets, first + k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         out[k] = 0.5 * weight * dot3(d, d)
 
 
 @kernel
-def expand_position(branch, targets, weight, X, scale, exact, l, lz, lzz):
+def expand_position(branch, targets, weight, first, X, U, scale, exact, l, lz, lzz):
     """M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
     ws, J, G = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
-        target = row_of(targets, k)
+        target = row_of(targets, first + k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
         e = rotate_back(R, d)
@@ -111,7 +111,7 @@ def expand_position(branch, targets, weight, X, scale, exact, l, lz, lzz):
 
 
 @kernel
-def velocity_values(branch, reference, nq, target, weights, X, out):
+def velocity_values(branch, reference, nq, nv, target, weights, first, X, U, out):
     """Values of FrameVelocity."""
     m = branch.dof.size
     ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2, m, 6))
@@ -126,7 +126,7 @@ def velocity_values(branch, reference, nq, target, weights, X, out):
 
 
 @kernel
-def expand_velocity(branch, reference, nq, nv, target, weights, X, scale, exact, l, lz, lzz):
+def expand_velocity(branch, reference, nq, nv, target, weights, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of FrameVelocity."""
     m = branch.dof.size
     ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
@@ -155,23 +155,23 @@ def expand_velocity(branch, reference, nq, nv, target, weights, X, scale, exact,
 
 
 @kernel
-def center_of_mass_values(tree, targets, weight, X, out):
+def center_of_mass_values(tree, targets, weight, first, X, U, out):
     """Values of CenterOfMass."""
     ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
-        target = row_of(targets, k)
+        target = row_of(targets, first + k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         out[k] = 0.5 * weight * dot3(d, d)
 
 
 @kernel
-def expand_center_of_mass(tree, targets, weight, X, scale, exact, l, lz, lzz):
+def expand_center_of_mass(tree, targets, weight, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of CenterOfMass."""
     ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
-        target = row_of(targets, k)
+        target = row_of(targets, first + k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
         f = (weight * d[0], weight * d[1], weight * d[2])

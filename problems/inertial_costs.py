@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddp.compiled import bind
 from ddp.errors import as_array
-from ddp.protocols import Array
+from ddp.protocols import Array, CompiledCost
 from dynamics.model import Robot
 from dynamics.quantities import POINTS
 from problems import checks, inertial_kernels
@@ -28,11 +29,9 @@ class Energy(RobotTerm):
         object.__setattr__(self, "target", float(as_array("target", self.target, ())))
         object.__setattr__(self, "weight", checks.weight("weight", self.weight))
 
-    def _values(self, X: Array, out: Array) -> None:
-        inertial_kernels.energy_values(self.robot.tree, self.target, self.weight, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        inertial_kernels.expand_energy(self.robot.tree, self.target, self.weight, X, scale, exact, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        kernels = inertial_kernels.energy_values, inertial_kernels.expand_energy
+        return bind(*kernels, self.robot.tree, self.target, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +53,6 @@ class Momentum(RobotTerm):
         object.__setattr__(self, "target", as_array("target", self.target, (6,)).copy())
         object.__setattr__(self, "weights", checks.weights("weights", self.weights, 6))
 
-    def _values(self, X: Array, out: Array) -> None:
-        point = POINTS[self.about]
-        inertial_kernels.momentum_values(self.robot.tree, point, self.target, self.weights, X, out)
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        tree, point = self.robot.tree, POINTS[self.about]
-        inertial_kernels.expand_momentum(tree, point, self.target, self.weights, X, scale, exact, l, lz, lzz)
+    def _bound(self) -> CompiledCost:
+        kernels = inertial_kernels.momentum_values, inertial_kernels.expand_momentum
+        return bind(*kernels, self.robot.tree, POINTS[self.about], self.target, self.weights)

@@ -16,7 +16,7 @@ from problems.state_kernels import half_square, load_six
 
 
 @kernel
-def energy_values(tree, target, weight, X, out):
+def energy_values(tree, target, weight, first, X, U, out):
     """Values of Energy."""
     ws, nq = workspace(tree, X), X.shape[1] - tree.body.size
     for k in range(X.shape[0]):
@@ -25,7 +25,7 @@ def energy_values(tree, target, weight, X, out):
 
 
 @kernel
-def expand_energy(tree, target, weight, X, scale, exact, l, lz, lzz):
+def expand_energy(tree, target, weight, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of Energy."""
     nv = tree.body.size
     nq = X.shape[1] - nv
@@ -43,7 +43,7 @@ def expand_energy(tree, target, weight, X, scale, exact, l, lz, lzz):
 
 
 @kernel
-def momentum_values(tree, at_center, target, weights, X, out):
+def momentum_values(tree, at_center, target, weights, first, X, U, out):
     """Values of Momentum."""
     ws, nq, r = workspace(tree, X), X.shape[1] - tree.body.size, np.empty(6)
     for k in range(X.shape[0]):
@@ -55,7 +55,7 @@ def momentum_values(tree, at_center, target, weights, X, out):
 
 
 @kernel
-def expand_momentum(tree, at_center, target, weights, X, scale, exact, l, lz, lzz):
+def expand_momentum(tree, at_center, target, weights, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of Momentum."""
     nv = tree.body.size
     nq = X.shape[1] - nv

@@ -1,8 +1,10 @@
 """The compiled loops of the costs on states and controls: one call for all knots of a block.
 
-Everywhere X (M, nx), U (M, nu); ``scale`` multiplies the term; values go into ``out`` (M,), expansions are
-added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact`` chooses the Hessian, Gauss-Newton
-otherwise. ``targets`` have a row for each knot, or one for all.
+A term has two, ``..._values(*arguments, first, X, U, out)`` and ``expand_...(*arguments, first, X, U, scale, exact, l,
+lz, lzz)``, which `ddp.compiled.bind` makes one C function: X (M, nx), U (M, nu); ``scale`` multiplies the term; values
+go into ``out`` (M,), expansions are added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact`` chooses
+the Hessian, Gauss-Newton otherwise. ``targets`` have a row for each knot of a stretch, of which ``first`` is the first
+that is asked for, or one for all.
 """
 
 from __future__ import annotations
@@ -54,23 +56,48 @@ def half_square(weights, r):
 
 
 @kernel
-def square_values(column, target, weights, Z, out):
-    """Values of ½ Σ w (z_column - target)², rows Z (M, .) being states or controls."""
-    for k in range(Z.shape[0]):
+def control_values(target, weights, first, X, U, out):
+    """Values of ControlCost."""
+    for k in range(U.shape[0]):
+        total = 0.0
+        for i in range(target.size):
+            d = U[k, i] - target[i]
+            total += 0.5 * weights[i] * d * d
+        out[k] = total
+
+
+@kernel
+def expand_control(target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of ControlCost."""
+    n = lz.shape[1] - target.size
+    for k in range(U.shape[0]):
+        total = 0.0
+        for i in range(target.size):
+            w, d = scale * weights[i], U[k, i] - target[i]
+            total += 0.5 * w * d * d
+            lz[k, n + i] += w * d
+            lzz[k, n + i, n + i] += w
+        l[k] += total
+
+
+@kernel
+def square_values(column, tangent, target, weights, first, X, U, out):
+    """Values of StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
+    for k in range(X.shape[0]):
         total = 0.0
         for b in range(column.size):
-            d = Z[k, column[b]] - target[b]
+            d = X[k, column[b]] - target[b]
             total += 0.5 * weights[b] * d * d
         out[k] = total
 
 
 @kernel
-def expand_squares(column, tangent, first, target, weights, Z, scale, l, lz, lzz):
-    """Expansion of the same, whose tangent coordinates are first + tangent."""
-    for k in range(Z.shape[0]):
+def expand_squares(column, tangent, target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of the same."""
+    for k in range(X.shape[0]):
         total = 0.0
         for b in range(column.size):
-            t, w, d = first + tangent[b], scale * weights[b], Z[k, column[b]] - target[b]
+            t, w, d = tangent[b], scale * weights[b], X[k, column[b]] - target[b]
             total += 0.5 * w * d * d
             lz[k, t] += w * d
             lzz[k, t, t] += w
@@ -78,21 +105,21 @@ def expand_squares(column, tangent, first, target, weights, Z, scale, l, lz, lzz
 
 
 @kernel
-def state_values(layout, targets, weights, X, out):
+def state_values(layout, targets, weights, first, X, U, out):
     """Values of StateCost where there are joints that are not flat, or several targets."""
     r = np.zeros(weights.size)
     for k in range(X.shape[0]):
-        difference(layout, row_of(targets, k), X[k], r)
+        difference(layout, row_of(targets, first + k), X[k], r)
         out[k] = half_square(weights, r)
 
 
 @kernel
-def expand_state(layout, targets, weights, X, scale, exact, l, lz, lzz):
+def expand_state(layout, targets, weights, first, X, U, scale, exact, l, lz, lzz):
     """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
     n, flat, circle = weights.size, layout.flat, layout.circle
     r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
     for k in range(X.shape[0]):
-        difference(layout, row_of(targets, k), X[k], r)
+        difference(layout, row_of(targets, first + k), X[k], r)
         for b in range(flat.shape[0]):
             t = flat[b, 1]
             l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
@@ -129,7 +156,7 @@ def _excess(x, lower, upper):
 
 
 @kernel
-def limit_values(layout, lower, upper, weight, X, out):
+def limit_values(layout, lower, upper, weight, first, X, U, out):
     """Values of JointLimits."""
     for k in range(X.shape[0]):
         out[k] = 0.0
@@ -139,7 +166,7 @@ def limit_values(layout, lower, upper, weight, X, out):
 
 
 @kernel
-def expand_limits(layout, lower, upper, weight, X, scale, l, lz, lzz):
+def expand_limits(layout, lower, upper, weight, first, X, U, scale, exact, l, lz, lzz):
     """Expansion of JointLimits: w beyond a limit, nothing within."""
     for k in range(X.shape[0]):
         for b in range(layout.flat.shape[0]):

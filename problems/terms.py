@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import Protocol, Self
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp import cost_table
+from ddp.compiled import EXACT, GAUSS_NEWTON
 from ddp.errors import ProblemError
-from ddp.protocols import Array
+from ddp.protocols import Array, CompiledCost
 from dynamics.model import Robot
 from problems import checks
+
+
+def check_length(made: int | None, M: int) -> None:
+    """A term that is made for a number of knots is asked for so many."""
+    if made not in (None, M):
+        raise ProblemError(f"made for a stretch of {made} knots, got {M}: a term for Problem.during")
 
 
 class KnotTerm(Protocol):
@@ -52,29 +61,65 @@ class KnotTerm(Protocol):
         return lz[0], lzz[0]
 
 
-class StateTerm(KnotTerm, Protocol):
-    """A term of the state alone, x (nx,) with tangents (n,); it writes ``_values`` and ``_expand`` itself."""
+class KernelTerm(Protocol):
+    """A batch term made of two kernels, `ddp.compiled`; it writes ``_bound`` and ``_check`` itself."""
+
+    @property
+    def thread_safe(self) -> bool:
+        """Always."""
+        return True
+
+    def _bound(self) -> CompiledCost:
+        """Its kernels with their arguments."""
+
+    def _check(self, X: Array, U: Array) -> None:
+        """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""
+
+    @cached_property
+    def compiled(self) -> CompiledCost:
+        """Its C function, `ddp.protocols.CompiledTerm`."""
+        return self._bound()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
+
+    @property
+    def knots(self) -> int | None:
+        """For how many knots it is made; None: for any."""
+        return None
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
+        X, U = self._checked(X, U)
+        out = np.empty(len(X))
+        cost_table.values(self._alone(len(X), 1.0), X, U, out)
+        return out
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        X, U = self._checked(X, U)
+        order, table = EXACT if exact else GAUSS_NEWTON, self._alone(len(X), float(weight))
+        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0)
+
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """States and controls as kernels want them."""
+        self._check(X, U)
+        check_length(self.knots, len(X))
+        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
+
+    def _alone(self, M: int, weight: float) -> cost_table.Table:
+        return cost_table.table_of([(self.compiled, 0, M, weight)])
+
+
+class StateTerm(KernelTerm, KnotTerm, Protocol):
+    """A term of the state alone, x (nx,) with tangents (n,)."""
 
     @property
     def nx(self) -> int:
         """Numbers in a state."""
 
-    def _values(self, X: Array, out: Array) -> None:
-        """The costs of the states X (M, nx) into ``out`` (M,)."""
-
-    def _expand(self, X: Array, scale: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``scale`` times values (M,), gradients (M, nz), Hessians (M, nz, nz)."""
-
-    def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of states X (M, nx)."""
-        X = checks.rows("numbers in a state", X, self.nx)
-        out = np.empty(len(X))
-        self._values(X, out)
-        return out
-
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        self._expand(checks.rows("numbers in a state", X, self.nx), float(weight), bool(exact), l, lz, lzz)
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("numbers in a state", X, self.nx)
 
 
 class MovingTerm(Protocol):
@@ -100,8 +145,7 @@ class MovingTerm(Protocol):
 
     def _rows(self, M: int) -> Array:
         """The targets of M knots."""
-        if len(self._targets) not in (1, M):
-            raise ProblemError(f"made for a stretch of {len(self._targets)} knots, got {M}: a term for Problem.during")
+        check_length(self.knots, M)
         return self._targets
 
 
