@@ -1,7 +1,7 @@
 """First and second order of steps under contacts, eight knots of one mode at a time.
 
-What takes branches stays with single knots: impacts, surfaces pulled to a pose, the rows of joints whose motions do
-not commute; and knots whose contacts turn out to be redundant are done again there.
+What takes branches stays with single knots: impacts, steps that hold contacts exactly, surfaces pulled to a pose, the
+rows of joints whose motions do not commute; and knots whose contacts turn out to be redundant are done again there.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
-from dynamics.modes import IMPACT, contacts_of, parts_of, record_size, without_gravity
+from dynamics.modes import HELD, IMPACT, STEP, contacts_of, parts_of, record_size, without_gravity
 from dynamics.packing import pack, unpack
 from dynamics.phase_curvature import add_joint_curvature, contract, weigh_accelerations
-from dynamics.phase_steps import bench, linearize_impact, linearize_step, run_end
+from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end
 
 
 def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
@@ -54,7 +54,7 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
         w = bench(tree, contacts, modes.table[mode, 2], X)
-        quick = modes.table[mode, 0] != IMPACT and in_lanes(contacts)
+        quick = modes.table[mode, 0] == STEP and in_lanes(contacts)
         sound = np.zeros(end - t, np.bool_)
         if quick:
             arena[0, 0] = start
@@ -65,6 +65,8 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
         for i in range(t, end):
             if modes.table[mode, 0] == IMPACT:
                 linearize_impact(still, contacts, mode, e, X[i], w, A[i], B[i], record[i])
+            elif modes.table[mode, 0] == HELD:
+                linearize_held(tree, contacts, mode, S, h, X[i], U[i], w, A[i], B[i], record[i])
             elif not sound[i - t]:
                 linearize_step(tree, contacts, mode, S, h, X[i], U[i], w, A[i], B[i], record[i])
         if modes.table[mode, 0] != IMPACT:
@@ -148,7 +150,7 @@ def contract_knots(tree, arena, modes, nq, nu, h, record, weight, H):
     while t < schedule.size:
         end, mode = run_end(schedule, t), schedule[t]
         contacts, _ = contacts_of(modes, mode)
-        if modes.table[mode, 0] != IMPACT and in_lanes(contacts):
+        if modes.table[mode, 0] == STEP and in_lanes(contacts):
             arena[0, 0] = start
             nc = modes.table[mode, 2]
             contract_lanes(tree, arena, contacts, nc, nq, nu, h, record[t:end], weight[t:end], H[t:end])

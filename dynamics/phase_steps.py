@@ -16,8 +16,10 @@ from dynamics.contact_batch import related, related_impact, solved_contact, solv
 from dynamics.contact_kinematics import Place, places
 from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
+from dynamics.held_curvature import euler_rows
+from dynamics.held_steps import Hold, hold, relate_held, solve_held
 from dynamics.kinematics import Workspace, workspace
-from dynamics.modes import IMPACT, contacts_of, parts_of, without_gravity
+from dynamics.modes import HELD, IMPACT, contacts_of, parts_of, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
 
@@ -32,15 +34,17 @@ class Bench(NamedTuple):
     zero: np.ndarray
     seen: np.ndarray
     no_fext: np.ndarray
+    end: Hold
 
 
 @kernel
 def bench(tree, contacts, nc, like):
-    """Scratch for a mode of nc forces."""
+    """Scratch for a mode of nc forces; like (M, nx): states."""
     nv = tree.body.size
+    end = hold(tree, contacts, nc, like.shape[1] - nv, like)
     return Bench(
         workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv), np.zeros((0, 6)),
+        np.zeros(nv), np.zeros((0, 6)), end,
     )  # fmt: skip
 
 
@@ -56,6 +60,20 @@ def euler_step(tree, contacts, S, h, x, u, w, xn):
         xn[nq + i] = v[i] + h * w.r.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
     return is_positive(w.r.D, w.r.a)
+
+
+@kernel
+def held_step(tree, contacts, S, h, x, u, w, xn):
+    """x' of a step of time that ends where contacts are held; False where there is none."""
+    nv = tree.body.size
+    nq = x.size - nv
+    q, v = x[:nq], x[nq:]
+    actuate(tree, S, u, v, w.tau)
+    found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    for i in range(nv):
+        xn[nq + i] = v[i] + h * w.r.a[i]
+    integrate_configuration(tree, q, xn[nq:], h, xn)
+    return found
 
 
 @kernel
@@ -77,6 +95,8 @@ def step(tree, still, modes, mode, contacts, e, S, h, x, u, w, xn):
     """x' of one knot of a mode with these contacts and restitution; still: the tree without gravity."""
     if modes.table[mode, 0] == IMPACT:
         return impact_step(still, contacts, e, x, w, xn)
+    if modes.table[mode, 0] == HELD:
+        return held_step(tree, contacts, S, h, x, u, w, xn)
     return euler_step(tree, contacts, S, h, x, u, w, xn)
 
 
@@ -159,6 +179,21 @@ def linearize_step(tree, contacts, mode, S, h, x, u, w, A, B, record):
             B[nv + i, j] = h * zu[i, j]
             B[i, j] = h * h * zu[i, j]
     if not is_positive(r.D, r.a):
+        A[:] = np.nan
+
+
+@kernel
+def linearize_held(tree, contacts, mode, S, h, x, u, w, A, B, record):
+    """One knot of a held step, as if every joint's motions commuted."""
+    nv, nu = S.shape
+    nq, nc, r = x.size - nv, w.r.f.size, w.r
+    actuate(tree, S, u, x[nq:], w.tau)
+    found = relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r, w.end)
+    keep(x, mode, nq, nu, r, record)
+    _, _, _, _, _, zq, zv, zu = parts_of(record, nq, nv, nu, nc)
+    zu[:] = np.dot(np.ascontiguousarray(r.Kinv[:, :nv]), S)
+    euler_rows(h, zq, zv, zu, A, B)
+    if not found:
         A[:] = np.nan
 
 
