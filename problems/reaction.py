@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.phased_dynamics import PhasedDynamics
-from problems.contact_costs import ForceLimits
+from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.forces import pushes
 
 
@@ -45,7 +45,8 @@ def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
 
 def friction(problem: Problem) -> float | None:
     """The coefficient of friction of a problem's cones, if it has any."""
-    found = [term.friction for terms in problem.during.values() for term in terms if isinstance(term, ForceLimits)]
+    listed = [one for given in (problem.during, problem.constraints_at) for terms in given.values() for one in terms]
+    found = [one.friction for one in listed if isinstance(one, (ForceLimits, ForceConstraint))]
     return next((mu for mu in found if mu is not None), None)
 
 
