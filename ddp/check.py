@@ -135,7 +135,7 @@ def check_derivatives(
 def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
     N = problem.horizon
     if knots is None:
-        single = {*problem.at, *problem.constraints_at}
+        single = {*problem.at, *(knot.start if isinstance(knot, range) else knot for knot in problem.constraints_at)}
         return sorted({*np.linspace(0, N, SAMPLED_KNOTS).astype(int).tolist(), N - 1, *single})
     chosen = list(knots) if isinstance(knots, Iterable) else [knots]
     for knot in chosen:

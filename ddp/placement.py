@@ -38,11 +38,11 @@ class Placed(NamedTuple):
 
 
 def place(
-    dynamics: Dynamics, N: int, x0: Array, running: Any, at: Mapping[int, Any], terminal: Any
+    dynamics: Dynamics, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
 ) -> tuple[Placed, ...]:
     """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed."""
     lists = [("constraints", running, 0, N)]
-    lists += [(f"constraints_at[{k}]", at[k], int(k), int(k) + 1) for k in sorted(at)]
+    lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
     lists += [("terminal_constraints", terminal, N, N + 1)]
     placed: list[Placed] = []
     first = 0
@@ -75,16 +75,31 @@ def _placed(
         )
     lower, upper = (np.tile(bound, (stop - start, 1)) for bound in (constraint.lower, constraint.upper))
     if start == 0:
+        if stop == 1 and N > 1 and idle.any():
+            raise ProblemError(
+                f"{label}: expected a constraint that controls can change, got one that depends on the given initial"
+                f" state alone in its rows {np.flatnonzero(idle).tolist()}"
+            )
         lower[0, idle], upper[0, idle] = -np.inf, np.inf
     return Placed(label, constraint, start, stop, first, lower, upper)
 
 
-def check_knots(name: str, given: Any, horizon: int) -> None:
-    """A mapping whose keys are knots."""
+def _in_order(at: Mapping[Any, Any]) -> list[tuple[Any, Any, tuple[int, int]]]:
+    """Knots or stretches of knots, what is imposed there, and the first knot and the one after the last."""
+    spans = [(k, at[k], (k.start, k.stop) if isinstance(k, range) else (int(k), int(k) + 1)) for k in at]
+    return sorted(spans, key=lambda span: span[2])
+
+
+def check_knots(name: str, given: Any, horizon: int, stretches: bool = False) -> None:
+    """A mapping whose keys are knots, or else ranges of knots before the last."""
     if not isinstance(given, Mapping):
         what = "terms" if name == "at" else "constraints"
         raise ProblemError(f"{name}: expected a mapping of knots to lists of {what}, got {described(given)}")
     for knot in given:
+        if stretches and isinstance(knot, range):
+            if knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
+                raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {knot!r}")
+            continue
         whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
         if not whole or not 0 <= knot <= horizon:
             raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {knot!r}")

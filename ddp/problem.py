@@ -51,7 +51,8 @@ class Problem:
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
-        imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``.
+        imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
+        stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
@@ -69,7 +70,7 @@ class Problem:
     upper: Array = field(init=False, repr=False)
     constraints: Sequence[ConstraintLike] = ()
     terminal_constraints: Sequence[ConstraintLike] = ()
-    constraints_at: Mapping[int, Sequence[ConstraintLike]] = field(default_factory=dict)
+    constraints_at: Mapping[int | range, Sequence[ConstraintLike]] = field(default_factory=dict)
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     _running: tuple[_Entry, ...] = field(init=False, repr=False)
@@ -89,7 +90,7 @@ class Problem:
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)
-        check_knots("constraints_at", self.constraints_at, horizon)
+        check_knots("constraints_at", self.constraints_at, horizon, stretches=True)
         check_stretches(self.during, horizon)
         stretches = tuple(
             (knots, entry)

@@ -210,8 +210,6 @@ def _loop(
     exact = solver.hessian != GAUSS_NEWTON
     sweep, was_exact = iterate.final_sweep(exact)
     if not outcome:
-        if len(history) == solver.max_iterations:
-            reason += f" when a decrease of {history[-1].expected:.2g} was expected of the next step"
         if iterate.gap >= CLOSED:
             worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
             reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"
@@ -229,7 +227,7 @@ def _descend(
     callback: Callable[[Record], None] | None,
 ) -> tuple[str, str]:  # fmt: skip
     """Iterate until convergence, an outcome in words, or for another reason to stop; the other one is empty."""
-    outcome, reason = "", f"the limit of {solver.max_iterations} iterations was reached"
+    outcome, reason = "", ""
     settled = 0
     before = time.perf_counter()
     while len(history) < solver.max_iterations and not outcome:
@@ -264,7 +262,11 @@ def _descend(
         history.append(record)
         if callback is not None:
             callback(record)
-    return outcome, "" if outcome else reason
+    if not outcome and not reason:
+        reason = f"the limit of {solver.max_iterations} iterations was reached"
+        if history:
+            reason += f", the last with an expected decrease of {history[-1].expected:.2g}"
+    return outcome, reason
 
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:

@@ -1,4 +1,5 @@
-"""What a hybrid system does at a knot: modes, each a step of time under some contacts or an impact of some.
+"""What a hybrid system does at a knot: modes, each a step of time under some contacts, one that
+holds them exactly (held_steps.py), or an impact of some.
 
 Modes are flat arrays, so that one compiled kernel serves every robot and every schedule. A knot's record is
 
@@ -22,7 +23,7 @@ from dynamics.contact import Contacts, forces
 from dynamics.lane_curvature import FIELDS
 from dynamics.model import Model
 
-STEP, IMPACT = range(2)
+STEP, IMPACT, HELD = range(3)
 
 
 class Modes(NamedTuple):

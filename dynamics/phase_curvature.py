@@ -1,6 +1,7 @@
 """Second order of a hybrid system's knot, contracted with a weight.
 
-That of steps under contacts is as in curvature.py; impacts keep their configuration, so that only v⁺ is curved.
+That of steps under contacts is as in curvature.py, of those that hold them exactly as in held_curvature.py; impacts
+keep their configuration, so that only v⁺ is curved.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from ddp.kernel import kernel
 from dynamics.contact_hessian import add_couplings, contact_hessian, curvature, impact_blocks
 from dynamics.contact_kinematics import move_contacts, place_contacts, places
 from dynamics.curvature import add_group_curvature, second_scratch
+from dynamics.held_curvature import held_hessian
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites, place_bodies, workspace
 from dynamics.lie import right_jacobian6
 from dynamics.linearization import next_twist
-from dynamics.modes import IMPACT, contacts_of, first_order_of, layout, mode_of, motion_of, without_gravity
+from dynamics.modes import HELD, IMPACT, contacts_of, first_order_of, layout, mode_of, motion_of, without_gravity
 
 
 @kernel
@@ -28,6 +30,8 @@ def contract(tree, modes, nq, nu, h, record, weight, H):
     known = first_order_of(record, layout(modes, nq, nv, nu), nv, nu, nc)
     if modes.table[mode, 0] == IMPACT:
         contract_impact(tree, contacts, e, nq, nc, record, known, weight, H)
+    elif modes.table[mode, 0] == HELD:
+        contract_held(tree, contacts, nq, nc, h, record, known, weight, H)
     else:
         contract_step(tree, contacts, nq, nc, h, record, known, weight, H)
     for i in range(H.shape[0]):  # only the upper triangle is complete
@@ -58,6 +62,18 @@ def contract_step(tree, contacts, nq, nc, h, record, known, weight, H):
             H[i, nv + j] = d.qv[i, j]
             H[nv + i, nv + j] = d.vv[i, j]
     add_joint_curvature(tree, v, a, known, h, weight, c, H)
+
+
+@kernel
+def contract_held(tree, contacts, nq, nc, h, record, known, weight, H):
+    """Upper triangle for a step of time that ends where contacts are held."""
+    nv, nu = tree.body.size, known[3].shape[1]
+    motion = motion_of(record, nq, nv, nc)
+    _, v, a, _ = motion
+    c, effective, on_next = second_scratch(tree, nu), np.zeros(nv + nc), weight.copy()
+    weigh_accelerations(tree, v, a, h, weight, c.J, effective)
+    held_hessian(tree, contacts, h, motion, known, effective, on_next, H)
+    add_joint_curvature(tree, v, a, known, h, on_next, c, H)
 
 
 @kernel

@@ -1,8 +1,9 @@
 """First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
 
-What takes branches stays with single knots: impacts, surfaces pulled to a pose, the rows of joints whose motions do
-not commute; and knots whose contacts turn out to be redundant are done again there. With R_y = [R_q R_v -S] the lanes'
-part ends where  z_y = -K⁻¹ R_y  begins: those products are made knot by knot, eight columns to a register.
+What takes branches stays with single knots: impacts, steps that hold contacts exactly, surfaces pulled to a pose, the
+rows of joints whose motions do not commute; and knots whose contacts turn out to be redundant are done again there.
+With R_y = [R_q R_v -S] the lanes' part ends where  z_y = -K⁻¹ R_y  begins: those products are made knot by knot, eight
+columns to a register.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dynamics.lane_curvature import FIELDS, describe, put
 from dynamics.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
-from dynamics.modes import IMPACT, Layout, contacts_of, layout, whole, without_gravity
+from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, whole, without_gravity
 from dynamics.packing import pack, unpack_columns
-from dynamics.phase_steps import bench, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.spatial import load3
 
 
@@ -52,9 +53,9 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
     while t < U.shape[0]:
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
-        nc, impact = modes.table[mode, 2], modes.table[mode, 0] == IMPACT
+        nc, kind = modes.table[mode, 2], modes.table[mode, 0]
         sound = np.zeros(end - t, np.bool_)
-        if not impact and in_lanes(contacts):
+        if kind == STEP and in_lanes(contacts):
             arena[0, 0] = start
             linearize_lanes(
                 tree, arena, contacts, mode, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end],
@@ -63,11 +64,13 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
         if not sound.all():
             w = bench(tree, contacts, nc, X)
             for i in range(t, end):
-                if impact:
+                if kind == IMPACT:
                     linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
+                elif kind == HELD:
+                    linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
                 elif not sound[i - t]:
                     linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        if not impact:
+        if kind != IMPACT:
             for b in range(tree.parent.size):
                 if is_group(tree.kind[b]):
                     turn_group_rows(tree, b, h, nq, record[t:end], A[t:end], B[t:end])

@@ -16,8 +16,9 @@ from dynamics.contact_batch import related, related_impact, solved_contact, solv
 from dynamics.contact_kinematics import Place, places
 from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
+from dynamics.held_steps import Hold, hold, relate_held, solve_held
 from dynamics.kinematics import Workspace, workspace
-from dynamics.modes import IMPACT, contacts_of, whole, without_gravity
+from dynamics.modes import HELD, IMPACT, contacts_of, whole, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
 
@@ -32,15 +33,17 @@ class Bench(NamedTuple):
     zero: np.ndarray
     seen: np.ndarray
     no_fext: np.ndarray
+    end: Hold
 
 
 @kernel
 def bench(tree, contacts, nc, like):
-    """Scratch for a mode of nc forces."""
+    """Scratch for a mode of nc forces; like (M, nx): states."""
     nv = tree.body.size
+    end = hold(tree, contacts, nc, like.shape[1] - nv, like)
     return Bench(
         workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv), np.zeros((0, 6)),
+        np.zeros(nv), np.zeros((0, 6)), end,
     )  # fmt: skip
 
 
@@ -56,6 +59,20 @@ def euler_step(tree, contacts, S, h, x, u, w, xn):
         xn[nq + i] = v[i] + h * w.r.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
     return is_positive(w.r.D, w.r.a)
+
+
+@kernel
+def held_step(tree, contacts, S, h, x, u, w, xn):
+    """x' of a step of time that ends where contacts are held; False where there is none."""
+    nv = tree.body.size
+    nq = x.size - nv
+    q, v = x[:nq], x[nq:]
+    actuate(tree, S, u, v, w.tau)
+    found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    for i in range(nv):
+        xn[nq + i] = v[i] + h * w.r.a[i]
+    integrate_configuration(tree, q, xn[nq:], h, xn)
+    return found
 
 
 @kernel
@@ -77,6 +94,8 @@ def step(tree, still, modes, mode, contacts, e, S, h, x, u, w, xn):
     """x' of one knot of a mode with these contacts and restitution; still: the tree without gravity."""
     if modes.table[mode, 0] == IMPACT:
         return impact_step(still, contacts, e, x, w, xn)
+    if modes.table[mode, 0] == HELD:
+        return held_step(tree, contacts, S, h, x, u, w, xn)
     return euler_step(tree, contacts, S, h, x, u, w, xn)
 
 
@@ -133,11 +152,33 @@ def run_end(schedule, t):
 @kernel
 def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a step, as if every joint's motions commuted; where: the layout of records."""
-    nv, nu = S.shape
-    nq, r = x.size - nv, w.r
+    nq, r = x.size - tree.body.size, w.r
     actuate(tree, S, u, x[nq:], w.tau)
     related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
     keep(x, mode, where, nq, r, record)
+    drive(S, where, r, record)
+    spread_step(record[where.Z :], where.ld, h, A, B)
+    if not is_positive(r.D, r.a):
+        A[:] = np.nan
+
+
+@kernel
+def linearize_held(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
+    """One knot of a held step, likewise."""
+    nq = x.size - tree.body.size
+    actuate(tree, S, u, x[nq:], w.tau)
+    found = relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    keep(x, mode, where, nq, w.r, record)
+    drive(S, where, w.r, record)
+    spread_step(record[where.Z :], where.ld, h, A, B)
+    if not found:
+        A[:] = np.nan
+
+
+@kernel
+def drive(S, where, r, record):
+    """z_u = K⁻¹ S, the motion's columns of K⁻¹, into a record."""
+    nv, nu = S.shape
     for i in range(nv + r.f.size):
         for j in range(nu):
             total = 0.0
@@ -145,9 +186,6 @@ def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
                 if S[k, j] != 0.0:
                     total += S[k, j] * r.Kinv[i, k]
             record[where.Z + i * where.ld + 2 * nv + j] = total
-    spread_step(record[where.Z :], where.ld, h, A, B)
-    if not is_positive(r.D, r.a):
-        A[:] = np.nan
 
 
 @kernel

@@ -15,9 +15,10 @@ from dynamics import phase_lanes, phase_rollouts, phase_steps
 from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
 from dynamics.contact_dynamics import number
 from dynamics.contraction import contract_rows
+from dynamics.held_steps import as_held
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import IMPACT, STEP, flatten, layout
+from dynamics.modes import HELD, IMPACT, STEP, flatten, layout
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -37,6 +38,8 @@ class Phase:
     duration, before the others. True: those of ``contacts``.
     restitution: Newton's coefficient of that impact, 0 plastic to 1 elastic.
     name: for reports and plots.
+    held: whether every step of time ends with the contacts exactly at their targets, which all of them need then, and
+    which must be independent. Gains play no part. See held_steps.py.
     """
 
     contacts: Sequence[Contact] = ()
@@ -44,6 +47,7 @@ class Phase:
     impact: Sequence[Contact] | bool = ()
     restitution: float = 0.0
     name: str = ""
+    held: bool = False
 
     def __post_init__(self) -> None:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
@@ -55,6 +59,9 @@ class Phase:
         least = 0 if struck else 1
         if not whole or self.knots < least:
             raise ProblemError(f"knots of a phase: expected a whole number of at least {least}, got {self.knots!r}")
+        for contact in held if self.held else ():
+            if contact.target is None:
+                raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
         object.__setattr__(self, "contacts", held)
         object.__setattr__(self, "impact", struck)
         object.__setattr__(self, "knots", int(self.knots))
@@ -78,7 +85,8 @@ class PhasedDynamics:
     phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
     actuation S (nv, nu), damping: as in ``RobotDynamics``.
 
-    A step of time is semi-implicit Euler under contacts, ``v' = v + dt a``, ``q' = q ⊕ dt v'``; an impact is
+    A step of time is semi-implicit Euler under contacts, ``v' = v + dt a``, ``q' = q ⊕ dt v'``, with stabilised
+    accelerations or, in phases that are ``held``, with q' where contacts are held; an impact is
     ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at other knots.
     ``schedule`` (knots,) numbers the mode of every knot.
     """
@@ -103,7 +111,9 @@ class PhasedDynamics:
                 schedule.append(len(modes))
                 modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution))
             schedule += [len(modes)] * phase.knots
-            modes.append((STEP, compile_contacts(robot, phase.contacts), 0.0))
+            contacts = compile_contacts(robot, phase.contacts)
+            exactly = phase.held and bool(phase.contacts)
+            modes.append((HELD, as_held(contacts), 0.0) if exactly else (STEP, contacts, 0.0))
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
         self._most = max(forces(contacts) for _, contacts, _ in modes)
         count = max(len(contacts.body) for _, contacts, _ in modes)
@@ -112,7 +122,8 @@ class PhasedDynamics:
         self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
-        self._regular = all(are_regular(robot, contacts) for contacts in held)
+        exactly = any(kind == HELD for kind, *_ in modes)
+        self._regular = not exactly and all(are_regular(robot, contacts) for contacts in held)
 
     @property
     def nx(self) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,15 +15,12 @@ from numpy.typing import ArrayLike
 from ddp.compiled import bind
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, CompiledCost
-from dynamics.contact import Contact, Contacts, compile_contacts, forces
-from dynamics.model import Model, Robot
-from dynamics.phased_dynamics import PhasedDynamics
-from dynamics.robot_dynamics import RobotDynamics
-from problems import checks, contact_kernels, state_kernels
+from dynamics.contact import Contact
+from dynamics.model import Robot
+from problems import checks, state_kernels
+from problems.forces import Pushes, System, pushes
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, MovingTerm, RobotTerm
-
-System: TypeAlias = RobotDynamics | PhasedDynamics
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +31,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     R (nr, nc): rows on the forces of all contacts in a row [N; N m for couples of surfaces], in the axes each names.
     lower, upper (nr,): limits, infinite where there is none; both zero: the target itself.   weight: one number [1/N²].
     target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones.
+    restitution: of the impact at the knot, if f are its impulses [N s; N m s] and not forces.
     The Hessian is that of the quadratic pieces, by first and second derivatives of f.
     """
 
@@ -46,32 +43,20 @@ class ForceLimits(MovingTerm, KnotTerm):
     weight: float
     target: Array | None = None
     friction: float | None = None
+    restitution: float | None = None
     robot: Robot = field(init=False, repr=False)
-    _fixed: tuple[Model, Contacts, int, float, Array] = field(init=False, repr=False)
-    _rest: tuple[Array, Array, float] = field(init=False, repr=False)
+    _pushes: Pushes = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
-    _last: list[tuple[Array, Array, Array]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
-            raise ProblemError(f"system: expected the dynamics of a robot, got {type(self.system).__name__}")
-        robot, contacts = self.system.robot, tuple(self.contacts)
-        fixed = compiled(self.system, contacts)
-        nc = fixed[2]
-        if nc == 0:
-            raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
-        R = as_array("R", self.R, (None, nc)).copy()
-        lower, upper = (checks.limits(name, getattr(self, name), len(R)) for name in ("lower", "upper"))
-        if (lower > upper).any():
-            i = int(np.argmax(lower > upper))
-            raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
-        given = np.zeros(len(R)) if self.target is None else self.target
-        target = checks.targets("target", given, len(R))
-        weight = checks.weight("weight", self.weight)
+        given, R, lower, upper = checked_rows(
+            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution
+        )
+        target = checks.targets("target", np.zeros(len(R)) if self.target is None else self.target, len(R))
         for name, value in (
-            ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
-            ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
-            ("_last", []), ("_fixed", fixed), ("_rest", (lower, upper, weight)),
+            ("contacts", given.contacts), ("R", R), ("lower", lower), ("upper", upper),
+            ("weight", checks.weight("weight", self.weight)), ("target", target),
+            ("_targets", target.reshape(-1, len(R))), ("robot", self.system.robot), ("_pushes", given),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -82,40 +67,81 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states X (M, nx) under controls U (M, nu)."""
-        F, out = self._forces(*self._knots(X, U)), np.empty(len(X))
-        contact_kernels.force_values(self.R, self._rows(len(X)), *self._rest, F, out)
-        return out
+        return np.asarray(0.5 * self.weight * (self._excess(X, U) ** 2).sum(axis=1))
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        X, U = self._knots(X, U)
-        given = self.R, self._rows(len(X)), *self._rest, X, U, self._forces(X, U)
-        contact_kernels.expand_forces(*self._fixed, *given, float(weight), bool(exact), l, lz, lzz)
+        excess = self._excess(X, U)
+        beyond = np.flatnonzero(excess.any(axis=1))  # the others cost no derivative
+        if beyond.size == 0:
+            return
+        e = self.weight * excess[beyond]
+        Fz, H = self._pushes.derivatives(X[beyond], U[beyond], e @ self.R, exact)
+        Rz = np.where(e[:, :, None] != 0.0, self.R @ Fz, 0.0)
+        l[beyond] += 0.5 * weight * (e * excess[beyond]).sum(axis=1)
+        lz[beyond] += weight * np.einsum("ki,kia->ka", e, Rz)
+        lzz[beyond] += weight * (self.weight * np.swapaxes(Rz, 1, 2) @ Rz + H)
 
     def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
-        return self._forces(*self._knots(np.asarray(X), np.asarray(U))).copy()
+        return self._pushes.values(np.asarray(X, float), np.asarray(U, float)).copy()
 
-    def _forces(self, X: Array, U: Array) -> Array:
-        """The same; a solver asks for values, first and second order of one trajectory: the last forces are kept."""
-        for last in self._last[:1]:
-            if np.array_equal(last[0], X) and np.array_equal(last[1], U):
-                return last[2]
-        F = np.empty((len(X), self.R.shape[1]))
-        contact_kernels.contact_forces(*self._fixed, X, U, F)
-        self._last[:] = [(X.copy(), U.copy(), F)]
-        return F
-
-    def _knots(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return checks.rows("numbers in a state", X, self.system.nx), checks.rows("controls", U, self.system.nu)
+    def _excess(self, X: Array, U: Array) -> Array:
+        """How far rows (M, nr) are beyond their limits."""
+        r = np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)) - self._rows(len(X))
+        return np.asarray(r - np.clip(r, self.lower, self.upper))
 
 
-def compiled(system: System, contacts: Iterable[Contact]) -> tuple[Model, Contacts, int, float, Array]:
-    """For kernels: bodies, contacts, how many forces, regularisation, actuation."""
-    robot = system.robot
-    arrays = compile_contacts(robot, contacts)
-    tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
-    return tree, arrays, forces(arrays), 0.0, system.actuation
+@dataclass(frozen=True, eq=False)
+class ForceConstraint:
+    """``lower <= R f(x, u) <= upper`` of contact forces f (nc,), as in `ForceLimits`, as a constraint."""
+
+    system: System
+    contacts: Sequence[Contact]
+    R: Array
+    lower: Array
+    upper: Array
+    friction: float | None = None
+    restitution: float | None = None
+    _pushes: Pushes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given, R, lower, upper = checked_rows(
+            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution
+        )
+        for name, value in (
+            ("contacts", given.contacts), ("R", R), ("lower", lower), ("upper", upper), ("_pushes", given),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, nr)."""
+        return np.asarray(np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)))
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, nr, nz)."""
+        unused = np.zeros((len(X), self.R.shape[1]))
+        return np.asarray(self.R @ self._pushes.derivatives(X, U, unused, False)[0])
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, nr)."""
+        return self._pushes.derivatives(X, U, weight @ self.R, True)[1]
+
+
+def checked_rows(
+    system: System, contacts: Iterable[Contact], R: ArrayLike, lower: ArrayLike, upper: ArrayLike,
+    restitution: float | None,
+) -> tuple[Pushes, Array, Array, Array]:  # fmt: skip
+    """Forces or impulses, and rows on them with their limits."""
+    given = pushes(system, contacts, restitution)
+    if given.size == 0:
+        raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
+    rows = as_array("R", R, (None, given.size)).copy()
+    low, high = checks.limits("lower", lower, len(rows)), checks.limits("upper", upper, len(rows))
+    if (low > high).any():
+        i = int(np.argmax(low > high))
+        raise ProblemError(f"lower: expected at most upper, got {low[i]} > {high[i]} at [{i}]")
+    return given, rows, low, high
 
 
 def contact_force(
@@ -136,19 +162,51 @@ def friction_cone(
     faces: int = 4,
     inside: float = 1.0,
     least: float = 0.0,
+    margin: float = 0.0,
     sole: tuple[float, float] | None = None,
     normal: ArrayLike = (0.0, 0.0, 1.0),
+    restitution: float | None = None,
 ) -> ForceLimits:
     """A barrier on friction: ``½ w Σ (how far forces are outside of their cones)²``, zero within.
 
     mu: the coefficient of friction.   faces: of the pyramid that stands in for the cone; with four it holds the cone,
     with its faces across the axes of the contact, ``|f_x| <= mu f_n`` and ``|f_y| <= mu f_n``.
     inside: what part of mu the pyramid has; with cos(π / faces) or less it is within the cone, and not about it.
-    least [N]: how hard a foot must press, ``f_n >= least``.
+    least [N]: how hard a foot must press, ``f_n >= least``.   margin [N]: how far within the pyramid the barrier
+    begins, by the force along the ground.
     normal (3,): of the ground, in the axes of the forces; a surface's must be local, so that its sole is the plane.
     sole: half length and half width [m] of surfaces, within which the centre of pressure must be.
+    restitution: of the impact at the knot, if cones are to hold its impulses: then N are N s.
     """
-    contacts, mu, faces = list(contacts), positive("mu", mu), positive_integer("faces", faces)
+    contacts = list(contacts)
+    rows = cone_rows(contacts, mu, faces, inside, least, margin, sole, normal)
+    return ForceLimits(system, contacts, *rows, weight, friction=float(mu), restitution=restitution)
+
+
+def friction_constraint(
+    system: System,
+    contacts: Iterable[Contact],
+    mu: float,
+    *,
+    faces: int = 4,
+    inside: float = 1.0,
+    least: float = 0.0,
+    sole: tuple[float, float] | None = None,
+    normal: ArrayLike = (0.0, 0.0, 1.0),
+    restitution: float | None = None,
+) -> ForceConstraint:
+    """Forces, or impulses, stay in their cones of friction: the constraint; arguments as of `friction_cone`."""
+    contacts = list(contacts)
+    rows = cone_rows(contacts, mu, faces, inside, least, 0.0, sole, normal)
+    return ForceConstraint(system, contacts, *rows, friction=float(mu), restitution=restitution)
+
+
+def cone_rows(
+    contacts: Sequence[Contact], mu: float, faces: int, inside: float, least: float, margin: float,
+    sole: tuple[float, float] | None, normal: ArrayLike,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
+    mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), checks.weight("margin", margin)
     if faces < 3:
         raise ProblemError(f"faces: expected at least 3, got {faces}")
     n = as_array("normal", normal, (3,))
@@ -161,7 +219,7 @@ def friction_cone(
     angles = 2.0 * np.pi * np.arange(faces) / faces
     around = np.outer(np.cos(angles), t) + np.outer(np.sin(angles), np.cross(n, t))
     cone = np.vstack([np.where(np.abs(around) < 1e-15, 0.0, around) - positive("inside", inside) * mu * n, n])
-    upper = np.append(np.zeros(faces), np.inf)
+    upper = np.append(np.full(faces, -margin), np.inf)
     lower = np.append(np.full(faces, -np.inf), float(as_array("least", least, ())))
     blocks = [_rows(contact, cone, sole) for contact in contacts]
     nc = sum(contact.size for contact in contacts)
@@ -173,8 +231,7 @@ def friction_cone(
         extra = len(block) - len(cone)
         lows += [lower, np.full(extra, -np.inf)]
         highs += [upper, np.zeros(extra)]
-    limits = np.concatenate([[], *lows]), np.concatenate([[], *highs])
-    return ForceLimits(system, contacts, R, *limits, weight, friction=mu)
+    return R, np.concatenate([[], *lows]), np.concatenate([[], *highs])
 
 
 def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Array:

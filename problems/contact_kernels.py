@@ -1,136 +1,113 @@
-"""The compiled loops of the costs on contact forces, which depend on states and controls through the dynamics.
+"""Contact forces of many knots as functions of states and controls through the dynamics, and their derivatives.
 
-Forces f (nc,) enter by rows ``r = R f - target`` (nr,), which cost ``½ w Σ_i e_i²``, e_i how far r_i is beyond its
-limits. With f = f(x, u) and g = R' w e, the gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows
-that are beyond, and, if exact, the Hessian of g·f. Knots whose rows are all within their limits cost no derivative.
-The conventions are those of state_kernels.py.
+Two kinds: forces of accelerations under contacts, and of held steps (dynamics/held_steps.py), whose time step h they
+depend on. X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
+coordinates.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.kernel import inline, kernel
+from ddp.kernel import kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
 from dynamics.contact_batch import contracted, related, solved_contact
 from dynamics.contact_hessian import curvature
 from dynamics.contact_kinematics import places
 from dynamics.contact_relation import relation
+from dynamics.curvature import second_scratch
 from dynamics.forward import is_positive
+from dynamics.held_curvature import held_hessian
+from dynamics.held_steps import relate_held, solve_held
 from dynamics.kinematics import workspace
+from dynamics.phase_curvature import add_joint_curvature
+from dynamics.phase_steps import bench
 from dynamics.steps import actuate
-from problems.state_kernels import row_of
-
-
-@inline
-def _beyond(value, lower, upper):
-    return value - upper if value > upper else (value - lower if value < lower else 0.0 * value)
 
 
 @kernel
-def excess(R, target, lower, upper, f, e):
-    """How far each row of R f - target is beyond its limits, into e (nr,); the sum of squares."""
-    total = 0.0
-    for i in range(R.shape[0]):
-        value = -target[i]
-        for j in range(R.shape[1]):
-            value += R[i, j] * f[j]
-        e[i] = _beyond(value, lower[i], upper[i])
-        total += e[i] * e[i]
-    return total
-
-
-@kernel
-def forces_at(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r, f):
-    """f (nc,) := the forces in the axes asked for; NaN where the mass matrix is singular."""
-    solved_contact(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
-    f[:] = r.f
-    turn_forces(contacts, place, 0, f)
-    if not is_positive(r.D, r.a):
-        f[:] = np.nan
-
-
-@kernel
-def contact_forces(tree, contacts, nc, epsilon, S, X, U, F):
-    """Forces F (M, nc) of every knot."""
+def contact_forces(tree, contacts, nc, S, X, U, F):
+    """Forces F of every knot, in the axes asked for; NaN where the mass matrix is singular."""
     nv = S.shape[0]
     nq = X.shape[1] - nv
     ws, place, r = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X)
     tau, no_fext = np.zeros(nv), np.zeros((0, 6))
     for k in range(X.shape[0]):
         actuate(tree, S, U[k], X[k, nq:], tau)
-        forces_at(tree, contacts, epsilon, X[k, :nq], X[k, nq:], tau, no_fext, ws, place, r, F[k])
+        solved_contact(tree, contacts, 0.0, X[k, :nq], X[k, nq:], tau, no_fext, ws, place, r)
+        F[k] = r.f
+        turn_forces(contacts, place, 0, F[k])
+        if not is_positive(r.D, r.a):
+            F[k] = np.nan
 
 
 @kernel
-def force_values(R, targets, lower, upper, weight, F, out):
-    """Values of ForceLimits of forces F (M, nc)."""
-    e = np.zeros(R.shape[0])
-    for k in range(F.shape[0]):
-        out[k] = 0.5 * weight * excess(R, row_of(targets, k), lower, upper, F[k], e)
+def held_forces(tree, contacts, nc, S, h, X, U, F):
+    """The same of held steps; NaN where there is none."""
+    nv = S.shape[0]
+    nq, w = X.shape[1] - nv, bench(tree, contacts, nc, X)
+    for k in range(X.shape[0]):
+        q, v = X[k, :nq], X[k, nq:]
+        actuate(tree, S, U[k], v, w.tau)
+        found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+        F[k] = w.r.f if found else np.nan * w.r.f
 
 
 @kernel
-def expand_forces(
-    tree, contacts, nc, epsilon, S, R, targets, lower, upper, weight, X, U, F, scale, exact, l, lz, lzz
-):
-    """Expansion of ForceLimits; F (M, nc): the forces of ``contact_forces`` at X, U."""
-    nv, nu = S.shape
-    nq, nz = X.shape[1] - nv, 2 * nv + nu
+def differentiate(tree, contacts, nc, S, X, U, g, exact, Fz, H):
+    """∂f/∂z into Fz (M, nc, nz) and, if ``exact``, the Hessians of g·f into H (M, nz, nz), which come in as zeros."""
+    nv = S.shape[0]
+    nq = X.shape[1] - nv
     ws, place, r, h = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X), curvature(nv, nc, X)
-    tau, no_fext, e, g = np.zeros(nv), np.zeros((0, 6)), np.zeros(R.shape[0]), np.zeros(nv + nc)
-    fz, Rz = np.zeros((nc, nz)), np.zeros((R.shape[0], nz))
+    tau, no_fext, weight = np.zeros(nv), np.zeros((0, 6)), np.zeros(nv + nc)
     fq, fv, ft = np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((nc, nv))
     qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
     for k in range(X.shape[0]):
-        cost = excess(R, row_of(targets, k), lower, upper, F[k], e)
-        if cost == 0.0:
-            continue
         q, v = X[k, :nq], X[k, nq:]
         actuate(tree, S, U[k], v, tau)
-        l[k] += scale * 0.5 * weight * cost
-        related(tree, contacts, epsilon, q, v, tau, no_fext, ws, place, r)
+        related(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         fq[:], fv[:], ft[:] = r.zq[nv:], r.zv[nv:], r.Kinv[nv:, :nv]
         turn_derivatives(tree, contacts, ws, place, r.f, fq, fv, ft)
-        fz[:, :nv], fz[:, nv : 2 * nv], fz[:, 2 * nv :] = fq, fv, np.dot(ft, S)
-        Rz[:] = np.dot(R, fz)
-        g[:] = 0.0
-        for i in range(R.shape[0]):
-            if e[i] == 0.0:
-                Rz[i] = 0.0
-            for j in range(nc):
-                g[nv + j] += weight * e[i] * R[i, j]
-        add_products(fz, Rz, g[nv:], scale, weight, lz[k], lzz[k])
+        Fz[k, :, :nv], Fz[k, :, nv : 2 * nv], Fz[k, :, 2 * nv :] = fq, fv, np.dot(ft, S)
         if exact:
-            contracted(tree, contacts, g, ws, place, r, h, qq, qv, vv, qt)
-            add_blocks(scale, S, qq, qv, vv, qt, lzz[k])
+            weight[:nv], weight[nv:] = 0.0, g[k]
+            contracted(tree, contacts, weight, ws, place, r, h, qq, qv, vv, qt)
+            add_blocks(S, qq, qv, vv, qt, H[k])
 
 
 @kernel
-def add_products(fz, Rz, g, scale, weight, lz, lzz):
-    """lz += scale f_z' g;  lzz += scale w (R f_z)' (R f_z)."""
-    nz = fz.shape[1]
-    for a in range(nz):
-        for j in range(fz.shape[0]):
-            lz[a] += scale * fz[j, a] * g[j]
-        for b in range(nz):
-            total = 0.0
-            for i in range(Rz.shape[0]):
-                total += Rz[i, a] * Rz[i, b]
-            lzz[a, b] += scale * weight * total
+def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
+    """The same of held steps."""
+    nv, nu = S.shape
+    n, nq = 2 * nv, X.shape[1] - nv
+    w, c, weight = bench(tree, contacts, nc, X), second_scratch(tree, nu), np.zeros(nv + nc)
+    for k in range(X.shape[0]):
+        q, v, r = X[k, :nq], X[k, nq:], w.r
+        actuate(tree, S, U[k], v, w.tau)
+        relate_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, r, w.end)
+        zu = np.dot(r.Kinv[:, :nv].copy(), S)
+        Fz[k, :, :nv], Fz[k, :, nv:n], Fz[k, :, n:] = r.zq[nv:], r.zv[nv:], zu[nv:]
+        if exact:
+            weight[:nv], weight[nv:] = 0.0, g[k]
+            known, on_next = (r.Kinv, r.zq, r.zv, zu), np.zeros(n)
+            held_hessian(tree, contacts, h, (q, v, r.a, r.f), known, weight, on_next, H[k])
+            add_joint_curvature(tree, v, r.a, known, h, on_next, c, H[k])
+            for i in range(n + nu):
+                for j in range(i):
+                    H[k, i, j] = H[k, j, i]
 
 
 @kernel
-def add_blocks(scale, S, qq, qv, vv, qt, lzz):
+def add_blocks(S, qq, qv, vv, qt, H):
     """Add blocks by q, v, τ = S u to a Hessian by (q, v, u), the iterated qq made symmetric."""
     nv, nu = S.shape
     qu = np.dot(qt, S)
     for i in range(nv):
         for j in range(nv):
-            lzz[i, j] += 0.5 * scale * (qq[i, j] + qq[j, i])
-            lzz[i, nv + j] += scale * qv[i, j]
-            lzz[nv + j, i] += scale * qv[i, j]
-            lzz[nv + i, nv + j] += scale * vv[i, j]
+            H[i, j] += 0.5 * (qq[i, j] + qq[j, i])
+            H[i, nv + j] += qv[i, j]
+            H[nv + j, i] += qv[i, j]
+            H[nv + i, nv + j] += vv[i, j]
         for j in range(nu):
-            lzz[i, 2 * nv + j] += scale * qu[i, j]
-            lzz[2 * nv + j, i] += scale * qu[i, j]
+            H[i, 2 * nv + j] += qu[i, j]
+            H[2 * nv + j, i] += qu[i, j]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pinocchio as pin
 
+from ddp.constraints import Constraint
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
@@ -20,14 +21,18 @@ from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.quantities import frame_velocity_derivatives
 from dynamics.rigid_body import inverse_dynamics
 from problems import checks
-from problems.contact_costs import StateLimits, friction_cone
+from problems.constraints import FramePoseEquality, FramePositionEquality
+from problems.contact_costs import StateLimits, friction_cone, friction_constraint
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
 from problems.layout import scalar_joints
 from problems.reaction import stretches
 from problems.strides import Strides
 
-FACES, MARGIN = 8, 0.9
-"""Of the pyramid inside a cone of friction: its faces, and what part of it forces may use before they cost."""
+FACES, PART, MARGIN = 8, 0.9, 0.01
+"""Of the pyramid inside a cone of friction: its faces; what part of it forces may use before they cost; and how far
+within that, in units of the robot's weight, so that a foot that presses lightly does not slip either."""
+
+CONES, FOOTHOLDS = ("barrier", "constraint"), ("cost", "constraint")
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Weights:
     their nominal path; velocity [1/(g h)] and turning [h/g] of the base, speed [h/g] of the joints.
     foot [1/h²]: swinging feet about their paths.   friction [1/(m g)²]: forces beyond their cones.   limits [1/rad²]:
     joints beyond their limits.   landing [1/h²], landing_speed [1/(g h)]: of feet where they touch down, once.
+    impulse [1/(m² g h)]: impulses of touch-down beyond their cones, once.
     final: what the weights of the state are multiplied by at the end, once, in units of √(h/g).
     """
 
@@ -53,6 +59,7 @@ class Weights:
     limits: float = 100.0
     landing: float = 1e4
     landing_speed: float = 10.0
+    impulse: float = 10.0
     final: float = 10.0
 
     def __post_init__(self) -> None:
@@ -66,48 +73,77 @@ def legged(
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
     sole: tuple[float, float] = (0.08, 0.04),
+    cones: str = "barrier",
+    footholds: str = "cost",
 ) -> Problem:
     """The problem of moving along strides.
 
     friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside that cone.
-    gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down;
-    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
-    sole: half length and width [m] of feet that are surfaces.
+    gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down,
+    but for an error in proportion to dt²; by default every step of time ends with feet exactly where they stand.
+    sole: half length and half width [m] of feet that are surfaces.
+    cones: "barrier", a cost on forces and impulses near and beyond their cones; or "constraint", which holds exactly.
+    footholds: "cost" on where feet touch down; or "constraint", which holds exactly.
     """
-    gains = (laid.dt**-2, 1.0 / laid.dt) if gains is None else gains
+    checks.one_of("cones", cones, CONES)
+    checks.one_of("footholds", footholds, FOOTHOLDS)
+    held, gains = gains is None, (0.0, 0.0) if gains is None else gains
     w, stance = Weights() if weights is None else weights, laid.stance
     robot, h = stance.robot, stance.height
-    g, inside, mu = stance.gravity, MARGIN * np.cos(np.pi / FACES), positive("friction", friction)
+    g, inside, mu = stance.gravity, np.cos(np.pi / FACES), positive("friction", friction)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
-        phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else ()))
+        phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else (), held=held))
     system = PhasedDynamics(robot, laid.dt, phases)
     state = _state_weights(robot, w, h, g)
     effort = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
     limits = StateLimits(robot, *_joint_limits(robot), w.limits)
     during: dict[range, list[BatchTerm]] = {}
     at: dict[int, list[BatchTerm]] = {}
+    constraints: dict[int | range, list[Constraint]] = {}
+    size = sole if stance.surface else None
     for i in range(len(laid.counts)):
         knots = laid.knots(i)
         terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
-        if contacts := laid.contacts(i, gains):
-            size = sole if stance.surface else None
-            weight = w.friction / stance.weight**2
-            terms.append(friction_cone(system, contacts, mu, weight, faces=FACES, inside=inside, sole=size))
+        contacts = laid.contacts(i, gains)
+        if contacts and cones == "barrier":
+            weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
+            terms.append(
+                friction_cone(
+                    system, contacts, mu, weight, faces=FACES, inside=PART * inside, margin=margin, sole=size
+                )
+            )
+        elif contacts:
+            constraints[knots] = [friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size)]
         for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
             if stance.surface:
                 terms.append(FramePose(robot, foot, _next_hold(laid, foot, i), np.repeat([0.0, w.foot], 3)))
         during[knots] = terms
         if i in laid.impacts:
-            at[laid.impacts[i]] = _landing(laid, i, w, h, g)
+            knot = laid.impacts[i]
+            at[knot] = _landing(laid, i, w, h, g)
+            if cones == "barrier":
+                weight = w.impulse / (stance.mass**2 * g * h)
+                at[knot].append(
+                    friction_cone(
+                        system, contacts, mu, weight, faces=FACES, inside=inside, sole=size, restitution=0.0
+                    )
+                )
+            else:
+                constraints[knot] = [
+                    friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size, restitution=0.0)
+                ]
+            if footholds == "constraint":
+                constraints.setdefault(knot, []).extend(_footholds(laid, i))
     end = StateCost(system, laid.X[-1], w.final * np.sqrt(h / g) * state)
     x0 = laid.X[0].copy()
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
     return Problem(
-        dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during
-    )
+        dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during,
+        constraints_at=constraints,
+    )  # fmt: skip
 
 
 def _state_weights(robot: Robot, w: Weights, h: float, g: float) -> Array:
@@ -148,6 +184,14 @@ def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[Batc
         slow = np.repeat([w.landing_speed / (g * h), 0.0], 3)
         terms.append(FrameVelocity(robot, foot, np.zeros(6), slow, "local-world-aligned"))
     return terms
+
+
+def _footholds(laid: Strides, i: int) -> list[Constraint]:
+    """Feet that touch down do so in their places."""
+    robot, holds = laid.stance.robot, laid.holds[i]
+    if laid.stance.surface:
+        return [FramePoseEquality(robot, foot, holds[foot]) for foot in laid.schedule.landing(i)]
+    return [FramePositionEquality(robot, foot, holds[foot].translation) for foot in laid.schedule.landing(i)]
 
 
 def follow_nominal(problem: Problem) -> tuple[Array, Array]:

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.phased_dynamics import PhasedDynamics
-from problems import contact_kernels
-from problems.contact_costs import ForceLimits, compiled
+from problems.contact_costs import ForceConstraint, ForceLimits
+from problems.forces import pushes
 
 
 def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
@@ -24,9 +24,7 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
         if not phase.contacts or not knots:
             continue
         at = slice(knots.start, knots.stop)
-        fixed = compiled(system, phase.contacts)
-        F = np.empty((len(knots), fixed[2]))
-        contact_kernels.contact_forces(*fixed, np.ascontiguousarray(X[at]), np.ascontiguousarray(U[at]), F)
+        F = pushes(system, phase.contacts).values(X[at], U[at])
         row = 0
         for contact in phase.contacts:
             force = F[:, row : row + 3]
@@ -47,7 +45,8 @@ def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
 
 def friction(problem: Problem) -> float | None:
     """The coefficient of friction of a problem's cones, if it has any."""
-    found = [term.friction for terms in problem.during.values() for term in terms if isinstance(term, ForceLimits)]
+    listed = [one for given in (problem.during, problem.constraints_at) for terms in given.values() for one in terms]
+    found = [one.friction for one in listed if isinstance(one, (ForceLimits, ForceConstraint))]
     return next((mu for mu in found if mu is not None), None)
 
 

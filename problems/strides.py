@@ -55,8 +55,8 @@ class Strides:
         """The places (M, 3) [m] of the feet that swing at each of the M steps of phase i."""
         return {foot: np.array([pose.translation for pose in poses]) for foot, poses in self.swings[i].items()}
 
-    def contacts(self, i: int, gains: tuple[float, float]) -> list[Contact]:
-        """The contacts of phase i, held where they stand with Baumgarte's gains (1/s², 1/s)."""
+    def contacts(self, i: int, gains: tuple[float, float] = (0.0, 0.0)) -> list[Contact]:
+        """The contacts of phase i where they stand, with Baumgarte's gains (1/s², 1/s)."""
         if self.stance.surface:
             return [Contact(foot, "surface", pose, gains, "local") for foot, pose in self.holds[i].items()]
         return [Contact(foot, "point", pose.translation, gains) for foot, pose in self.holds[i].items()]

@@ -1,0 +1,136 @@
+"""What contacts do to a robot as functions of state and control: forces of steps of time, impulses of impacts.
+
+Terms and constraints read them through one protocol, `Pushes`: all numbers of a knot in one row, 3 a point and 6 a
+surface, in the axes that each contact names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from ddp.errors import ProblemError
+from ddp.protocols import Array
+from dynamics.contact import Contact, compile_contacts, forces
+from dynamics.contact_dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
+from dynamics.held_steps import as_held
+from dynamics.phased_dynamics import PhasedDynamics
+from dynamics.robot_dynamics import RobotDynamics
+from problems import checks, contact_kernels
+
+System: TypeAlias = RobotDynamics | PhasedDynamics
+
+
+class Pushes(Protocol):
+    """Forces or impulses f (size,) of some contacts of a system."""
+
+    system: System
+    contacts: Sequence[Contact]
+    size: int
+
+    def values(self, X: Array, U: Array) -> Array:
+        """f (M, size) at states X (M, nx) under controls U (M, nu)."""
+
+    def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
+        """∂f/∂z (M, size, nz), z = (dx, du), and the Hessians (M, nz, nz) of g·f, g (M, size); zeros unless exact."""
+
+
+def pushes(system: System, contacts: Iterable[Contact], restitution: float | None = None) -> Pushes:
+    """The forces of contacts while time passes; or, given the restitution of an impact, its impulses."""
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+        raise ProblemError(f"system: expected the dynamics of a robot, got {type(system).__name__}")
+    held = tuple(contacts)
+    return _Forces(system, held) if restitution is None else _Impulses(system, held, restitution)
+
+
+class _Forces:
+    """Forces [N, N m] of steps of time, held exactly where the phases of the system with these contacts are."""
+
+    def __init__(self, system: System, contacts: Sequence[Contact]) -> None:
+        self.system, self.contacts = system, contacts
+        self.held = _are_held(system, contacts)
+        arrays = compile_contacts(system.robot, contacts)
+        robot, self.size = system.robot, forces(arrays)
+        tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._fixed = tree, as_held(arrays) if self.held else arrays, self.size, system.actuation
+        self._last: list[tuple[Array, Array, Array]] = []
+
+    def values(self, X: Array, U: Array) -> Array:
+        """A solver asks for values, first and second order of one trajectory: the last ones are kept."""
+        X, U = _knots(self.system, X, U)
+        for last in self._last[:1]:
+            if np.array_equal(last[0], X) and np.array_equal(last[1], U):
+                return last[2]
+        F = np.empty((len(X), self.size))
+        if self.held:
+            contact_kernels.held_forces(*self._fixed, self.system.dt, X, U, F)
+        else:
+            contact_kernels.contact_forces(*self._fixed, X, U, F)
+        self._last[:] = [(X.copy(), U.copy(), F)]
+        return F
+
+    def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
+        X, U = _knots(self.system, X, U)
+        M, nz, g = len(X), self.system.n + self.system.nu, np.ascontiguousarray(g)
+        Fz, H = np.zeros((M, self.size, nz)), np.zeros((M, nz, nz))
+        if self.held:
+            contact_kernels.differentiate_held(*self._fixed, self.system.dt, X, U, g, bool(exact), Fz, H)
+        else:
+            contact_kernels.differentiate(*self._fixed, X, U, g, bool(exact), Fz, H)
+        return Fz, H
+
+
+class _Impulses:
+    """Impulses [N s, N m s] of an impact; no control acts on them."""
+
+    def __init__(self, system: System, contacts: Sequence[Contact], restitution: float) -> None:
+        self.system, self.contacts = system, contacts
+        self.restitution = number("restitution", restitution, 1.0)
+        self.size = forces(compile_contacts(system.robot, contacts))
+
+    def values(self, X: Array, U: Array) -> Array:
+        q, v = self._split(X)
+        return impact_dynamics(self.system.robot, q, v, self.contacts, self.restitution).impulse
+
+    def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
+        (q, v), robot, nv = self._split(X), self.system.robot, self.system.robot.nv
+        M, nz = len(X), self.system.n + self.system.nu
+        Fz, H = np.zeros((M, self.size, nz)), np.zeros((M, nz, nz))
+        rates = impact_dynamics_derivatives(robot, q, v, self.contacts, self.restitution).impulse
+        Fz[:, :, :nv], Fz[:, :, nv : 2 * nv] = rates.dq, rates.dv
+        if exact:
+            blocks = impact_dynamics_hessian(
+                robot, q, v, self.contacts, None, g, self.restitution, symmetric=True
+            )
+            H[:, :nv, :nv], H[:, :nv, nv : 2 * nv] = blocks.qq, blocks.qv
+            H[:, nv : 2 * nv, :nv] = np.swapaxes(blocks.qv, 1, 2)
+        return Fz, H
+
+    def _split(self, X: Array) -> tuple[Array, Array]:
+        X = checks.rows("numbers in a state", X, self.system.nx)
+        return X[:, : self.system.robot.nq], X[:, self.system.robot.nq :]
+
+
+def _knots(system: System, X: Array, U: Array) -> tuple[Array, Array]:
+    return checks.rows("numbers in a state", X, system.nx), checks.rows("controls", U, system.nu)
+
+
+def _are_held(system: System, contacts: Sequence[Contact]) -> bool:
+    """Whether the phases with these contacts, known by their frames, hold them exactly."""
+    if not isinstance(system, PhasedDynamics):
+        return False
+    names = {contact.frame for contact in contacts}
+    held = {phase.held for phase in system.phases if {contact.frame for contact in phase.contacts} == names}
+    if len(held) > 1:
+        raise ProblemError(f"contacts: some phases with {', '.join(sorted(names))} are held, others are not")
+    if held == {True} and any(_is_turned(contact) for contact in contacts):
+        raise ProblemError(
+            "contacts: expected forces of held points in the axes of the world, and those of surfaces in their own"
+        )
+    return held == {True}
+
+
+def _is_turned(contact: Contact) -> bool:
+    return contact.reference == ("local" if contact.kind == "point" else "local-world-aligned")

@@ -1,0 +1,126 @@
+"""Steps that end with contacts exactly where they are held: against Pinocchio, and against differences of steps."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_oracles import FEET
+from oracles import fourth_order, random_tree, relative_error
+
+import dynamics
+from ddp.errors import ProblemError
+from dynamics import Contact, Phase, PhasedDynamics
+
+
+def held(robot, q, frames, kind="point"):
+    """Contacts held where frames are in a posture."""
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, q)
+    poses = [data.oMf[robot.frame_id(frame)].copy() for frame in frames]
+    if kind == "point":
+        return [Contact(frame, target=pose.translation) for frame, pose in zip(frames, poses, strict=True)]
+    return [Contact(frame, kind, pose, reference="local") for frame, pose in zip(frames, poses, strict=True)]
+
+
+def quadruped(rng):
+    """anymal on three feet and on one."""
+    robot = dynamics.load("anymal")
+    feet = held(robot, robot.q0, FEET["anymal"][:3])
+    return PhasedDynamics(robot, 0.01, [Phase(feet, 1, held=True), Phase(feet[1:2], 1, held=True)])
+
+
+def biped(rng):
+    """talos on one sole, which is in its place and turned as well; with friction in the joints."""
+    robot = dynamics.load("talos")
+    soles = held(robot, robot.q0, FEET["talos"][:1], "surface")
+    return PhasedDynamics(robot, 0.02, Phase(soles, 1, held=True), damping=True)
+
+
+def tree(rng):
+    """A random tree of all kinds of joints held by its tip."""
+    robot = random_tree(7, bodies=6)
+    robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Random(), pin.OP_FRAME))
+    return PhasedDynamics(robot, 0.02, Phase(held(robot, robot.q0, ["tip"]), 1, held=True))
+
+
+@pytest.fixture(params=[quadruped, biped, tree], ids=lambda make: make.__name__)
+def case(request, rng):
+    """A system, a state near its targets and a control for every knot."""
+    system = request.param(rng)
+    robot, N = system.robot, system.knots
+    near = [pin.integrate(robot.model, robot.q0, 0.01 * rng.normal(size=robot.nv)) for _ in range(N)]
+    X = np.hstack([near, 0.5 * rng.normal(size=(N, robot.nv))])
+    return system, X, 5.0 * rng.normal(size=(N, system.nu))
+
+
+def test_steps_end_where_contacts_are_held_by_forces_that_act_there(case):
+    system, X, U = case
+    robot = system.robot
+    model, data, nq = robot.model, robot.model.createData(), robot.nq
+    damping = np.asarray(model.damping) if system.damping else np.zeros(robot.nv)
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        after, q, v = system.step(x, u, t), x[:nq], x[nq:]
+        contacts = system.phase_of(t).contacts
+        pin.framesForwardKinematics(model, data, after[:nq])
+        for contact in contacts:
+            there = data.oMf[robot.frame_id(contact.frame)]
+            if contact.kind == "point":
+                np.testing.assert_allclose(there.translation, contact.target, atol=1e-13)
+            else:
+                assert np.abs(pin.log6(contact.target.actInv(there)).vector).max() < 1e-13
+        np.testing.assert_allclose(after[:nq], pin.integrate(model, q, system.dt * after[nq:]), atol=1e-13)
+        pushed = pin.rnea(model, data, q, v, (after[nq:] - v) / system.dt) - system.actuation @ u + damping * v
+        pin.computeJointJacobians(model, data, q)
+        rows = []
+        for contact in contacts:
+            axes = pin.LOCAL_WORLD_ALIGNED if contact.kind == "point" else pin.LOCAL
+            rows.append(pin.computeFrameJacobian(model, data, q, robot.frame_id(contact.frame), axes)[: contact.size])
+        J = np.vstack(rows)
+        f = np.linalg.lstsq(J.T, pushed)[0]
+        np.testing.assert_allclose(J.T @ f, pushed, atol=1e-8 * np.abs(pushed).max())
+
+
+def test_derivatives_are_differences_of_steps(case):
+    system, X, U = case
+    n, nz = system.n, system.n + system.nu
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        after = system.step(x, u, t)
+
+        def moved(z, t=t, x=x, u=u, after=after):
+            return system.difference(after, system.step(system.integrate(x, z[:n]), u + z[n:], t))
+
+        F = np.hstack(system.linearize(x, u, t))
+        truth = np.stack([fourth_order(lambda s, e=e: moved(s * e)) for e in np.eye(nz)], axis=-1)
+        assert relative_error(F, truth) < 1e-8
+
+
+def test_hessians_are_second_differences_of_steps(case, rng):
+    system, X, U = case
+    n, nz = system.n, system.n + system.nu
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        after, weight = system.step(x, u, t), rng.normal(size=n)
+        H = system.hessian(x, u, weight, t)
+        assert np.array_equal(H, H.T)
+        for _ in range(4):
+            d = rng.normal(size=nz)
+
+            def along(s, t=t, x=x, u=u, after=after, weight=weight, d=d):
+                moved = system.step(system.integrate(x, s * d[:n]), u + s * d[n:], t)
+                return weight @ system.difference(after, moved)
+
+            h = 1e-3
+            near, far = along(h) + along(-h), along(2 * h) + along(-2 * h)
+            second = (16 * near - far - 30 * along(0.0)) / (12 * h * h)
+            assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7
+
+
+def test_a_step_from_where_a_contact_cannot_be_reached_diverges():
+    robot = dynamics.load("anymal")
+    far = Contact("LF_FOOT", target=[50.0, 0.0, 0.0])
+    fixed = PhasedDynamics(robot, 0.01, Phase([far, Contact("RF_FOOT", target=[-50.0, 0.0, 0.0])], 1, held=True))
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    assert np.isnan(fixed.step(x, np.zeros(fixed.nu))).all()
+
+
+def test_what_is_held_needs_a_place():
+    with pytest.raises(ProblemError, match=r"target of the contact at .foot.: expected where it is held, got None"):
+        Phase(Contact("foot"), 1, held=True)
