@@ -1,4 +1,4 @@
-"""Hessians (N+1, nz, nz) of which many are diagonal: no more of those is touched than their diagonals."""
+"""Costs' Hessians (N+1, nz, nz), of which many are diagonal: no more of those is touched than their diagonals."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def clear_hessians(separable, start, stop, H):
             for i in range(nz):
                 for j in range(nz):
                     H[t, i, j] = 0.0
+
+
+@kernel
+def scales(l, H, nu):
+    """The sum of |l| (N+1,), and the mean of the diagonals in the last nu coordinates of H, but for knot N."""
+    nz, magnitude, total = H.shape[1], abs(l[-1]), 0.0
+    for t in range(H.shape[0] - 1):
+        magnitude += abs(l[t])
+        for i in range(nz - nu, nz):
+            total += H[t, i, i]
+    return magnitude, total / ((H.shape[0] - 1) * nu)
 
 
 @kernel

@@ -14,6 +14,7 @@ from ddp.bounds import room
 from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import SHORTEST_STEP, Step, shift
+from ddp.hessians import scales
 from ddp.problem import Problem
 from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
@@ -27,6 +28,8 @@ GENEROUS, LONGER = 1.2, (2.0, 4.0)
 """Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
 tried."""
 
+
+EPSILON = float(np.finfo(float).eps)
 
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
@@ -71,8 +74,6 @@ class Iterate:
         self.backward.separable = problem.separable
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
-        nz = d.n + d.nu
-        self._control_diagonal = slice(d.n * (nz + 1), None, nz + 1)  # of a Hessian's nz² entries
         self.diverged: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
@@ -101,7 +102,7 @@ class Iterate:
     def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
-        self.gaps = np.zeros((problem.horizon, d.n))
+        self.gaps, self.gap = self.backward.gaps, 0.0
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
         X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, [1.0]))
         if not guess.imposed:
@@ -122,8 +123,10 @@ class Iterate:
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
-        self.X, self.U, self.gaps, self.gap = X, U, gaps, float(np.abs(gaps).max())
-        self.backward.gaps = gaps
+        self.X, self.U = X, U
+        if gaps is not self.gaps:
+            self.gaps, self.gap = gaps, float(np.abs(gaps).max())
+            self.backward.gaps = gaps
         if self._limited:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
@@ -141,7 +144,7 @@ class Iterate:
     @property
     def resolution(self) -> float:
         """The spacing of floating-point numbers at the total cost: no smaller decrease can be represented."""
-        return float(np.finfo(float).eps * np.abs(self.work.derivatives.l).sum())
+        return EPSILON * self._magnitude
 
     @property
     def violation(self) -> float:
@@ -197,8 +200,8 @@ class Iterate:
 
     def _longer(self, sweep: Sweep, step: Step) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
-        longer = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
-        for alpha, (X, U) in zip(LONGER, longer, strict=True):
+        rollouts = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
+        for alpha, (X, U) in zip(LONGER, rollouts, strict=True):
             cost = self.problem.total(X, U)
             if cost < step.cost:
                 step = Step(alpha, cost, X, U)
@@ -291,16 +294,17 @@ class Iterate:
         for start, stop in itertools.pairwise(bounds):
             chunk = np.array([*alphas[start:stop], *(spare if start == 0 else ())])
             Xs, Us = self.problem.track(X, U, k, K, chunk, self.gaps)
-            rolled = list(zip(Xs, Us, strict=True))
-            self._spare = self._spare or rolled[stop - start :]
-            yield from rolled[: stop - start]
+            if start == 0:
+                self._spare = [(Xs[stop + i], Us[stop + i]) for i in range(len(spare))]
+            for i in range(stop - start):
+                yield Xs[i], Us[i]
 
     def _differentiate(self, order: int) -> None:
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded = 1, False
-            diagonals = self.work.derivatives.lzz[:-1].reshape(len(self.U), -1)[:, self._control_diagonal]
-            self._control_weight = float(diagonals.sum()) / self.U.size
+            derivatives = self.work.derivatives
+            self._magnitude, self._control_weight = scales(derivatives.l, derivatives.lzz, self.U.shape[1])
         if order == 2 and self.backward.fresh and not self._recorded:
             self.work.second()
             self.order, self._recorded = 2, True

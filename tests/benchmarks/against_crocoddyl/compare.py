@@ -37,6 +37,9 @@ TOTAL_BAR, TOTAL_BARS = 0.2, {"quadruped/reorientation": 0.02}
 OVERHEAD_BAR = 1.6
 """Time of an exact iteration over one of iLQR."""
 
+KEPT_BAR = 1.25
+"""Time of a quasi-Newton iteration, one that keeps the contracted second order of an earlier one, over one of iLQR."""
+
 WORK_BARS = {6: 0.6, 9: 0.5}
 WORST_WORK = 1.3
 """Work over FDDP's on random starts: geometric means to 1e-6 and 1e-9, and the most that any start may take."""
@@ -48,7 +51,10 @@ EACH = {"seconds": "wall_each", "cpu": "cpu_each"}
 VARIANTS = [(solver, start) for solver in ("fddp", "ddp") for start in ("tiled", "rollout")]
 GAITS = tuple(f"quadruped/{gait}" for gait in ("walk", "trot", "pace", "bound", "jump"))
 NAMES = [name for name, entry in problems.ALL.items() if "contacts" not in entry.tags] + list(GAITS)
-SOLVERS = {"ddp": ddp.DDP(tolerance=1e-9), "ilqr": ddp.ILQR(tolerance=1e-9), "exact": ddp.DDP(hessian="exact")}
+SOLVERS = {
+    "ddp": ddp.DDP(tolerance=1e-9), "ilqr": ddp.ILQR(tolerance=1e-9), "exact": ddp.DDP(hessian="exact"),
+    "quasi": ddp.DDP(tolerance=1e-9, reuse=2),
+}  # fmt: skip
 
 
 def main():
@@ -144,6 +150,8 @@ def mayne_times(row, ours, clock):
     each = zip(iterations(ours[chosen], clock), ours[chosen][0]["hessians"], strict=True)
     second_order = mean([spent for spent, kind in each if kind != "gauss-newton"])
     gauss_newton = mean(iterations(ours["ilqr"], clock))
+    each = zip(iterations(ours["quasi"], clock), ours["quasi"][0]["contractions"], strict=True)
+    kept = [spent for spent, contraction in each if contraction == "kept"]
     return mine | {
         "second_order_ms": second_order,
         "second_order_from": chosen,
@@ -151,6 +159,7 @@ def mayne_times(row, ours, clock):
         "iteration_ratio": second_order / row["fddp_iteration_ms"],
         "total_ratio": mine["ddp_ms"] / row["best_ms"],
         "overhead": second_order / gauss_newton,
+        "kept_overhead": mean(kept) / gauss_newton if kept else None,
     }
 
 
@@ -168,8 +177,8 @@ def print_times(console, rows):
     table = Table(title="From the problems' own guesses, to an expected decrease of 1e-9")
     table.add_column("problem", no_wrap=True)
     theirs = ("FDDP its", "cost", "ms/it", "best solver", "ms")
-    ours = ("DDP its", "cost", "ms", "ms/it 2nd", "iLQR its", "ms/it", "iteration ratio", "time ratio", "2nd/iLQR")
-    for heading in theirs + ours:
+    ours = ("DDP its", "cost", "ms", "ms/it 2nd", "iLQR its", "ms/it", "iteration ratio", "time ratio")
+    for heading in (*theirs, *ours, "2nd/iLQR", "kept/iLQR"):
         table.add_column(heading, justify="right", no_wrap=True)
     for r in rows:
         cells = [
@@ -184,6 +193,7 @@ def print_times(console, rows):
                 f"{r['second_order_ms']:.3f}", count(r["ilqr_iterations"], r["ilqr_converged"]),
                 f"{r['gauss_newton_ms']:.3f}", judged(r["iteration_ratio"], ITERATION_BARS.get(r["problem"])),
                 total if r["best_converged"] else f"({total})", judged(r["overhead"], OVERHEAD_BAR),
+                judged(r["kept_overhead"], KEPT_BAR),
             ]  # fmt: skip
         table.add_row(*cells)
     console.print(table)

@@ -23,11 +23,12 @@ def guess_of(entry, problem):
 
 def timed(problem, solver, guess):
     """One solve: what it did, its seconds on the wall and of the processor, and those of its iterations."""
-    stamps, kinds = [], []
+    stamps, kinds, contractions = [], [], []
 
     def note(record):
         stamps.append((time.perf_counter(), time.thread_time()))
         kinds.append(record.hessian)
+        contractions.append(record.contraction)
 
     wall, cpu = time.perf_counter(), time.thread_time()
     solution = ddp.solve(problem, solver, guess, callback=note, throw=False)
@@ -37,7 +38,8 @@ def timed(problem, solver, guess):
         for i, name in enumerate(("wall_each", "cpu_each"))
     }
     outcome = {"iterations": solution.iterations, "cost": solution.cost, "status": solution.status}
-    return {"converged": solution.converged, **outcome, **spent, **each, "hessians": kinds}
+    models = {"hessians": kinds, "contractions": contractions}
+    return {"converged": solution.converged, **outcome, **spent, **each, **models}
 
 
 class Meter:
