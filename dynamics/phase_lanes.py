@@ -22,6 +22,7 @@ from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vec
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
 from dynamics.modes import IMPACT, contacts_of, parts_of, record_size, without_gravity
+from dynamics.packed import views_of
 from dynamics.packing import pack, unpack
 from dynamics.phase_curvature import add_joint_curvature, contract, weigh_accelerations
 from dynamics.phase_steps import bench, linearize_impact, linearize_step, run_end
@@ -84,21 +85,22 @@ def linearize_lanes(tree, arena, contacts, mode, nc, S, h, X, U, A, B, record, s
     x, u = lane_memory(arena, size), lane_memory(arena, nu)
     first, second = lane_memory(arena, n * n), lane_memory(arena, n * nu)
     D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
-    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
+    light = views_of(tree)
+    ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
     r = lane_relation(nv, nc, arena, x, nq + nv, D, pivots)
     tau, no_fext = lane_vector(arena, nv), lane_matrix(arena, 0, 6)
     q, v, controls = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(u)
     zu = lane_array(x[size - nz * nu : size].reshape(nz, nu, WIDTH))
     Al, Bl = lane_array(first.reshape(n, n, WIDTH)), lane_array(second.reshape(n, nu, WIDTH))
     for t in range(0, N, WIDTH):
-        pack(X, t, x)
+        pack(X, t, x[: X.shape[1]])
         pack(U, t, u)
         for i in range(nv):
-            tau[i] = -tree.damping[i] * v[i]
+            tau[i] = -light.damping[i] * v[i]
             for j in range(nu):
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
-        relate_contact(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        relate_contact(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         for i in range(nz):
             for j in range(nu):
                 total = 0.0 * tau[0]
@@ -170,7 +172,8 @@ def contract_lanes(tree, arena, contacts, nc, nq, nu, h, record, weight, H):
         _, v, a, _, _, _, _, _ = parts_of(record[t], nq, nv, nu, nc)
         weigh_accelerations(tree, v, a, h, weight[t], c.J, effective[t])
     x, w, out = lane_memory(arena, size), lane_memory(arena, nz), lane_memory(arena, (n + nu) * (n + nu))
-    ws, place, d = lane_workspace(tree, arena), lane_places(tree, contacts, arena), lane_curvature(nv, nc, arena)
+    light = views_of(tree)
+    ws, place, d = lane_workspace(light, arena), lane_places(light, contacts, arena), lane_curvature(nv, nc, arena)
     gap, no_fext, qu = lane_vector(arena, nc), lane_matrix(arena, 0, 6), lane_matrix(arena, nv, nu)
     k = nq + n + 1 + nc
     m = k + nz * nz
@@ -184,10 +187,10 @@ def contract_lanes(tree, arena, contacts, nc, nq, nu, h, record, weight, H):
     for t in range(0, N, WIDTH):
         pack(stored, t, x)
         pack(effective, t, w)
-        composites(tree, q, v, a, no_fext, ws)
-        place_contacts(tree, contacts, q, ws, place)
-        move_contacts(tree, contacts, ws, place, gap)
-        contact_hessian(tree, contacts, lane_array(w), ws, place, Kinv, zq, zv, f, d)
+        composites(light, q, v, a, no_fext, ws)
+        place_contacts(light, contacts, q, ws, place)
+        move_contacts(light, contacts, ws, place, gap)
+        contact_hessian(light, contacts, lane_array(w), ws, place, Kinv, zq, zv, f, d)
         dense_product(1.0, d.qz, zu, qu)
         for i in range(nv):
             for j in range(nv):
