@@ -9,6 +9,7 @@ import numpy as np
 from ddp.kernel import kernel
 from dynamics import forward, hessian, inverse, tensors
 from dynamics.implicit import adjoint_weight, first_order, second_order
+from dynamics.inverse import first_felt
 from dynamics.kinematics import add_accelerations, clear, composites, workspace
 
 
@@ -21,15 +22,14 @@ def inverse_dynamics(tree, Q, V, A, fext, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, Q, V, A, fext, dq, dv, da):
-    """∂τ/∂q, ∂τ/∂v, M of every sample."""
+def inverse_dynamics_derivatives(tree, Q, V, A, fext, out):
+    """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
     ws = workspace(tree, Q)
+    out[:] = 0.0
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        clear(dq[t])
-        clear(dv[t])
-        clear(da[t])
-        inverse.inverse_dynamics_derivatives(tree, ws, dq[t], dv[t], da[t])
+        inverse.mass_matrix(tree, ws, out[2, t])
+        inverse.inverse_dynamics_derivatives(tree, ws, out[0, t], out[1, t])
 
 
 @kernel
@@ -49,16 +49,13 @@ def contracted(tree, mu, ws, qq, qv, vv, qa):
 
 
 @kernel
-def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, qq, qv, vv, qa):
-    """The Hessian of μᵀ ID of every sample."""
+def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, out):
+    """The Hessian of μᵀ ID of every sample, blocks qq, qv, vv, qa: out (4, N, nv, nv)."""
     ws = workspace(tree, Q)
+    out[:] = 0.0
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        clear(qq[t])
-        clear(qv[t])
-        clear(vv[t])
-        clear(qa[t])
-        contracted(tree, mu[t], ws, qq[t], qv[t], vv[t], qa[t])
+        contracted(tree, mu[t], ws, out[0, t], out[1, t], out[2, t], out[3, t])
 
 
 @kernel
@@ -109,18 +106,18 @@ def relate(tree, q, v, tau, fext, ws, r):
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
     add_accelerations(tree, r.a, ws)
-    inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.LD)
-    first_order(tree, r.Minv, r.dq, r.aq)
-    first_order(tree, r.Minv, r.dv, r.av)
+    inverse.inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
+    first_order(tree, r.Minv, r.dq, first_felt(tree), r.aq)
+    first_order(tree, r.Minv, r.dv, 0, r.av)
 
 
 @kernel
-def forward_dynamics_derivatives(tree, Q, V, tau, fext, dq, dv, dtau):
-    """∂a/∂q, ∂a/∂v, M⁻¹ of every sample; the first that fails, or -1."""
+def forward_dynamics_derivatives(tree, Q, V, tau, fext, out):
+    """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
-        dq[t], dv[t], dtau[t] = r.aq, r.av, r.Minv
+        out[0, t], out[1, t], out[2, t] = r.aq, r.av, r.Minv
         if not forward.is_positive(r.D, r.a):
             return t
     return -1
@@ -135,18 +132,18 @@ def relate_twice(tree, weight, ws, r, qq, qv, vv, qtau):
 
 
 @kernel
-def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, qq, qv, vv, qtau):
-    """The Hessian of weight·a of every sample, qq iterated; the first that fails, or -1.
+def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
+    """The Hessian of weight·a of every sample, blocks qq (iterated), qv, vv, qτ; the first that fails, or -1.
 
-    first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
+    out (4, N, nv, nv).  first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
     """
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
-        clear(vv[t])
-        relate_twice(tree, weight[t], ws, r, qq[t], qv[t], vv[t], qtau[t])
+        clear(out[2, t])
+        relate_twice(tree, weight[t], ws, r, out[0, t], out[1, t], out[2, t], out[3, t])
         if first.shape[1] > 0:
             first[0, t], first[1, t], first[2, t] = r.aq, r.av, r.Minv
     return -1

@@ -164,7 +164,7 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     add_accelerations(tree, r.a, ws)
     move_contacts(tree, contacts, ws, place, r.c)
     clear_scratch(r)
-    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     for i in range(v.size):
         r.dv[i, i] += tree.damping[i]
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
@@ -179,7 +179,7 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     clear_scratch(r)
-    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)

@@ -22,7 +22,7 @@ class Packed:
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
         self.reals = np.concatenate([np.ravel(block) for block in blocks])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
-        self.scratch = np.zeros(95 * nb + 30 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
+        self.scratch = np.zeros(95 * nb + 36 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
         where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]
         self.header = np.array([nb, nv, nq, nu, len(tree.segment), len(tree.relatives), *where], dtype=np.int64)
         self.address = int(self.header.ctypes.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.kernel import kernel
+from ddp.kernel import inline, kernel
 from dynamics.inverse import generalized_forces, mass_matrix
 from dynamics.kinematics import forces, place_bodies, sum_composites
 from dynamics.products import symmetric_product
@@ -58,24 +58,50 @@ def solve(tree, LD, x):
 def invert(tree, LD, N, U, Minv):
     """M⁻¹ = N U with N = L⁻¹, which has the sparsity of L, and U = D⁻¹ Nᵀ; N, U (nv, nv) are scratch, in as zeros.
 
-    In as zeros but for entries between related degrees of freedom, which are written.
+    In as zeros but for entries between related degrees of freedom, which are written. N_ik = -Σ_j L_ij N_jk over the
+    path from k to i, four k at a time so that one sum does not wait for another.
     """
-    for i in range(tree.body.size):
-        k = tree.previous[i]
-        while k >= 0:  # L N = 1
-            total = LD[i, k]
-            j = tree.previous[i]
-            while j != k:
-                total = total + LD[i, j] * N[j, k]
-                j = tree.previous[j]
-            N[i, k] = -total
-            N[k, i] = 0.0
-            U[k, i] = -total * LD[k, k]
-            U[i, k] = 0.0
-            k = tree.previous[k]
-        N[i, i] = 1.0
-        U[i, i] = LD[i, i]
+    for t in range(tree.segment.shape[0]):
+        first, end, begin = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2]
+        count = 0
+        while tree.relatives[begin + count] < first:
+            count += 1
+        path = tree.relatives[begin : begin + count + end - first]
+        for i in range(first, end):
+            c = 0
+            while c + 4 <= count:
+                _four_inverses(path, count, c, LD, N, i)
+                c += 4
+            while c < count:
+                total = LD[i, path[c]]
+                for e in range(c + 1, count):
+                    total = total + LD[i, path[e]] * N[path[e], path[c]]
+                N[i, path[c]] = -total
+                c += 1
+            for c in range(count):
+                k = path[c]
+                N[k, i] = 0.0
+                U[k, i] = N[i, k] * LD[k, k]
+                U[i, k] = 0.0
+            N[i, i] = 1.0
+            U[i, i] = LD[i, i]
+            count += 1
     symmetric_product(tree, N, U, Minv)
+
+
+@inline
+def _four_inverses(path, count, c, LD, N, i):
+    """N_ik for the ancestors k = path[c], .. path[c + 3] of i, of which there are ``count``."""
+    k, l, m, n = path[c], path[c + 1], path[c + 2], path[c + 3]
+    w, x, y, z = LD[i, k], LD[i, l], LD[i, m], LD[i, n]
+    w = w + x * N[l, k] + y * N[m, k] + z * N[n, k]
+    x = x + y * N[m, l] + z * N[n, l]
+    y = y + z * N[n, m]
+    for e in range(c + 4, count):
+        j = path[e]
+        factor = LD[i, j]
+        w, x, y, z = w + factor * N[j, k], x + factor * N[j, l], y + factor * N[j, m], z + factor * N[j, n]
+    N[i, k], N[i, l], N[i, m], N[i, n] = -w, -x, -y, -z
 
 
 @kernel

@@ -189,7 +189,7 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     invert_held(r, w)
     add_accelerations(tree, r.a, ws)
     clear_scratch(r)
-    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv, r.M)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     for i in range(v.size):
         r.dv[i, i] += tree.damping[i]
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)

@@ -23,9 +23,9 @@ from dynamics.products import coupling_product, product
 
 
 @kernel
-def first_order(tree, Kinv, Ry, zy):
-    """zy = -K⁻¹ R_y, one block (nz, nv) of columns at a time."""
-    product(tree, -1.0, Kinv, Ry, zy)
+def first_order(tree, Kinv, Ry, begin, zy):
+    """zy = -K⁻¹ R_y, one block (nz, nv) of columns at a time; those of R_y before ``begin`` are zero."""
+    product(tree, -1.0, Kinv, Ry, begin, zy)
 
 
 @kernel
@@ -43,7 +43,7 @@ def second_order(tree, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
     """ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ by blocks of y = (q, v, u): qq, qv, qu; the others are those of ω R_yy.
 
     Ryz (nv, nv): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  Rqq, Rqv: blocks of ω R_yy, which may be
-    the same memory as qq and qv.  cross (nv, nv): scratch.
+    the same memory as qq and, of floats, as qv.  cross (nv, nv): scratch.
     """
     coupling_product(tree, None, Ryz, zq, cross)
     coupling_product(tree, Rqv, Ryz, zv, qv)

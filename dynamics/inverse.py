@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ddp.kernel import kernel
+from ddp.kernel import inline, kernel
+from dynamics.joints import FREE_FLYER
 from dynamics.kinematics import forces, place_bodies, sum_over_subtrees
 from dynamics.spatial import (
     add6,
@@ -13,22 +14,53 @@ from dynamics.spatial import (
     dot3,
     dot6,
     inertia_times,
+    join,
+    linear,
     load6,
+    load9,
     load10,
     load12,
+    rotate_back,
+    store,
+    sub6,
 )
 
 
 @kernel
 def mass_matrix(tree, ws, M):
-    """M = s_jᵀ Iᶜ s_i over pairs on one path to the root (CRBA), the only ones written; needs composite inertias."""
+    """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
     for i in range(tree.body.size):
         Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
+        store(ws.Y, i, Y)
         j = i
-        while j >= 0:
+        while j >= 0 and not floats(tree, j):
             M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
             j = tree.previous[j]
+        if j >= 0:
+            root = tree.body[j]
+            Y0 = turn_back(load9(ws.R, root), Y)
+            for k in range(6):
+                M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
         M[i, i] += tree.armature[i]
+
+
+@kernel
+def first_felt(tree):
+    """The first degree of freedom whose displacement anything feels: uniform gravity hides where a root floats."""
+    g = tree.gravity
+    return 3 if floats(tree, 0) and g[3] == 0.0 and g[4] == 0.0 and g[5] == 0.0 else 0
+
+
+@inline
+def floats(tree, j):
+    """Whether a degree of freedom is a free-flyer's on the world, whose s_j are the root's axes at its origin."""
+    return tree.kind[tree.body[j]] == FREE_FLYER and tree.parent[tree.body[j]] < 0
+
+
+@inline
+def turn_back(R, f):
+    """Linear and angular part of f along the axes of R: for a root that floats its products with all six s_j."""
+    return join(rotate_back(R, linear(f)), rotate_back(R, angular(f)))
 
 
 @kernel
@@ -48,45 +80,55 @@ def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, ws, dq, dv, M):
-    """∂τ/∂q, ∂τ/∂q' and ∂τ/∂q'' = M; needs composites Ic, f, hKc.
+def inverse_dynamics_derivatives(tree, ws, dq, dv):
+    """∂τ/∂q and ∂τ/∂q'; needs composites Ic, f, hKc and Y of ``mass_matrix``.
 
     Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
 
-    For j on the path from i to the root (and within one joint, both ways, all but the two marked *):
-    ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + (I s_i)·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
-    ∂τ_i/∂v_j = (Bᵀs_i)·s_j + (I s_i)·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
+    For j on the path from i to the root (and within one joint, both ways, all but those marked *), Y_i = I s_i:
+    ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
+    ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
     for i in range(tree.body.size):
         b = tree.body[i]
-        s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
+        s, psi, Y = load6(ws.s, i), load6(ws.psi, i), load6(ws.Y, i)
         I, hK = load10(ws.Ic, b), load12(ws.hKc, b)
-        Y = inertia_times(I, s)
-        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd))
+        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, load6(ws.psidd, i)))
         if tree.parent[b] >= 0:
             F = add6(F, coriolis_times(hK, psi))
-        V = add6(inertia_times(I, eta), coriolis_times(hK, s))
+        V = add6(inertia_times(I, load6(ws.eta, i)), coriolis_times(hK, s))
         bt = coriolis_transposed_times(hK, s)
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            if j <= i:
-                M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
-        M[i, i] += tree.armature[i]
         j = tree.previous[tree.iv[b]]
         while j >= 0 and tree.parent[tree.body[j]] >= 0:
             sj = load6(ws.s, j)
-            M[i, j] = M[j, i] = dot6(Y, sj)
             dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
-        while j >= 0:  # a joint on the world: nothing carries it, ψ'_j = 0
+        if j >= 0 and floats(tree, j):
+            pair_with_root(tree, ws, tree.body[j], i, Y, F, V, bt, dq, dv)
+            j = -1
+        while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
             sj = load6(ws.s, j)
-            M[i, j] = M[j, i] = dot6(Y, sj)
             dq[i, j] = dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
+
+
+@inline
+def pair_with_root(tree, ws, root, i, Y, F, V, bt, dq, dv):
+    """The same for a root that floats: its s_j are its axes, ψ''_j = -g × s_j and η_j = v × s_j."""
+    R, g, first = load9(ws.R, root), tree.gravity, tree.iv[root]
+    zero = 0.0 * bt[0]
+    by_q = turn_back(R, cross_force((g[0], g[1], g[2], g[3], g[4], g[5]), Y))
+    by_v = turn_back(R, sub6(join((zero, zero, zero), bt), cross_force(load6(ws.v, root), Y)))
+    F0, V0 = turn_back(R, F), turn_back(R, V)
+    for k in range(6):
+        j = first + k
+        dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]

@@ -48,7 +48,7 @@ class Workspace(NamedTuple):
     """What the kernels keep of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
 
     Per body: R (9), p (3), v, a, w (6), I and its composite Ic (10), f (6), hK and its composite hKc, hKw (12), z (3).
-    Per degree of freedom: s, psi (ψ'), psidd (ψ''), eta (η), chi = w_p × s (6).
+    Per degree of freedom: s, psi (ψ'), psidd (ψ''), eta (η), chi = w_p × s (6), and Y = Ic s.
     """
 
     R: np.ndarray
@@ -68,6 +68,7 @@ class Workspace(NamedTuple):
     psidd: np.ndarray
     eta: np.ndarray
     chi: np.ndarray
+    Y: np.ndarray
 
 
 @kernel
@@ -79,7 +80,7 @@ def workspace(tree, like):
         np.empty((nb, 6), dtype), np.empty((nb, 10), dtype), np.empty((nb, 10), dtype), np.empty((nb, 6), dtype),
         np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 12), dtype), np.empty((nb, 3), dtype),
         np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype), np.empty((nv, 6), dtype),
-        np.empty((nv, 6), dtype),
+        np.empty((nv, 6), dtype), np.empty((nv, 6), dtype),
     )  # fmt: skip
 
 
@@ -115,13 +116,13 @@ def lane_workspace(tree, arena):
     hK, hKc, hKw = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 12)
     z = lane_matrix(arena, nb, 3)
     s, psi, psidd = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
-    eta, chi = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
-    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKc, hKw, z, s, psi, psidd, eta, chi)
+    eta, chi, Y = lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6), lane_matrix(arena, nv, 6)
+    return Workspace(R, p, v, a, w, I, Ic, f, hK, hKc, hKw, z, s, psi, psidd, eta, chi, Y)
 
 
 def lane_workspace_size(tree: Model) -> int:
     """How many lanes ``lane_workspace`` takes."""
-    return 95 * len(tree.parent) + 30 * len(tree.body)
+    return 95 * len(tree.parent) + 36 * len(tree.body)
 
 
 @kernel
@@ -212,7 +213,8 @@ def forces(tree, qd, qdd, fext, ws):
             v = add6(v, scale6(qd[i], load6(ws.s, i)))
         for i in dofs:
             s = load6(ws.s, i)
-            psi, turned = cross_motion(vp, s), cross_motion(v, s)
+            psi = cross_motion(vp, s)
+            turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
             a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
             store(ws.psi, i, psi)
             store(ws.eta, i, add6(psi, turned))

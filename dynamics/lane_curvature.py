@@ -15,6 +15,7 @@ from ddp.tiles import padded
 from dynamics.kinematics import composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory
 from dynamics.model import Model
+from dynamics.packed import views_of
 from dynamics.packing import pack, unpack_columns
 from dynamics.spatial import load6, load10, load12
 
@@ -36,17 +37,17 @@ def put(out, first, i, values):
 
 
 @kernel
-def describe_knots(tree, arena, nq, record, begin):
+def describe_knots(model, arena, nq, record, begin):
     """Columns ``begin`` and on of records (M, .) := the description of each knot, from q, v, a in their first ones."""
+    tree = views_of(model)
     nv = tree.body.size
-    state = record[:, : nq + 2 * nv]
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
     packed, lx = lane_memory(arena, nq + 2 * nv), (nv + 7) // 8 * 8
     q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv :])
     memory = lane_memory(arena, FIELDS * lx)
     memory[:] = 0.0
     for t in range(0, record.shape[0], WIDTH):
-        pack(state, t, packed)
+        pack(record, t, packed)
         composites(tree, q, v, a, no_fext, ws)
         describe(tree, ws, lane_array(memory.reshape(FIELDS, lx, WIDTH)))
         unpack_columns(memory, record, t, begin)

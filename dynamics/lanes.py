@@ -21,19 +21,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, typing
 from numba.core.typeconv.rules import default_casting_rules
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global
-from numba.extending import (
-    intrinsic,
-    lower_builtin,
-    lower_cast,
-    lower_getattr_generic,
-    models,
-    overload,
-    register_model,
-)
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, lower_cast, models, overload, register_model
 
 from ddp.kernel import kernel
 from ddp.protocols import Array
+from dynamics.views import ViewModel, ViewType, folded
 
 WIDTH = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -47,17 +40,14 @@ class LanesType(types.Type):
         super().__init__(name=f"lanes{WIDTH}")
 
 
-class LaneArrayType(types.Type):
-    """An array (1 to 3 axes) whose elements are lanes: where they are and how many, in the memory of a float64 array.
-
-    It does not keep that memory alive: whoever calls a kernel does. Counting references to scratch took longer than
-    the arithmetic of small robots.
-    """
+class LaneArrayType(ViewType):
+    """An array (1 to 3 axes) whose elements are lanes, in the memory of a float64 array."""
 
     def __init__(self, ndim: int) -> None:
-        self.ndim = ndim
-        self.array = types.Array(types.float64, ndim + 1, "C")
-        super().__init__(name=f"lane_array{ndim}d")
+        super().__init__(lanes, ndim)
+
+    def of_shape(self, ndim: int) -> LaneArrayType:
+        return LaneArrayType(ndim)
 
 
 lanes = LanesType()
@@ -69,11 +59,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, fe_type, _VECTOR)
 
 
-@register_model(LaneArrayType)
-class _LaneArrayModel(models.StructModel):
-    def __init__(self, manager: Any, fe_type: Any) -> None:
-        members = [("data", types.CPointer(types.float64)), ("shape", types.UniTuple(types.intp, fe_type.ndim))]
-        super().__init__(manager, fe_type, members)
+register_model(LaneArrayType)(ViewModel)
 
 
 # -- arithmetic --------------------------------------------------------------------------------------
@@ -183,103 +169,35 @@ def _sine_cosine(x):  # type: ignore[no-untyped-def]
 @intrinsic
 def lane_array(typingctx, array):  # type: ignore[no-untyped-def]
     """An array (..., 8) of floats seen as an array of lanes; it shares the memory, and does not keep it alive."""
+    if isinstance(array, LaneArrayType):
+        return array(array), lambda context, builder, sig, args: args[0]
     kind = LaneArrayType(array.ndim - 1)
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         source = context.make_array(sig.args[0])(context, builder, args[0])
         struct = cgutils.create_struct_proxy(kind)(context, builder)
-        struct.data = source.data
+        struct.data = builder.bitcast(source.data, _VECTOR.as_pointer())
         struct.shape = cgutils.pack_array(builder, cgutils.unpack_tuple(builder, source.shape)[:-1])
         return struct._getvalue()
 
-    return kind(kind.array), codegen
+    return kind(types.Array(types.float64, array.ndim, "C")), codegen
 
 
-def _element(context: Any, builder: Any, kind: LaneArrayType, value: Any, indices: Any) -> Any:
-    """The address of the register at some indices."""
-    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    row = indices[0]
-    for axis in range(1, kind.ndim):
-        row = builder.add(builder.mul(row, builder.extract_value(struct.shape, axis)), indices[axis])
-    offset = builder.mul(row, ir.Constant(row.type, WIDTH))
-    return builder.bitcast(builder.gep(struct.data, [offset], inbounds=True), _VECTOR.as_pointer())
+@intrinsic
+def flat(typingctx, array):  # type: ignore[no-untyped-def]
+    """An array of lanes as one with one axis."""
+    kind = LaneArrayType(1)
 
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        source = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        struct = cgutils.create_struct_proxy(kind)(context, builder)
+        size = None
+        for extent in cgutils.unpack_tuple(builder, source.shape):
+            size = extent if size is None else builder.mul(size, extent)
+        struct.data, struct.shape = source.data, cgutils.pack_array(builder, [size])
+        return struct._getvalue()
 
-def _is_index(kind: Any, index: Any) -> bool:
-    if kind.ndim == 1:
-        return isinstance(index, types.Integer)
-    integers = isinstance(index, types.BaseTuple) and all(isinstance(i, types.Integer) for i in index)
-    return integers and len(index) == kind.ndim
-
-
-def _indices(context: Any, builder: Any, kind: Any, index: Any, value: Any) -> list[Any]:
-    if kind.ndim == 1:
-        return [context.cast(builder, value, index, types.intp)]
-    parts = cgutils.unpack_tuple(builder, value, kind.ndim)
-    return [context.cast(builder, part, i, types.intp) for part, i in zip(parts, index, strict=True)]
-
-
-@infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        array, index = args
-        if isinstance(array, LaneArrayType) and _is_index(array, index):
-            return typing.signature(lanes, array, index)
-        return None
-
-
-@infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        array, index, value = args
-        if isinstance(array, LaneArrayType) and _is_index(array, index) and value in (lanes, types.float64):
-            return typing.signature(types.none, array, index, lanes)
-        return None
-
-
-def _lower_items(index: Any) -> None:
-    @lower_builtin(operator.getitem, LaneArrayType, index)
-    def get(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        kind = sig.args[0]
-        where = _indices(context, builder, kind, sig.args[1], args[1])
-        load = builder.load(_element(context, builder, kind, args[0], where))
-        load.align = 8
-        return load
-
-    @lower_builtin(operator.setitem, LaneArrayType, index, lanes)
-    def put(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        kind = sig.args[0]
-        where = _indices(context, builder, kind, sig.args[1], args[1])
-        store = builder.store(args[2], _element(context, builder, kind, args[0], where))
-        store.align = 8
-        return context.get_dummy_value()
-
-
-_lower_items(types.Integer)
-_lower_items(types.BaseTuple)
-
-
-@infer_getattr
-class _Attributes(AttributeTemplate):
-    key = LaneArrayType
-
-    def resolve_shape(self, array: Any) -> Any:
-        return types.UniTuple(types.intp, array.ndim)
-
-    def resolve_size(self, array: Any) -> Any:
-        return types.intp
-
-
-@lower_getattr_generic(LaneArrayType)
-def _attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-def]
-    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    shape = cgutils.unpack_tuple(builder, struct.shape, kind.ndim)
-    if name == "shape":
-        return cgutils.pack_array(builder, shape)
-    size = shape[0]
-    for extent in shape[1:]:
-        size = builder.mul(size, extent)
-    return size
+    return kind(array), codegen
 
 
 _local = threading.local()
@@ -311,10 +229,12 @@ def lane_memory(arena, n):
 @kernel
 def lane_vector(arena, n):
     """An array (n,) of lanes, not initialised."""
-    return lane_array(lane_memory(arena, n))
+    start = int(arena[0, 0])
+    arena[0, 0] = start + n
+    return lane_array(arena)[start : start + n]
 
 
 @kernel
 def lane_matrix(arena, n, m):
     """An array (n, m) of lanes, not initialised."""
-    return lane_array(lane_memory(arena, n * m).reshape(n, m, WIDTH))
+    return folded(lane_vector(arena, n * m), n, m)

@@ -9,60 +9,71 @@ T = J = 1 but for free-flyers, spherical and planar joints, whose rows are worke
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.forward import forward_dynamics, invert
 from dynamics.groups import twist_of
 from dynamics.implicit import first_order
-from dynamics.inverse import inverse_dynamics_derivatives
+from dynamics.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.lanes import WIDTH, lane_matrix, lane_vector
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import Model
+from dynamics.packed import views_of
 from dynamics.packing import pack, unpack
-
-
-class Block(NamedTuple):
-    """Eight knots: state, controls, A and B as packed, and the record (q, v, a, M⁻¹, a_q, a_v, a_u)."""
-
-    u: np.ndarray
-    A: np.ndarray
-    B: np.ndarray
-    record: np.ndarray
+from dynamics.views import folded, view
 
 
 def size(tree: Model, nu: int, record_size: int) -> int:
     """How many lanes the arena must hold for ``linearize``."""
     nv = len(tree.body)
-    return lane_workspace_size(tree) + (2 * nv + nu) * (2 * nv) + record_size + 3 * nv**2 + 2 * nv + nu
+    return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu
 
 
 @kernel
-def linearize(tree, arena, S, h, X, U, A, B, record):
+def linearize(model, arena, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, as much of it as is of first order."""
     N, nu = U.shape
+    tree = views_of(model)
     nv = tree.body.size
-    n = 2 * nv
-    block = Block(
-        lane_memory(arena, nu), lane_memory(arena, n * n), lane_memory(arena, n * nu),
-        lane_memory(arena, X.shape[1] + nv + nv * nv + nv * (n + nu)),
-    )  # fmt: skip
-    ws = lane_workspace(tree, arena)
-    scratch = relation_scratch(tree, arena)
+    nq = X.shape[1] - nv
+    start = nq + 2 * nv + nv * nv
+    u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
+    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
     for t in range(0, N, WIDTH):
-        pack(X, t, block.record)
-        pack(U, t, block.u)
-        linearize_block(tree, S, h, X.shape[1] - nv, block, ws, scratch)
-        unpack(block.A, A.reshape(N, n * n), t)
-        unpack(block.B, B.reshape(N, n * nu), t)
-        unpack(block.record, record, t)
+        pack(X, t, x[: nq + nv])
+        pack(U, t, u)
+        relate_controls(tree, S, nq, u, x, ws, scratch)
+        unpack(x, record, t)
+        for k in range(t, min(t + WIDTH, N)):
+            write_blocks(h, nv, nu, view(record[k]), start, view(A[k]), view(B[k]))
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
-            turn_group_rows(tree, b, h, X.shape[1] - nv, record, A, B)
+            turn_group_rows(model, b, h, nq, record, A, B)
+
+
+@kernel
+def write_blocks(h, nv, nu, x, start, A, B):
+    """A and B of a knot from a_q, a_v, a_u, at ``start`` in its record x, as if every joint had T = J = 1."""
+    of_v, of_u = start + nv * nv, start + 2 * nv * nv
+    for i in range(nv):
+        for j in range(nv):
+            rate = h * x[start + i * nv + j]
+            A[nv + i, j] = rate
+            A[i, j] = h * rate
+        for j in range(nv):
+            rate = h * x[of_v + i * nv + j]
+            A[nv + i, nv + j] = rate
+            A[i, nv + j] = h * rate
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+        for j in range(nu):
+            rate = h * x[of_u + i * nu + j]
+            B[nv + i, j] = rate
+            B[i, j] = h * rate
 
 
 @kernel
@@ -77,34 +88,14 @@ def relation_scratch(tree, arena):
 
 
 @kernel
-def linearize_block(tree, S, h, nq, block, ws, scratch):
-    """A, B and record of eight knots, as if every joint had T = J = 1."""
-    nv, nu = S.shape
-    n = 2 * nv
-    aq, av, au = relate_controls(tree, S, nq, lane_array(block.u), block.record, ws, scratch)
-    A, B = lane_array(block.A.reshape(n, n, WIDTH)), lane_array(block.B.reshape(n, nu, WIDTH))
-    for i in range(nv):
-        for j in range(nv):
-            A[nv + i, j] = h * aq[i, j]
-            A[i, j] = (h * h) * aq[i, j]
-            A[nv + i, nv + j] = h * av[i, j]
-            A[i, nv + j] = (h * h) * av[i, j]
-        A[i, i] += 1.0
-        A[i, nv + i] += h
-        A[nv + i, nv + i] += 1.0
-        for j in range(nu):
-            B[nv + i, j] = h * au[i, j]
-            B[i, j] = (h * h) * au[i, j]
-
-
-@kernel
 def relate_controls(tree, S, nq, u, x, ws, scratch):
-    """a = M⁻¹ (S u - damping v - bias), M⁻¹, a_q, a_v, a_u into the packed record x that holds q, v; the last three."""
+    """a = M⁻¹ (S u - damping v - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
     nv, nu = S.shape
     n, m = 2 * nv, nv * nv
-    q, v, a = lane_array(x[:nq]), lane_array(x[nq : nq + nv]), lane_array(x[nq + nv : nq + n])
-    Minv, aq, av = square(x, nq + n, nv), square(x, nq + n + m, nv), square(x, nq + n + 2 * m, nv)
-    au = lane_array(x[nq + n + 3 * m :].reshape(nv, nu, WIDTH))
+    q, v, a = x[:nq], x[nq : nq + nv], x[nq + nv : nq + n]
+    begin = nq + n
+    Minv, aq, av = square(x, begin, nv), square(x, begin + m, nv), square(x, begin + 2 * m, nv)
+    au = folded(x[begin + 3 * m : begin + 3 * m + nv * nu], nv, nu)
     LD, dq, dv, D, tau, no_fext = scratch
     for i in range(nv):
         tau[i] = -tree.damping[i] * v[i]
@@ -113,25 +104,27 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
     invert(tree, LD, dq, dv, Minv)
     add_accelerations(tree, a, ws)
-    inverse_dynamics_derivatives(tree, ws, dq, dv, LD)
+    inverse_dynamics_derivatives(tree, ws, dq, dv)
     for i in range(nv):
         dv[i, i] += tree.damping[i]
-    first_order(tree, Minv, dq, aq)
-    first_order(tree, Minv, dv, av)
-    for i in range(nv):
-        for j in range(nu):
-            total = 0.0 * D[i]
-            for k in range(nv):
-                if S[k, j] != 0.0:
-                    total = total + S[k, j] * Minv[i, k]
-            au[i, j] = total
-    return aq, av, au
+    first_order(tree, Minv, dq, first_felt(tree), aq)
+    first_order(tree, Minv, dv, 0, av)
+    for j in range(nu):
+        begun = False
+        for k in range(nv):
+            if S[k, j] != 0.0:
+                for i in range(nv):
+                    au[i, j] = S[k, j] * Minv[i, k] + (au[i, j] if begun else 0.0 * Minv[i, k])
+                begun = True
+        if not begun:
+            for i in range(nv):
+                au[i, j] = 0.0
 
 
 @kernel
-def square(memory, start, n):
-    """n² lanes of memory as an (n, n) array."""
-    return lane_array(memory[start : start + n * n].reshape(n, n, WIDTH))
+def square(x, start, n):
+    """n² lanes of an array as an (n, n) array."""
+    return folded(x[start : start + n * n], n, n)
 
 
 @kernel

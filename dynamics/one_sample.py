@@ -45,6 +45,6 @@ def forward_derivatives_at(context, q, v, tau, first):
     tree = read_tree(context)
     nb, nv = tree.parent.size, tree.body.size
     scratch = read_numbers(context)[4]
-    ws, r = workspace_at(scratch, nb, nv), relation_at(scratch + 8 * (95 * nb + 30 * nv), nv, first)
+    ws, r = workspace_at(scratch, nb, nv), relation_at(scratch + 8 * (95 * nb + 36 * nv), nv, first)
     relate(tree, q, v, tau, matrix(scratch, 0, 6), ws, r)
     return is_positive(r.D, r.a)

@@ -8,6 +8,7 @@ from ddp.kernel import integer_pointer, kernel, pointer
 from dynamics.batch import Relation
 from dynamics.kinematics import Workspace
 from dynamics.model import Model
+from dynamics.views import view
 
 _HEADER = 10
 
@@ -39,6 +40,16 @@ def read_tree(context):
 
 
 @kernel
+def views_of(tree):
+    """A tree whose arrays are views, for kernels that call many others."""
+    return Model(
+        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
+        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
+        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
+    )  # fmt: skip
+
+
+@kernel
 def _integers(address, n):
     return carray(integer_pointer(address), n)
 
@@ -57,7 +68,7 @@ def matrix(address, n, m):
 
 @kernel
 def workspace_at(address, nb, nv):
-    """A ``Workspace`` of floats in 95 nb + 30 nv of them."""
+    """A ``Workspace`` of floats in 95 nb + 36 nv of them."""
     b, d = 8 * nb, 8 * nv
     s = address + 95 * b
     return Workspace(
@@ -66,7 +77,7 @@ def workspace_at(address, nb, nv):
         matrix(address + 40 * b, nb, 10), matrix(address + 50 * b, nb, 6), matrix(address + 56 * b, nb, 12),
         matrix(address + 68 * b, nb, 12), matrix(address + 80 * b, nb, 12), matrix(address + 92 * b, nb, 3),
         matrix(s, nv, 6), matrix(s + 6 * d, nv, 6), matrix(s + 12 * d, nv, 6),
-        matrix(s + 18 * d, nv, 6), matrix(s + 24 * d, nv, 6),
+        matrix(s + 18 * d, nv, 6), matrix(s + 24 * d, nv, 6), matrix(s + 30 * d, nv, 6),
     )  # fmt: skip
 
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.kernel import kernel
-from dynamics.lanes import WIDTH, lane_array, lanes
+from dynamics.lanes import WIDTH, flat, lane_array, lanes
+from dynamics.views import rows_of
 
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _HALF = ir.VectorType(ir.DoubleType(), WIDTH // 2)
 _I32 = ir.IntType(32)
+_BYTES = ir.IntType(8).as_pointer()
+_AHEAD = 2 * WIDTH
+"""How far on a cache line is asked for while one is written: waiting for it takes longer than writing."""
 
 
 def _shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
@@ -34,30 +39,35 @@ def _gather(typingctx, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
     return lanes(*[types.float64] * WIDTH), codegen
 
 
+@intrinsic
+def lane_of(typingctx, x, k):  # type: ignore[no-untyped-def]
+    """The k-th lane."""
+    return types.float64(lanes, types.intp), lambda context, builder, sig, args: builder.extract_element(*args)
+
+
 @kernel
 def pack(rows, first, out):
-    """Knots first..first+7 of an array (N, m) into lanes: out (m, 8)."""
-    last, x = rows.shape[0] - 1, lane_array(out)
+    """The numbers that out (m,), lanes, has room for of knots first..first+7 of an array (N, ...)."""
+    y, x = rows_of(rows), lane_array(out)
+    last = y.shape[0] - 1
     a, b, c, d = min(first, last), min(first + 1, last), min(first + 2, last), min(first + 3, last)
     e, f, g, h = min(first + 4, last), min(first + 5, last), min(first + 6, last), min(first + 7, last)
-    for i in range(rows.shape[1]):
-        x[i] = _gather(
-            rows[a, i], rows[b, i], rows[c, i], rows[d, i], rows[e, i], rows[f, i], rows[g, i], rows[h, i]
-        )
+    for i in range(x.size):
+        x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
 
 
 @intrinsic
 def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ignore[no-untyped-def]
-    """Fields field..field+7 of source (m, 8), transposed, to columns begin+field.. of rows first..first+7 or the last.
+    """Fields field..field+7 of source (m,), transposed, to columns begin+field.. of rows first..first+7 or the last.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
     """
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        src = context.make_array(sig.args[0])(context, builder, args[0])
-        dst = context.make_array(sig.args[2])(context, builder, args[2])
+        src = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
         word = args[1].type
-        start = builder.gep(src.data, [builder.mul(args[1], ir.Constant(word, WIDTH))])
+        start = builder.bitcast(builder.gep(src.data, [args[1]]), ir.DoubleType().as_pointer())
 
         def half(i, k):  # type: ignore[no-untyped-def]
             where = builder.gep(start, [ir.Constant(word, i * WIDTH + k * WIDTH // 2)])
@@ -75,52 +85,57 @@ def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ig
                     w[i] = _shuffle(builder, v[i], v[i + span], low)
                     w[i + span] = _shuffle(builder, v[i], v[i + span], high)
             v = w
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         count, columns = builder.extract_value(dst.shape, 0), builder.extract_value(dst.shape, 1)
         last = builder.sub(count, ir.Constant(word, 1))
         for lane in range(WIDTH):
             row = builder.add(args[3], ir.Constant(word, lane))
             row = builder.select(builder.icmp_signed("<", row, last), row, last)
             where = builder.gep(dst.data, [builder.add(builder.mul(row, columns), builder.add(args[1], args[4]))])
+            ahead = builder.bitcast(builder.gep(where, [ir.Constant(word, _AHEAD)]), _BYTES)
+            builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
             store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
             store.align = 8
         return context.get_dummy_value()
 
-    two = types.Array(types.float64, 2, "C")
-    return types.void(two, types.intp, two, types.intp, types.intp), codegen
+    return types.void(source, types.intp, rows, types.intp, types.intp), codegen
 
 
 @kernel
 def unpack(source, rows, first):
-    """Lanes source (m, 8) into knots first..first+7 of an array (N, m), as many as there are."""
-    m = source.shape[0]
-    for field in range(0, m - WIDTH + 1, WIDTH):
-        _transposed_store(source, field, rows, first, 0)
-    unpack_rest(source, rows, first)
+    """An array of m lanes into knots first..first+7 of an array (N, ...) of m numbers each, as many as there are."""
+    x, y = flat(lane_array(source)), rows_of(rows)
+    for field in range(0, x.size - WIDTH + 1, WIDTH):
+        _transposed_store(x, field, y, first, 0)
+    unpack_rest(x, y, first)
 
 
 @kernel
 def unpack_columns(source, rows, first, begin):
     """``unpack`` of a multiple of eight fields into the columns from ``begin`` of wider rows."""
-    for field in range(0, source.shape[0], WIDTH):
-        _transposed_store(source, field, rows, first, begin)
+    x, y = flat(lane_array(source)), rows_of(rows)
+    for field in range(0, x.size, WIDTH):
+        _transposed_store(x, field, y, first, begin)
 
 
 @kernel
 def unpack_groups(source, rows, first, groups):
     """``unpack`` of some groups of eight fields (all of the last m % 8 fields): the others stay as they are."""
+    x, y = flat(lane_array(source)), rows_of(rows)
     for group in groups:
-        _transposed_store(source, group * WIDTH, rows, first, 0)
-    unpack_rest(source, rows, first)
+        _transposed_store(x, group * WIDTH, y, first, 0)
+    unpack_rest(x, y, first)
 
 
 @kernel
-def unpack_rest(source, rows, first):
+def unpack_rest(x, y, first):
     """The last m % 8 fields, by the last eight if there are as many."""
-    m = source.shape[0]
+    m = x.size
     if m >= WIDTH:
         if m % WIDTH > 0:
-            _transposed_store(source, m - WIDTH, rows, first, 0)
+            _transposed_store(x, m - WIDTH, y, first, 0)
     else:
         for i in range(m):
-            for lane in range(min(WIDTH, rows.shape[0] - first)):
-                rows[first + lane, i] = source[i, lane]
+            for lane in range(min(WIDTH, y.shape[0] - first)):
+                y[first + lane, i] = lane_of(x[i], lane)

@@ -23,6 +23,7 @@ from dynamics.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
 from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, whole, without_gravity
+from dynamics.packed import views_of
 from dynamics.packing import pack, unpack_columns
 from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.spatial import load3
@@ -90,7 +91,8 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     )  # fmt: skip
     D, pivots, about = lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, where.end - where.D)
     head[:], K[:], about[:] = 0.0, 0.0, 0.0
-    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
+    light = views_of(tree)
+    ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
     r = lane_relation(nv, arena, head[nq + nv : nq + n], head[nq + n + 1 : nq + n + 1 + nc], D, pivots, K, R, lk, ld)
     q, v, controls = lane_array(head[:nq]), lane_array(head[nq : nq + nv]), lane_array(u)
     dofs = lane_array(about[: FIELDS * where.lx].reshape(FIELDS, where.lx, WIDTH))
@@ -98,21 +100,21 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     tau, no_fext, full = lane_vector(arena, nv), lane_matrix(arena, 0, 6), r.Rq
     rows = np.empty((WIDTH, nz * ld))
     for t in range(0, N, WIDTH):
-        pack(X, t, head)
+        pack(X, t, head[: X.shape[1]])
         pack(U, t, u)
         for i in range(nv):
-            tau[i] = -tree.damping[i] * v[i]
+            tau[i] = -light.damping[i] * v[i]
             for j in range(nu):
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
-        relate_residuals(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         for i in range(nz):
             for j in range(n):
                 full[i, j] = -full[i, j]
             for j in range(n, ld):
                 full[i, j] = S[i, j - n] if i < nv and j < n + nu else 0.0
         head[nq + n] = mode
-        describe(tree, ws, dofs)
+        describe(light, ws, dofs)
         for i in range(contacts.body.size):
             put(feet, 0, i, load3(place.p, i))
             put(feet, 3, i, load3(place.u, i))

@@ -15,14 +15,17 @@ from dynamics.lanes import LaneArrayType
 from dynamics.spatial import add3, add6, scale3, scale6
 
 
-def product(tree, sign, A, B, out):  # type: ignore[no-untyped-def]
-    """out := sign A B inside kernels, where B (nv, nv) has entries between related degrees of freedom only."""
+def product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
+    """out := sign A B inside kernels, where B (nv, nv) has entries between related degrees of freedom only.
+
+    The columns of B before ``begin`` are zero.
+    """
     np.dot(A, B, out)
     out *= sign
 
 
 def coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
-    """out := start + A B inside kernels, start (nv, m) or None; A (nv, nv) is ∂²(ωᵀτ)/∂q∂a.
+    """out := start + A B inside kernels, start (nv, m) (of lanes: other memory than out) or None; A is ∂²(ωᵀτ)/∂q∂a.
 
     A has entries between related degrees of freedom only, and none in the rows of joints on the world, whose own
     displacement the mass matrix does not see.
@@ -31,10 +34,10 @@ def coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
 
 
 @overload(product)
-def _product(tree, sign, A, B, out):  # type: ignore[no-untyped-def]
+def _product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
     if isinstance(A, LaneArrayType):
-        return lambda tree, sign, A, B, out: _lane_product(tree, sign, A, B, out)
-    return lambda tree, sign, A, B, out: _float_product(sign, A, B, out)
+        return lambda tree, sign, A, B, begin, out: _lane_product(tree, sign, A, B, begin, out)
+    return lambda tree, sign, A, B, begin, out: _float_product(sign, A, B, out)
 
 
 @overload(coupling_product)
@@ -104,27 +107,31 @@ def symmetric_product(tree, A, B, out):
 
 
 @kernel
-def _lane_product(tree, sign, A, B, out):
+def _lane_product(tree, sign, A, B, begin, out):
     n = out.shape[0]
-    whole_rows = n - n % 6
+    for i in range(n):
+        for j in range(begin):
+            out[i, j] = 0.0
     for t in range(tree.segment.shape[0]):
-        first, end = tree.segment[t, 0], tree.segment[t, 1]
+        first, end = max(begin, tree.segment[t, 0]), tree.segment[t, 1]
         rows = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
         whole_columns = end - (end - first) % 3
-        for i in range(0, whole_rows, 6):
-            for j in range(first, whole_columns, 3):
-                _tall_tile(rows, sign, A, B, out, i, j)
-            for j in range(whole_columns, end):
-                _column_tile(rows, sign, A, B, out, i, j)
-        for i in range(whole_rows, n):
-            for j in range(first, end):
-                out[i, j] = sign * _sum(rows, A, B, i, j)
+        for panel in range(0, n, 6):
+            i = min(panel, n - 6)  # the last six once more where n is no multiple of six
+            if i >= 0:
+                for j in range(first, whole_columns, 3):
+                    _tall_tile(rows, sign, A, B, out, i, j)
+                for j in range(whole_columns, end):
+                    _column_tile(rows, sign, A, B, out, i, j)
+            else:
+                for r in range(n):
+                    for j in range(first, end):
+                        out[r, j] = sign * _sum(rows, A, B, r, j)
 
 
 @kernel
 def _lane_coupling_product(tree, start, A, B, out):
     m = out.shape[1]
-    whole_columns = m - m % 6
     for t in range(tree.segment.shape[0]):
         first, end = tree.segment[t, 0], tree.segment[t, 1]
         columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
@@ -133,14 +140,17 @@ def _lane_coupling_product(tree, start, A, B, out):
                 out[first, j] = _begin(start, first, j, A)
             first += 1
         whole_rows = end - (end - first) % 3
-        for j in range(0, whole_columns, 6):
-            for i in range(first, whole_rows, 3):
-                _wide_tile(columns, start, A, B, out, i, j)
-            for i in range(whole_rows, end):
-                _long_row_tile(columns, start, A, B, out, i, j)
-        for i in range(first, end):
-            for j in range(whole_columns, m):
-                out[i, j] = _begin(start, i, j, A) + _sum(columns, A, B, i, j)
+        for panel in range(0, m, 6):
+            j = min(panel, m - 6)
+            if j >= 0:
+                for i in range(first, whole_rows, 3):
+                    _wide_tile(columns, start, A, B, out, i, j)
+                for i in range(whole_rows, end):
+                    _long_row_tile(columns, start, A, B, out, i, j)
+            else:
+                for i in range(first, end):
+                    for k in range(m):
+                        out[i, k] = _begin(start, i, k, A) + _sum(columns, A, B, i, k)
 
 
 @inline

@@ -45,9 +45,9 @@ def inverse_dynamics_derivatives(
 ) -> InverseDerivatives:  # fmt: skip
     """First derivatives of inverse dynamics (IDSVA)."""
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
-    out = InverseDerivatives(*s.matrices(3))
-    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, *out)
-    return InverseDerivatives(*map(s.result, world_wrenches.inverse_derivatives(s, out)))
+    out = s.matrices(3)
+    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
+    return InverseDerivatives(*s.results(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out))))
 
 
 def inverse_dynamics_second_derivatives(
@@ -77,10 +77,10 @@ def inverse_dynamics_hessian(
     qq is iterated (row first derivative, column second); ``symmetric=True`` returns its symmetric part.
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
-    out = InverseHessian(*s.matrices(4))
-    s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, *out)
-    out = world_wrenches.inverse_hessian(s, out)
-    return InverseHessian(*map(s.result, out._replace(qq=_symmetric(out.qq) if symmetric else out.qq)))
+    memory = s.matrices(4)
+    s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
+    out = world_wrenches.inverse_hessian(s, InverseHessian(*memory))
+    return InverseHessian(*s.results(out._replace(qq=_symmetric(out.qq)) if symmetric else out))
 
 
 def forward_dynamics(
@@ -102,9 +102,9 @@ def forward_dynamics_derivatives(
     """First derivatives of forward dynamics, from those of inverse dynamics by the ID-FD relation."""
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
-    out = ForwardDerivatives(*s.matrices(3))
-    s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, *out))
-    return ForwardDerivatives(*map(s.result, world_wrenches.forward_derivatives(s, out)))
+    out = s.matrices(3)
+    s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, out))
+    return ForwardDerivatives(*s.results(world_wrenches.forward_derivatives(s, ForwardDerivatives(*out))))
 
 
 def forward_dynamics_second_derivatives(
@@ -139,17 +139,18 @@ def forward_dynamics_both_derivatives(
     memory = s.matrices(3)
     hessian = _both_orders(s, memory, symmetric)
     first = world_wrenches.forward_derivatives(s, ForwardDerivatives(*memory))
-    return ForwardDerivatives(*map(s.result, first)), hessian
+    return ForwardDerivatives(*s.results(first)), hessian
 
 
 def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
     world_wrenches.add_to_torques(s)
-    out = ForwardHessian(*s.matrices(4))
-    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, *out))
+    memory = s.matrices(4)
+    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, memory))
+    out = ForwardHessian(*memory)
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
-    return ForwardHessian(*map(s.result, out._replace(qq=_symmetric(out.qq) if symmetric else out.qq)))
+    return ForwardHessian(*s.results(out._replace(qq=_symmetric(out.qq)) if symmetric else out))
 
 
 def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
@@ -170,6 +171,6 @@ def _symmetric(T: Array) -> Array:
 
 def _inverse_mass(s: Samples) -> Array:
     """M⁻¹ (N, nv, nv)."""
-    dq, dv, Minv = s.matrices(3)
-    batch.forward_dynamics_derivatives(s.robot.tree, s.q, s.first, s.second, s.fext, dq, dv, Minv)
-    return np.asarray(Minv)
+    out = s.matrices(3)
+    batch.forward_dynamics_derivatives(s.robot.tree, s.q, s.first, s.second, s.fext, out)
+    return np.asarray(out[2])

@@ -20,9 +20,10 @@ from dynamics.curvature import accelerations_of
 from dynamics.groups import twist_of
 from dynamics.joints import is_group, slot
 from dynamics.kinematics import lane_workspace
-from dynamics.lanes import WIDTH, lane_array, lane_memory
+from dynamics.lanes import WIDTH, lane_vector
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.linearization import embed_rows, multiply6, relate_controls, relation_scratch
+from dynamics.packed import views_of
 from dynamics.packing import pack, unpack
 from dynamics.runge_kutta import Stages, add_bracket, begin_stage, fraction, share, step_twist
 
@@ -55,9 +56,10 @@ def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
     nv = tree.body.size
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
-    u, packed = lane_memory(arena, nu), lane_memory(arena, own)
+    u, packed = lane_vector(arena, nu), lane_vector(arena, own)
     x, kept = np.empty((WIDTH, nq + nv)), np.empty((WIDTH, own))
-    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
+    light = views_of(tree)
+    ws, scratch = lane_workspace(light, arena), relation_scratch(light, arena)
     v, a = np.empty((WIDTH, stages, nv)), np.empty((WIDTH, stages, nv))
     W, total = np.zeros((WIDTH, nv, nz)), np.zeros((WIDTH, nv, nz))
     Xi, out, T, J = np.empty((nv, nz)), np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6))
@@ -74,8 +76,8 @@ def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
                 x[k, nq:] = v[k, i]
                 r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
                 begin_rates(tree, h, i, v[k], xi, r, record[t + k], size, own)
-            pack(x[:count], 0, packed)
-            relate_controls(tree, S, nq, lane_array(u), packed, ws, scratch)
+            pack(x[:count], 0, packed[: x.shape[1]])
+            relate_controls(light, S, nq, u, packed, ws, scratch)
             unpack(packed, kept[:count], 0)
             for k in range(count):
                 stored = record[t + k, i * size : (i + 1) * size]

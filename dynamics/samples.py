@@ -111,7 +111,7 @@ class Samples:
         tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
         if 2 * self.N < WIDTH:
             return one(tree, *arguments)
-        return many(self.robot.packed.address, arena(lane_batch.size(tree, with_tensors=out[-1].ndim == 4)), *arguments)
+        return many(self.robot.packed.address, arena(lane_batch.size(tree, with_tensors=len(out) == 4)), *arguments)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))
@@ -140,3 +140,7 @@ class Samples:
 
     def result(self, array: Array) -> Array:
         return array[0] if self.single else array
+
+    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Without the leading axis, for one sample."""
+        return tuple(array[0] for array in arrays) if self.single else arrays

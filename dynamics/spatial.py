@@ -8,9 +8,9 @@ f         force (6,): ``(f_l, f_a)``, force and couple
 R         rotation (9,): row-major
 I         rigid-body inertia (10,): mass m, first moment c = m·com (3,), second moment J = ∫ρ x xᵀ
           (xx, xy, xz, yy, yz, zz).  The usual rotational inertia is tr(J) 1 - J.
-h, K      momentum operator of (I, u) for a motion u: h = m u_l + u_a × c (3,), K = [u_a]× J + u_l cᵀ (9,),
-          so that I u = (h ; vee K) and the Coriolis operator B(u) = u ×* I - I u × + (I u) ×̄* is
-          B(u) x = 2 (x_a × h ; tr K x_a - K x_a),  B(u)ᵀ y = 2 (0 ; h × y_l + tr K y_a - Kᵀ y_a).
+h, K      momentum operator of (I, u) for a motion u, kept doubled: with h = m u_l + u_a × c (3,) and
+          K = [u_a]× J + u_l cᵀ (3, 3), it is 2h and G = 2 (tr K 1 - K) (9,). Then I u = (h ; vee K), and the Coriolis
+          operator B(u) = u ×* I - I u × + (I u) ×̄* is  B(u) x = (x_a × 2h ; G x_a),  B(u)ᵀ y = (0 ; 2h × y_l + Gᵀ y_a).
           B is twice the B of Singh et al., Eq. 6, and the B of their Algorithm 1.
 s         world column of one degree of freedom (6,)
 ψ', ψ''   v_p × s, and a_p × s + v_p × ψ' (p: parent body); η = ψ' + v × s
@@ -183,28 +183,24 @@ def second_moment(I):
 def inertia_times(I, x):
     """I x = (m x_l + x_a × c ; tr(J) x_a - J x_a + c × x_l)."""
     xl, xa, c = linear(x), angular(x), mass_moment(I)
-    trace = I[4] + I[7] + I[9]
-    turned = sub3(scale3(trace, xa), symmetric_times(second_moment(I), xa))
+    turned = symmetric_times((I[7] + I[9], -I[5], -I[6], I[4] + I[9], -I[8], I[4] + I[7]), xa)
     return join(add3(scale3(I[0], xl), cross3(xa, c)), add3(turned, cross3(c, xl)))
 
 
 @inline
 def move_inertia(R, p, I):
-    """The inertia I, given in a frame at (R, p), in the outer frame: c' = R c + m p, J' = ∫ρ (R x + p)(R x + p)ᵀ."""
-    m = I[0]
+    """The inertia I, given in a frame at (R, p), in the outer frame: c' = R c + m p, J' = R J Rᵀ + (R c) pᵀ + p c'ᵀ."""
     c = rotate(R, mass_moment(I))
+    e = add3(c, scale3(I[0], p))  # c'
     J = second_moment(I)
     a = rotate(R, symmetric_times(J, (R[0], R[1], R[2])))  # R J Rᵀ, column by column
     b = rotate(R, symmetric_times(J, (R[3], R[4], R[5])))
     d = rotate(R, symmetric_times(J, (R[6], R[7], R[8])))
     return (
-        m + 0.0 * p[0], c[0] + m * p[0], c[1] + m * p[1], c[2] + m * p[2],
-        a[0] + 2.0 * c[0] * p[0] + m * p[0] * p[0],
-        a[1] + c[0] * p[1] + c[1] * p[0] + m * p[0] * p[1],
-        a[2] + c[0] * p[2] + c[2] * p[0] + m * p[0] * p[2],
-        b[1] + 2.0 * c[1] * p[1] + m * p[1] * p[1],
-        b[2] + c[1] * p[2] + c[2] * p[1] + m * p[1] * p[2],
-        d[2] + 2.0 * c[2] * p[2] + m * p[2] * p[2],
+        I[0] + 0.0 * p[0], e[0], e[1], e[2],
+        a[0] + c[0] * p[0] + p[0] * e[0], a[1] + c[0] * p[1] + p[0] * e[1], a[2] + c[0] * p[2] + p[0] * e[2],
+        b[1] + c[1] * p[1] + p[1] * e[1], b[2] + c[1] * p[2] + p[1] * e[2],
+        d[2] + c[2] * p[2] + p[2] * e[2],
     )  # fmt: skip
 
 
@@ -213,44 +209,44 @@ def move_inertia(R, p, I):
 
 @inline
 def momentum_operator(I, u):
-    """(h, K) of an inertia under a motion, as (12,): h first."""
-    ul, ua, c, J = linear(u), angular(u), mass_moment(I), second_moment(I)
-    h = add3(scale3(I[0], ul), cross3(ua, c))
-    x = cross3(ua, (J[0], J[1], J[2]))  # columns of [u_a]× J
-    y = cross3(ua, (J[1], J[3], J[4]))
-    z = cross3(ua, (J[2], J[4], J[5]))
+    """(2h, G) of an inertia under a motion, as (12,)."""
+    n, c, J = scale6(-2.0, u), mass_moment(I), second_moment(I)
+    nl, na = linear(n), angular(n)
+    x = cross3(na, (J[0], J[1], J[2]))  # columns of -2 [u_a]× J
+    y = cross3(na, (J[1], J[3], J[4]))
+    z = cross3(na, (J[2], J[4], J[5]))
+    xx, yy, zz = x[0] + nl[0] * c[0], y[1] + nl[1] * c[1], z[2] + nl[2] * c[2]
     return (
-        h[0], h[1], h[2],
-        x[0] + ul[0] * c[0], y[0] + ul[0] * c[1], z[0] + ul[0] * c[2],
-        x[1] + ul[1] * c[0], y[1] + ul[1] * c[1], z[1] + ul[1] * c[2],
-        x[2] + ul[2] * c[0], y[2] + ul[2] * c[1], z[2] + ul[2] * c[2],
+        c[1] * na[2] - c[2] * na[1] - I[0] * nl[0],
+        c[2] * na[0] - c[0] * na[2] - I[0] * nl[1],
+        c[0] * na[1] - c[1] * na[0] - I[0] * nl[2],
+        -(yy + zz), y[0] + nl[0] * c[1], z[0] + nl[0] * c[2],
+        x[1] + nl[1] * c[0], -(xx + zz), z[1] + nl[1] * c[2],
+        x[2] + nl[2] * c[0], y[2] + nl[2] * c[1], -(xx + yy),
     )  # fmt: skip
 
 
 @inline
 def momentum(hK):
     """I u = (h ; vee K)."""
-    return (hK[0], hK[1], hK[2], hK[10] - hK[8], hK[5] - hK[9], hK[6] - hK[4])
+    return (
+        0.5 * hK[0], 0.5 * hK[1], 0.5 * hK[2],
+        0.5 * (hK[8] - hK[10]), 0.5 * (hK[9] - hK[5]), 0.5 * (hK[4] - hK[6]),
+    )  # fmt: skip
 
 
 @inline
 def coriolis_times(hK, x):
     """B x, which does not depend on the linear part of x."""
-    xa = angular(x)
-    h = (hK[0], hK[1], hK[2])
-    K = (hK[3], hK[4], hK[5], hK[6], hK[7], hK[8], hK[9], hK[10], hK[11])
-    trace = K[0] + K[4] + K[8]
-    return join(scale3(2.0, cross3(xa, h)), scale3(2.0, sub3(scale3(trace, xa), rotate(K, xa))))
+    G = (hK[3], hK[4], hK[5], hK[6], hK[7], hK[8], hK[9], hK[10], hK[11])
+    return join(cross3(angular(x), (hK[0], hK[1], hK[2])), rotate(G, angular(x)))
 
 
 @inline
 def coriolis_transposed_times(hK, y):
     """The angular part of Bᵀ y; its linear part is zero."""
-    ya = angular(y)
-    h = (hK[0], hK[1], hK[2])
-    K = (hK[3], hK[4], hK[5], hK[6], hK[7], hK[8], hK[9], hK[10], hK[11])
-    trace = K[0] + K[4] + K[8]
-    return scale3(2.0, add3(cross3(h, linear(y)), sub3(scale3(trace, ya), rotate_back(K, ya))))
+    G = (hK[3], hK[4], hK[5], hK[6], hK[7], hK[8], hK[9], hK[10], hK[11])
+    return add3(cross3((hK[0], hK[1], hK[2]), linear(y)), rotate_back(G, angular(y)))
 
 
 # -- rows of workspace arrays ------------------------------------------------------------------------

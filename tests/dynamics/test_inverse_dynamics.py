@@ -52,7 +52,7 @@ def complex_first_derivatives(robot, q, v, a, along):
     nv = robot.nv
     Q, V, A = complex_steps(robot, q, v, a, along)
     out = np.empty((3, nv, nv, nv), complex)
-    batch.inverse_dynamics_derivatives(robot.tree, Q, V, A, np.zeros((nv, 0, 6)), *out)
+    batch.inverse_dynamics_derivatives(robot.tree, Q, V, A, np.zeros((nv, 0, 6)), out)
     return np.moveaxis(out.imag / COMPLEX_STEP, 1, -1)
 
 
