@@ -40,8 +40,8 @@ from ddp.segments import Segments, cut
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
 
-SMALL = 20
-"""Below this n a semi-implicit step is no faster than any."""
+SMALL, BENT = 12, 6
+"""Below this n a semi-implicit step is no faster than any, nor is it with more than one row of R among so many of n."""
 
 VALUE, COSTATE, AUTO = "value", "costate", "auto"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), or what each sweep
@@ -105,7 +105,7 @@ class Backward:
         self.gaps = np.zeros((N, n))
         self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         self._closing = dynamics.closing()
-        self._bends = np.zeros((N if self._closing.address else 0, 2, n, n))
+        self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._blocks = blocks_of(self._closing, n)
         self._room = RoomOwner(n, nu)
         self._model = tiled_sweep.ModelOwner(
@@ -179,7 +179,8 @@ class Backward:
         open_gaps = self.gaps.any()
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
-        model = d.A, d.B, d.lz, d.lzz, d.exact, self._second, self._bends if open_gaps else self._bends[:0]
+        bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
+        model = d.A, d.B, d.lz, d.lzz, d.exact, self._second, bends
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):
@@ -201,7 +202,7 @@ class Backward:
 def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
     """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
     halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
-    if halves is None or dynamics.n < SMALL:
+    if halves is None or dynamics.n < max(SMALL, BENT * halves[1][:, 1].sum()):
         return 0.0, np.zeros((0, 2), dtype=np.int64)
     return halves
 

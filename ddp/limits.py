@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp.algebra import dot
 from ddp.kernel import kernel
 
 SMALLEST, SMALLEST_OPEN = 2.0**-4, 2.0**-12
@@ -55,29 +56,21 @@ def roll(A, B, bends, gaps, low, high, limited, k, K, gain, beta, u, x, U, X, y)
     N, nu = u.shape
     n = X.shape[1]
     clipped = False
+    dx = np.empty(n)
     X[0] = 0.0
     for t in range(N):
+        for j in range(n):
+            dx[j] = X[t, j] + (beta - 1.0) * x[t, j]
         for i in range(nu):
-            total = u[t, i] + beta * (k[t, i] - u[t, i])
-            for j in range(n):
-                total += gain * K[t, i, j] * (X[t, j] + (beta - 1.0) * x[t, j])
+            total = u[t, i] + beta * (k[t, i] - u[t, i]) + gain * dot(K[t, i], dx, n)
             U[t, i] = total
             if limited:
                 U[t, i] = min(max(total, low[t, i]), high[t, i])
             clipped = clipped or abs(U[t, i] - total) > 1e-9 * (1.0 + abs(total))
         for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += A[t, i, j] * X[t, j]
-            for j in range(nu):
-                total += B[t, i, j] * U[t, j]
-            y[t + 1, i] = total
+            y[t + 1, i] = dot(A[t, i], X[t], n) + dot(B[t, i], U[t], nu)
         for i in range(n):
-            X[t + 1, i] = gaps[t, i] + y[t + 1, i]
-            if len(bends) > 0:
-                X[t + 1, i] = gaps[t, i]
-                for j in range(n):
-                    X[t + 1, i] += bends[t, 0, i, j] * y[t + 1, j]
+            X[t + 1, i] = gaps[t, i] + (y[t + 1, i] if len(bends) == 0 else dot(bends[t, 0, i], y[t + 1], n))
     return clipped
 
 
@@ -88,18 +81,19 @@ def gradient_at(t, lz, lzz, exact, second, bends, blend, mu, U, X, y, g, c):
     size = nz if t < N else n
     for i in range(size):
         g[i] = lz[t, i]
-        for j in range(size):
-            h = lzz[t, i, j]
-            if blend > 0.0:
-                h += blend * (exact[t, i, j] - lzz[t, i, j] + (second[t, i, j] if t < N else 0.0))
-            if i == j:
-                h += mu
-            g[i] += h * (X[t, j] if j < n else U[t, j - n])
-    c[:] = 0.0
-    if t > 0 and len(bends) > 0:
-        for i in range(n):
-            for j in range(n):
-                c[i] += blend * bends[t - 1, 1, i, j] * y[t, j]
+    for j in range(size):
+        z = X[t, j] if j < n else U[t, j - n]
+        g[j] += mu * z
+        for i in range(size):
+            g[i] += (1.0 - blend) * lzz[t, j, i] * z
+        if blend > 0.0:
+            for i in range(size):
+                g[i] += blend * exact[t, j, i] * z
+            if t < N:
+                for i in range(size):
+                    g[i] += blend * second[t, j, i] * z
+    for i in range(n):
+        c[i] = blend * dot(bends[t - 1, 1, i], y[t], n) if t > 0 and len(bends) > 0 else 0.0
 
 
 @kernel

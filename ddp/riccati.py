@@ -40,13 +40,22 @@ from ddp.tiles import (
 )
 from ddp.triangles import eliminate, raise_rows
 
+FEW = 4
+"""Matrices of so few rows are mirrored number by number."""
+
 
 @kernel
 def fill(room, rows):
     """W := V, the whole of it from its upper triangle, and ``rows`` rows w := v."""
     r = read_room(room)
     copy_upper(r.W, r.lx, r.Q, r.ld, r.n, r.lx)
-    mirror(r.W, r.lx)
+    if r.n > FEW:
+        mirror(r.W, r.lx)
+    else:
+        W = rows_at(r.W, r.n, r.lx)
+        for i in range(r.n):
+            for j in range(i):
+                W[i, j] = W[j, i]
     copy_rows(r.w, r.lx, r.v, r.lx, rows, r.n)
 
 

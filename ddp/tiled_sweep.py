@@ -34,7 +34,7 @@ class Model(NamedTuple):
     """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
 
     stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
-    k (N, nu), K (N, nu, n).  bends (N, 2, n, n): what `protocols.Dynamics.closing` says of every gap.
+    k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
     """
 
     N: int
@@ -52,6 +52,7 @@ class Model(NamedTuple):
     k: int
     K: int
     bends: int
+    turn: int
     contraction: int
     context: int
     closing: int
@@ -67,9 +68,9 @@ class ModelOwner:
     ) -> None:  # fmt: skip
         self._alive = d, second, k, K, bends, contraction, closing
         at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
-        step = second.strides[0] if len(second) == len(k) else 0
+        step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
         numbers = [
-            *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], *contraction[:2], *closing[:2],
+            *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
         ]  # fmt: skip
         self._header = np.array(numbers, dtype=np.int64)
         self.address = int(self._header.ctypes.data)
@@ -78,10 +79,10 @@ class ModelOwner:
 @kernel
 def read_model(address):
     """The ``Model`` at an address."""
-    x = carray(integer_pointer(address), 19)
+    x = carray(integer_pointer(address), 20)
     return Model(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18],
+        x[17], x[18], x[19],
     )  # fmt: skip
 
 
@@ -176,7 +177,7 @@ def descend(
             moved = arrive(room, gaps[t])
             slope, change = slope + moved[0], change + moved[1]
             if p.closing != 0:
-                J = p.bends + 16 * t * n * n
+                J = p.bends + t * p.turn
                 weight = r.w + (8 * r.lx if by_costate else 0)
                 if not known:
                     call_contraction(p.closing, p.closing_context, gaps.ctypes.data + 8 * t * n, weight, J)

@@ -144,7 +144,7 @@ def _raised(rows: int) -> Any:
 
 _c6, _c2, _c1 = _corner(6), _corner(2), _corner(1)
 _e6, _e2, _e1 = _eliminated(6), _eliminated(2), _eliminated(1)
-_r6, _r2, _r1 = _raised(6), _raised(2), _raised(1)
+_r6, _r2 = _raised(6), _raised(2)
 
 
 @kernel
@@ -200,10 +200,10 @@ def raise_rows(rows, X, ldx, N, ld, first):
         own, top = N + 8 * (j * ld + first + j), X + 8 * j * ldx
         if rows > j + b:
             add_product(top, ldx, b, ldx, own + 8 * b, ld, 1, top + 8 * b * ldx, ldx, rows - j - b)
+        if b == 1:
+            continue
         for c in range(0, ldx, WIDTH):
             if b == 6:
                 _r6(top + 8 * c, ldx, own, ld)
-            elif b == 2:
-                _r2(top + 8 * c, ldx, own, ld)
             else:
-                _r1(top + 8 * c, ldx, own, ld)
+                _r2(top + 8 * c, ldx, own, ld)
