@@ -20,19 +20,20 @@ SUFFICIENT = 0.1
 
 
 @kernel
-def clamp(Q, q, low, high, known, held, box, L):
+def clamp(n, Q, q, low, high, known, held, box, L):
     """Find the controls that the minimum has at their limits and make them constants of the knot.
 
+    Q (nz, .), q (.,): of z = (x, u), of which rows u of Q are read; n: how many x.
     held (nu,): -1, 1 of controls at the lower, the upper limit, 0 of the others; given if ``known``, else written.
     Returns whether there is a minimum, and what these constants add to the value. box (4, nu): box[0] is x of the
     clamped controls and 0 of the free ones. q becomes the gradient with the clamped ones in place; their rows and
-    columns of Q become those of the unit matrix, so that the policy of what is left has zeros for them.
+    columns of rows u become those of the unit matrix, so that the policy of what is left has zeros for them.
     """
     nu = L.shape[0]
-    n = q.size - nu
+    nz = n + nu
     x, free, gradient, trial = box[0], box[1], box[2], box[3]
     if not known:
-        if not box_minimum(Q[n:, n:], q[n:], low, high, x, free, gradient, trial, L):
+        if not box_minimum(Q[n:nz, n:nz], q[n:nz], low, high, x, free, gradient, trial, L):
             return False, 0.0
         for i in range(nu):
             held[i] = 0.0 if free[i] != 0.0 else (-1.0 if x[i] <= low[i] else 1.0)
@@ -49,14 +50,15 @@ def clamp(Q, q, low, high, known, held, box, L):
                     constant += 0.5 * x[i] * Q[n + i, n + j] * x[j]
     for i in range(nu):
         if free[i] == 0.0:
-            for j in range(q.size):
-                q[j] += Q[j, n + i] * x[i]
+            for j in range(nz):
+                q[j] += Q[n + i, j] * x[i]
     for i in range(nu):
         if free[i] == 0.0:
             q[n + i] = 0.0
-            for j in range(q.size):
+            for j in range(nz):
                 Q[n + i, j] = 0.0
-                Q[j, n + i] = 0.0
+            for j in range(nu):
+                Q[n + j, n + i] = 0.0
             Q[n + i, n + i] = 1.0
         else:
             x[i] = 0.0

@@ -1,86 +1,79 @@
-"""What open gaps do to the model of a knot: dx' = J F z + gap, with J and a curvature where space is curved.
+"""What open gaps do to the value of the next knot, seen from where the dynamics arrive.
 
-See `protocols.Dynamics.closing`; m stands for the multiplier of the knot, the value's or the cost's gradient there.
+Across a gap dx = gap + J y + ½ yᵀ C y, y the deviation of the step from where it arrives. Of the value V, v of dx
+
+    v + V gap                                its gradient there            `arrive`
+    Jᵀ V J + C,   Jᵀ v                       its Hessian and gradient in y `cross`
+
+J and C are those of `protocols.Dynamics.closing`, the curvature C contracted with the gradient there.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from ddp.algebra import add_transposed_product
 from ddp.kernel import call_contraction, kernel
+from ddp.room import read_room, rows_at
+from ddp.tiles import WIDTH, add_product, add_rows, copy_rows
 
 
 @kernel
-def load(A, B, F):
-    """F = [A B]."""
-    n = A.shape[1]
-    F[:, :n] = A
-    F[:, n:] = B
+def arrive(room, gap):
+    """w[0] := w[0] + W gap; the changes of the slope, w[2]·gap, and of the value, w[0]·gap + ½ gapᵀ W gap."""
+    r = read_room(room)
+    w = rows_at(r.w, 3, r.lx)
+    slope, change = 0.0, 0.0
+    for i in range(r.n):
+        slope += w[2, i] * gap[i]
+        change += 0.5 * w[0, i] * gap[i]
+    add_product(r.w, r.lx, 1, r.lx, gap.ctypes.data, 0, 1, r.W, r.lx, r.n)
+    for i in range(r.n):
+        change += 0.5 * w[0, i] * gap[i]
+    return slope, change
 
 
 @kernel
-def close_gap(gap, address, context, m, F, D, J, w):
-    """Across an open gap of a curved space, with the multiplier m: F := J F, D := the F before, w := Jᵀ m.
+def cross(room, blocks, J, C, blend):
+    """W := Jᵀ W J + blend C and w := Jᵀ w, all three rows; J and C (n, n) at their addresses.
 
-    Returns whether there is such a gap; w is m if not. J[1] then holds the curvature, the Hessian in F z.
+    blocks (g, 2): where blocks on the diagonals of J - 1 and C begin, and how large they are; there is nothing else.
     """
-    n, nz = F.shape
-    w[:] = m
-    if address == 0 or not gap.any():
-        return False
-    gap_at, m_at, J_at = np.int64(gap.ctypes.data), np.int64(m.ctypes.data), np.int64(J.ctypes.data)
-    call_contraction(address, context, gap_at, m_at, J_at)
-    D[:] = F
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += J[0, j, i] * m[j]
-        w[i] = total
-        for j in range(nz):
-            F[i, j] = 0.0
-            for l in range(n):
-                F[i, j] += J[0, i, l] * D[l, j]
-    return True
+    r = read_room(room)
+    n, lx = r.n, r.lx
+    for b in range(blocks.shape[0]):
+        first, size = blocks[b, 0], blocks[b, 1]
+        begin, end = first // WIDTH * WIDTH, first + size + -(first + size) % WIDTH
+        inside, width, there = min(end, n) - begin, end - begin, 8 * (first * n + begin)
+        D, old = r.C, r.G  # J - 1, and what it multiplies
+        copy_rows(D, lx, J + there, n, size, inside)
+        rest = rows_at(D, size, lx)
+        for i in range(size):
+            rest[i, first - begin + i] -= 1.0
+        copy_rows(old, lx, r.w + 8 * first, lx, 3, size)
+        add_product(r.w + 8 * begin, lx, 3, width, old, lx, 1, D, lx, size)
+        copy_rows(old, lx, r.W + 8 * first, lx, n, size)
+        add_product(r.W + 8 * begin, lx, n, width, old, lx, 1, D, lx, size)
+        own = r.W + 8 * first * lx
+        copy_rows(old, lx, own, lx, size, n)
+        add_product(own, lx, size, lx, D + 8 * (first - begin), 1, lx, old, lx, size)
+        if blend > 0.0:
+            add_rows(own + 8 * begin, lx, blend, C + there, n, size, inside)
 
 
 @kernel
-def add_curvature(C, F, T):
-    """T += Fᵀ C F; C has few entries that are not zero."""
-    n, nz = F.shape
-    for l in range(n):
-        for m in range(n):
-            if C[l, m] != 0.0:
-                for i in range(nz):
-                    for j in range(nz):
-                        T[i, j] += C[l, m] * F[l, i] * F[m, j]
-
-
-@kernel
-def bend(A, B, gaps, closing, context, costates, second, c):
-    """Add the curvature of every gap to the contracted second order of its knot."""
-    for t in range(B.shape[0]):
-        if closing == 0 or not gaps[t].any():
-            continue
-        load(A[t], B[t], c.F)
-        if close_gap(gaps[t], closing, context, costates[t], c.F, c.D, c.J, c.w):
-            add_curvature(c.J[1], c.D, second[t])
-
-
-@kernel
-def weigh(A, B, lz, gaps, closing, context, costates, weights, c):
-    """The costates p = l_x + Aᵀ p of all next states; weights: these through the gaps, what contracts second orders."""
-    N, n = B.shape[:2]
-    c.p[:] = lz[N, :n]
+def weigh(A, lz, gaps, closing, context, weights, both):
+    """weights (N, n): the costates p = l_x + Aᵀ Jᵀ p of all next states, through gaps Jᵀ p; both (2, n, n): work."""
+    N, n = weights.shape
+    p = lz[N, :n].copy()
     for t in range(N - 1, -1, -1):
-        costates[t] = c.p
-        weights[t] = c.p
-        c.g[:] = lz[t]
-        if closing == 0 or not gaps[t].any():
-            add_transposed_product(A[t], c.p, c.g)
-        else:
-            load(A[t], B[t], c.F)
-            close_gap(gaps[t], closing, context, c.p, c.F, c.D, c.J, c.w)
-            weights[t] = c.w
-            add_transposed_product(c.F, c.p, c.g)
-        c.p[:] = c.g[:n]
+        weight = weights[t]
+        weight[:] = p
+        if closing != 0 and gaps[t].any():
+            call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
+            weight[:] = 0.0
+            for i in range(n):
+                for j in range(n):
+                    weight[j] += both[0, i, j] * p[i]
+        for j in range(n):
+            p[j] = lz[t, j]
+        for i in range(n):
+            for j in range(n):
+                p[j] += A[t, i, j] * weight[i]

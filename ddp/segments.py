@@ -4,9 +4,9 @@ What happens after a segment touches it through the costate λ at its end alone.
 
     V(x, λ) = ½ xᵀ P x + xᵀ Λ λ + ½ λᵀ Σ λ + pᵀ x + σᵀ λ,      at its end  P = 0, Λ = 1, Σ = 0, p = 0, σ = 0,
 
-obeys the recursion of backward.py for P and p, and beside it, with Q_uu = Uᵀ U and Y, y as there,
+obeys the recursion of backward.py for P and p, and beside it, with Q_uu = Uᵀ D U and Y, y as there,
 
-    [Q_xλ; Q_uλ] = Fᵀ Λ,   Y_λ = U⁻ᵀ Q_uλ,   Λ = Q_xλ - Yᵀ Y_λ,   Σ = Σ - Y_λᵀ Y_λ,   σ = σ - Y_λᵀ y.
+    [Q_xλ; Q_uλ] = Fᵀ Λ,   Y_λ = U⁻ᵀ Q_uλ,   Λ = Q_xλ - Yᵀ D⁻¹ Y_λ,   Σ = Σ - Y_λᵀ D⁻¹ Y_λ,   σ = σ - Y_λᵀ D⁻¹ y.
 
 Then (Wright 1990; Jallet et al. 2024) λ = V₁ x₁ + v₁ and x₁ = Λᵀ x + Σ λ + σ, with the true value V₁, v₁ there, give
 
@@ -31,34 +31,21 @@ import numpy as np
 
 from ddp.kernel import kernel
 from ddp.protocols import Array
-from ddp.riccati import (
-    Room,
-    action_value,
-    add_hessian,
-    factorize,
-    fill,
-    forget_idle,
-    load,
-    make_room,
-    numbers_at,
-    rows_at,
-    semi_implicit_action_value,
-    value,
-)
-from ddp.tiled_sweep import blended, descend, start_at_end
+from ddp.riccati import factorize, fill, forget_idle, value
+from ddp.room import RoomOwner, numbers_at, read_room, rows_at
+from ddp.tiled_sweep import act, add_to_diagonal, descend, start_at_end
 
 EXTENDED = 1.9
 """The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
 
 
 class _Segment(NamedTuple):
-    """The knots start .. stop-1, and the memory to sweep them in; ``memory`` keeps that of ``room`` alive."""
+    """The knots start .. stop-1, and the room to sweep them in."""
 
     start: int
     stop: int
-    room: Room
-    memory: Array
-    action: Array  # (nz, nz)
+    room: RoomOwner
+    action: Array  # (nu, nu)
     V: Array  # (n, n) at start
     v: Array  # (n,)
     along: Array  # Λ (n, n)
@@ -81,36 +68,37 @@ class Segments:
     """
 
     def __init__(self, bounds: list[int], n: int, nu: int) -> None:
-        nz = n + nu
         self._segments = [
             _Segment(
-                start, stop, *make_room(n, nu), np.zeros((nz, nz)), np.zeros((n, n)), np.zeros(n), np.zeros((n, n)),
+                start, stop, RoomOwner(n, nu), np.zeros((nu, nu)), np.zeros((n, n)), np.zeros(n), np.zeros((n, n)),
                 np.zeros((n, n)), np.zeros(n),
             )
             for start, stop in itertools.pairwise(bounds)
         ]  # fmt: skip
 
     def sweep(
-        self, A: Array, B: Array, lz: Array, lzz: Array, exact: Array, blend: float, mu: float, second: Array,
-        k: Array, K: Array, separable: Any, h: float, bent: Any,
+        self, model: int, A: Array, lz: Array, blend: float, mu: float, by_costate: bool, kept: bool, separable: Any,
+        h: float, bent: Any, *closed_and_free: Any,
     ) -> tuple[bool, float, float]:  # fmt: skip
-        """Whether it succeeded, the full step's change, the gradient's max-norm; ``second`` is as contracted."""
-        costs = lz, lzz, exact, blend, mu
-        record = np.zeros((len(B), 0))
+        """Whether it succeeded, the full step's change, the gradient's max-norm; arguments are `tiled_sweep.sweep`'s.
+
+        Gaps are closed, controls without limits, and the second order is as contracted.
+        """
 
         def swept(part: _Segment) -> tuple[int, float, float]:
-            return descend(
-                part.start, part.stop, A, B, lz, lzz, exact, record, blend, mu, 0, 0, True, True, second, k, K,
-                separable, h, bent, part.room, part.action,
+            failed, _, change, steepest = descend(
+                part.start, part.stop, model, part.room.address, blend, mu, by_costate, True, separable, h, bent,
+                *closed_and_free, part.action,
             )  # fmt: skip
+            return failed, change, steepest
 
         def last(part: _Segment) -> tuple[int, float, float]:
-            start_at_end(*costs, separable, part.room)
+            start_at_end(model, part.room.address, blend, mu, separable)
             return swept(part)
 
         def extended(part: _Segment) -> tuple[int, float, float]:
             done = extend(
-                part.start, part.stop, A, B, *costs, second, separable, h, bent, part.room, part.along, part.curved,
+                part.start, part.stop, model, part.room.address, blend, mu, separable, h, bent, part.along, part.curved,
                 part.offset,
             )  # fmt: skip
             return (-1 if done else part.start), 0.0, 0.0
@@ -122,12 +110,12 @@ class Segments:
                 return False, 0.0, 0.0
             outcomes = found[:1]
             costate = np.zeros(end.v.size)
-            read_value(end.room, end.V, end.v, costate)
+            read_value(end.room.address, end.V, end.v, costate)
             following = end
             for part in reversed(others):
                 if part is not others[0]:
                     _combine(part, following.V, following.v)
-                write_value(part.room, following.V, following.v, costate)
+                write_value(part.room.address, following.V, following.v, costate)
                 propagate(part.start, part.stop, A, lz, costate)
                 following = part
             outcomes += _at_once(pool, [(swept, part) for part in others])
@@ -152,7 +140,7 @@ def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> l
 
 def _combine(part: _Segment, V: Array, v: Array) -> None:
     """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
-    read_value(part.room, part.V, part.v, np.empty_like(v))
+    read_value(part.room.address, part.V, part.v, np.empty_like(v))
     after = np.linalg.solve(
         np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
     )
@@ -164,8 +152,9 @@ def _combine(part: _Segment, V: Array, v: Array) -> None:
 @kernel
 def read_value(room, V, v, p):
     """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
-    n = room.n
-    Q, gradients = rows_at(room.Q, n + room.nu, room.ld), rows_at(room.v, 2, room.lx)
+    r = read_room(room)
+    n = r.n
+    Q, gradients = rows_at(r.Q, n + r.nu, r.ld), rows_at(r.v, 2, r.lx)
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
         for j in range(i, n):
@@ -176,8 +165,9 @@ def read_value(room, V, v, p):
 @kernel
 def write_value(room, V, v, p):
     """The converse."""
-    n = room.n
-    Q, gradients = rows_at(room.Q, n + room.nu, room.ld), rows_at(room.v, 2, room.lx)
+    r = read_room(room)
+    n = r.n
+    Q, gradients = rows_at(r.Q, n + r.nu, r.ld), rows_at(r.v, 2, r.lx)
     for i in range(n):
         gradients[0, i], gradients[1, i] = v[i], p[i]
         for j in range(n):
@@ -199,16 +189,13 @@ def propagate(start, stop, A, lz, p):
 
 
 @kernel
-def extend(
-    start, stop, A, B, lz, lzz, exact, blend, mu, second, separable, h, bent, room, along, curved, offset
-):  # fmt: skip
+def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curved, offset):
     """P and p of the knots start .. stop-1 into the room, Λ, Σ, σ into the rest; False where they do not exist."""
-    n, nu, ld = room.n, room.nu, room.ld
-    nz, square = n + nu, 8 * (n + nu) * (n + nu)
-    Q, v = rows_at(room.Q, nz, ld), rows_at(room.v, 2, room.lx)
-    A_at, B_at, lz_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data
-    lzz_at, exact_at, T_at = lzz.ctypes.data, exact.ctypes.data, second.ctypes.data
-    by_lambda, of_controls = np.empty((ld, n)), np.empty((nu, n))
+    r = read_room(room)
+    n, nu, ld = r.n, r.nu, r.ld
+    nz = n + nu
+    Q, v = rows_at(r.Q, nz, ld), rows_at(r.v, 2, r.lx)
+    by_lambda, of_controls, scaled = np.empty((ld, n)), np.empty((nu, n)), np.empty((nu, n))
     weighted, removed = np.empty((n, n)), np.empty((ld, n))
     Q[:] = 0.0
     v[:] = 0.0
@@ -218,17 +205,8 @@ def extend(
     for i in range(n):
         along[i, i] = 1.0
     for t in range(stop - 1, start - 1, -1):
-        fill(room)
-        load(room, A_at + 8 * t * n * n, B_at + 8 * t * n * nu, lz_at + 8 * t * nz)
-        blended(room, blend, separable[t], lzz_at + t * square, exact_at + t * square)
-        if blend > 0.0:
-            add_hessian(room, blend, T_at + t * square)
-        if h > 0.0:
-            semi_implicit_action_value(room, h, bent)
-        else:
-            action_value(room)
-        for i in range(n, nz):
-            Q[i, i] += mu
+        fill(room, 2)
+        act(model, room, t, 2, blend, mu, separable, h, bent)
         transport(room, h, bent, along, weighted, removed, by_lambda)
         for i in range(n, nz):
             if Q[i, i] == 0.0 and by_lambda[i].any():  # it is idle as far as this segment goes, but not beyond
@@ -236,58 +214,58 @@ def extend(
         forget_idle(room)
         if not factorize(room):
             return False
-        eliminate(room, by_lambda, of_controls, removed, along, curved, offset)
+        eliminate(room, by_lambda, of_controls, scaled, removed, along, curved, offset)
         value(room)
-        for i in range(n):
-            Q[i, i] += mu
+        add_to_diagonal(r.Q, ld, 0, n, mu)
     return bool(np.isfinite(along).all())
 
 
 @kernel
 def transport(room, h, bent, along, G, product, out):
     """out (ld, n) := Fᵀ Λ, by halves where the step is semi-implicit, as in riccati.py."""
-    n, ld = room.n, room.ld
+    r = read_room(room)
+    n, ld = r.n, r.ld
     if h == 0.0:
-        np.dot(rows_at(room.F, n, ld).T, along, out)
+        np.dot(rows_at(r.F, n, ld).T, along, out)
         return
     m = n // 2
     half = G[:m]
     for i in range(m):
         for j in range(n):
             half[i, j] = along[m + i, j] + h * along[i, j]
-    np.dot(rows_at(room.F + 8 * m * ld, m, ld).T, half, out)
+    np.dot(rows_at(r.F + 8 * m * ld, m, ld).T, half, out)
     for i in range(m):
         for j in range(n):
             out[i, j] += along[i, j]
     for b in range(bent.shape[0]):
         first, size = bent[b, 0], bent[b, 1]
-        np.dot(rows_at(room.R + 8 * first * ld, size, ld).T, along[first : first + size], product)
-        for i in range(n + room.nu):
+        np.dot(rows_at(r.R + 8 * first * ld, size, ld).T, along[first : first + size], product)
+        for i in range(n + r.nu):
             for j in range(n):
                 out[i, j] += product[i, j]
 
 
 @kernel
-def eliminate(room, by_lambda, Y, removed, along, curved, offset):
-    """Λ, Σ, σ of one knot from [Q_xλ; Q_uλ], after `factorize`; Y (nu, n) becomes Y_λ."""
-    n, nu, ld = room.n, room.nu, room.ld
-    below = rows_at(room.Q + 8 * n * ld, nu, ld)  # [Y U]
-    inverse, y = numbers_at(room.inverse, nu), numbers_at(room.y, nu)
+def eliminate(room, by_lambda, Y, scaled, moved, along, curved, offset):
+    """Λ, Σ, σ of one knot from [Q_xλ; Q_uλ], after `factorize`; Y (nu, n) becomes Y_λ, scaled D⁻¹ Y_λ."""
+    r = read_room(room)
+    n, nu, ld = r.n, r.nu, r.ld
+    N, inverse, y = rows_at(r.N, nu, ld), numbers_at(r.inverse, nu), numbers_at(r.y, nu)  # N = -D⁻¹ [Y U]
     for i in range(nu):
         for c in range(n):
             Y[i, c] = by_lambda[n + i, c]
         for l in range(i):
             for c in range(n):
-                Y[i, c] -= below[l, n + i] * Y[l, c]
+                Y[i, c] += N[l, n + i] * Y[l, c]
         for c in range(n):
-            Y[i, c] *= inverse[i]
-            offset[c] -= Y[i, c] * y[i]
-    np.dot(below.T, Y, removed)
+            scaled[i, c] = inverse[i] * Y[i, c]
+            offset[c] -= scaled[i, c] * y[i]
+    np.dot(N.T, Y, moved)
     for i in range(n):
         for c in range(n):
-            along[i, c] = by_lambda[i, c] - removed[i, c]
-    square = removed[:n]
-    np.dot(Y.T, Y, square)
+            along[i, c] = by_lambda[i, c] + moved[i, c]
+    square = moved[:n]
+    np.dot(Y.T, scaled, square)
     for i in range(n):
         for c in range(n):
             curved[i, c] -= square[i, c]

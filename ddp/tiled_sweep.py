@@ -1,10 +1,17 @@
-"""The recursion of backward.py on register tiles, for trajectories without gaps and controls without limits."""
+"""The recursion of backward.py on register tiles: the knots of a horizon, or of a part of it, from last to earliest."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from ddp.kernel import call_contraction, kernel
+import numpy as np
+from numba import carray
+
+from ddp.box import clamp
+from ddp.derivatives import Derivatives
+from ddp.gaps import arrive, cross
+from ddp.kernel import call_contraction, integer_pointer, kernel
+from ddp.protocols import Array, Contraction
 from ddp.riccati import (
     action_value,
     add_hessian,
@@ -13,106 +20,214 @@ from ddp.riccati import (
     forget_idle,
     load,
     load_diagonal,
+    load_halves,
     load_hessian,
-    numbers_at,
     policy,
-    rows_at,
     semi_implicit_action_value,
     value,
 )
+from ddp.room import numbers_at, read_room, rows_at
+from ddp.tiles import add_product, clear_rows, copy_rows
+
+
+class Model(NamedTuple):
+    """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
+
+    stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
+    k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
+    """
+
+    N: int
+    n: int
+    nu: int
+    A: int
+    B: int
+    lz: int
+    lzz: int
+    exact: int
+    record: int
+    stride: int
+    T: int
+    step: int
+    k: int
+    K: int
+    bends: int
+    turn: int
+    contraction: int
+    context: int
+    closing: int
+    closing_context: int
+
+
+class ModelOwner:
+    """A ``Model`` behind one address, and what it points to, alive as long as this object is."""
+
+    def __init__(
+        self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
+        closing: Contraction,
+    ) -> None:  # fmt: skip
+        self._alive = d, second, k, K, bends, contraction, closing
+        at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
+        step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
+        numbers = [
+            *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
+        ]  # fmt: skip
+        self._header = np.array(numbers, dtype=np.int64)
+        self.address = int(self._header.ctypes.data)
 
 
 @kernel
-def blended(room, blend, separable, lzz, exact):
-    """Q := l_zz + blend (exact - l_zz) of one knot, matrices at two addresses."""
+def read_model(address):
+    """The ``Model`` at an address."""
+    x = carray(integer_pointer(address), 20)
+    return Model(
+        x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
+        x[17], x[18], x[19],
+    )  # fmt: skip
+
+
+@kernel
+def load_costs(model, room, t, blend, separable):
+    """Q := l_zz + blend (exact - l_zz) of knot t; ``separable``: both are the same, and diagonal."""
+    p, r = read_model(model), read_room(room)
+    place = 8 * t * (p.n + p.nu) * (p.n + p.nu)
     if separable:
-        load_diagonal(room, lzz)
+        load_diagonal(room, p.lzz + place)
     elif blend == 0.0:
-        load_hessian(room, lzz)
+        load_hessian(room, p.lzz + place)
+    elif blend == 1.0:
+        load_hessian(room, p.exact + place)
     else:
-        load_hessian(room, exact)
-        if blend != 1.0:
-            Q = rows_at(room.Q, room.n + room.nu, room.ld)
-            for i in range(Q.shape[0]):
-                for j in range(Q.shape[1]):
-                    Q[i, j] *= blend
-            add_hessian(room, 1.0 - blend, lzz)
+        clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
+        add_hessian(room, 1.0 - blend, p.lzz + place)
+        add_hessian(room, blend, p.exact + place)
+
+
+@kernel
+def start_at_end(model, room, blend, mu, separable):
+    """The room's value := that of the last knot."""
+    p, r = read_model(model), read_room(room)
+    load_costs(model, room, p.N, blend, separable[p.N])
+    copy_rows(r.v, r.lx, p.lz + 8 * p.N * (p.n + p.nu), 0, 3, p.n)
+    add_to_diagonal(r.Q, r.ld, 0, p.n, mu)
+
+
+@kernel
+def add_to_diagonal(Q, ld, start, stop, mu):
+    """Q_ii += mu, start <= i < stop."""
+    rows = rows_at(Q, stop, ld)
+    for i in range(start, stop):
+        rows[i, i] += mu
+
+
+@kernel
+def act(model, room, t, rows, blend, mu, separable, h, bent):
+    """The action value of knot t from the next value, `fill`ed and arrived at, and from T of this knot.
+
+    h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
+    """
+    p, r = read_model(model), read_room(room)
+    nz = p.n + p.nu
+    load_costs(model, room, t, blend, separable[t])
+    if blend > 0.0:
+        add_hessian(room, blend, p.T + t * p.step)
+    A, B, lz = p.A + 8 * t * p.n * p.n, p.B + 8 * t * p.n * p.nu, p.lz + 8 * t * nz
+    if h > 0.0:
+        load_halves(room, h, bent, A, B)
+        semi_implicit_action_value(room, h, bent, rows, lz)
+    else:
+        load(room, A, B)
+        action_value(room, rows, lz)
+    add_to_diagonal(r.Q, r.ld, p.n, nz, mu)
 
 
 @kernel
 def sweep(
-    A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
-    h, bent, room, action,
+    model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known, held, action
 ):  # fmt: skip
-    """As `backward._sweep`: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
+    """The whole horizon: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
 
-    separable (N+1,): where l_zz is diagonal and equal to exact.
-    action (nz, nz): its block of controls becomes that of Q at the knot where the sweep ends, for diagnoses.
-    h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
+    separable (N+1,): where l_zz is diagonal and equal to exact.  kept: T is that of an earlier sweep.
+    gaps (N, n), blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
+    action (nu, nu): where a knot fails, its Q_uu, for diagnoses.
     """
-    N = B.shape[0]
-    start_at_end(lz, lzz, exact, blend, mu, separable, room)
-    failed, change, steepest = descend(
-        0, N, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
-        h, bent, room, action,
+    start_at_end(model, room, blend, mu, separable)
+    return descend(
+        0, gaps.shape[0], model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low,
+        high, known, held, action,
     )  # fmt: skip
-    return failed, 2.0 * change, change, steepest
-
-
-@kernel
-def start_at_end(lz, lzz, exact, blend, mu, separable, room):
-    """The room's value := that of the last knot."""
-    N, n, nz = lz.shape[0] - 1, room.n, room.n + room.nu
-    Q, v = rows_at(room.Q, nz, room.ld), rows_at(room.v, 2, room.lx)
-    blended(room, blend, separable[N], lzz.ctypes.data + N * 8 * nz * nz, exact.ctypes.data + N * 8 * nz * nz)
-    for i in range(n):
-        Q[i, i] += mu
-        v[0, i] = lz[N, i]
-        v[1, i] = lz[N, i]
 
 
 @kernel
 def descend(
-    start, stop, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
-    h, bent, room, action,
+    start, stop, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known,
+    held, action,
 ):  # fmt: skip
-    """From the room's value at knot ``stop`` to that at ``start``: failed knot, change, the gradient's max-norm."""
-    N, n, nu = B.shape
-    nz, square = n + nu, 8 * (n + nu) * (n + nu)
-    change, steepest = 0.0, 0.0
-    Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
-    A_at, B_at, lz_at, k_at, K_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data, k.ctypes.data, K.ctypes.data
-    lzz_at, exact_at, record_at, T_at = lzz.ctypes.data, exact.ctypes.data, record.ctypes.data, second.ctypes.data
-    weight = room.v + (8 * room.lx if by_costate else 0)
+    """The same from the room's value at knot ``stop`` to that at ``start``."""
+    p, r = read_model(model), read_room(room)
+    n, nu, nz = p.n, p.nu, p.n + p.nu
+    slope, change, steepest = 0.0, 0.0, 0.0
+    Q, q, box = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld), rows_at(r.box, 4, nu)
+    open_gaps = gaps.any()
+    plain = not limited and not open_gaps
+    rows = 2 if plain else 3
     for t in range(stop - 1, start - 1, -1):
-        fill(room)
-        load(room, A_at + 8 * t * n * n, B_at + 8 * t * n * nu, lz_at + 8 * t * nz)
-        blended(room, blend, separable[t], lzz_at + t * square, exact_at + t * square)
-        if blend > 0.0:
-            T = T_at + (t * square if second.shape[0] == N else 0)
-            if not kept:
-                call_contraction(address, context, record_at + 8 * t * record.shape[1], weight, T)
-            add_hessian(room, blend, T)
-        if h > 0.0:
-            semi_implicit_action_value(room, h, bent)
-        else:
-            action_value(room)
-        for i in range(n, nz):
-            if abs(q[1, i]) > steepest or np.isnan(q[1, i]):  # max would forget a NaN
-                steepest = abs(q[1, i])
-            Q[i, i] += mu
-        forget_idle(room)
-        for i in range(n, nz):
-            for j in range(n, nz):
-                action[i, j] = Q[i, j]
-        if not factorize(room):
-            return t, change, steepest
+        fill(room, rows)
+        if open_gaps:
+            moved = arrive(room, gaps[t])
+            slope, change = slope + moved[0], change + moved[1]
+            if p.closing != 0:
+                J = p.bends + t * p.turn
+                weight = r.w + (8 * r.lx if by_costate else 0)
+                if not known:
+                    call_contraction(p.closing, p.closing_context, gaps.ctypes.data + 8 * t * n, weight, J)
+                cross(room, blocks, J, J + 8 * n * n, blend)
+        if blend > 0.0 and not kept:
+            call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
+        act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
-            change -= 0.5 * y[i] * y[i]
-        if not (abs(change) < np.inf):
-            return t, change, steepest
-        policy(room, k_at + 8 * t * nu, K_at + 8 * t * nu * n)
+            g = q[1, n + i]
+            if limited and ((low[t, i] == 0.0 and g > 0.0) or (high[t, i] == 0.0 and g < 0.0)):
+                continue
+            if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
+                steepest = abs(g)
+        forget_idle(room)
+        done = True
+        if limited:
+            done, constant = clamp(n, Q, q[0], low[t], high[t], known, held[t], box, rows_at(r.L, nu, nu))
+            change += constant
+        if not done or not factorize(room):
+            act(model, room, t, rows, blend, mu, separable, h, bent)
+            action[:] = Q[n:, n:nz]
+            return t, slope, change, steepest
+        change -= 0.5 * policy(room, p.k + 8 * t * nu, p.K + 8 * t * nu * n)
         value(room)
-        for i in range(n):
-            Q[i, i] += mu
-    return -1, change, steepest
+        if plain:
+            slope = 2.0 * change
+        else:
+            slope += follow(model, room, t, limited)
+        if not (abs(change) < np.inf):
+            action[:] = np.nan
+            return t, slope, change, steepest
+        add_to_diagonal(r.Q, r.ld, 0, n, mu)
+    return -1, slope, change, steepest
+
+
+@kernel
+def follow(model, room, t, limited):
+    """The gradient of the cost under the policy, v[2] := q_x + Kᵀ q_u of q[2]; and the slope q_u·k along k.
+
+    With limits, k is completed by the steps of the controls that they hold.
+    """
+    p, r = read_model(model), read_room(room)
+    k, gradient = numbers_at(p.k + 8 * t * p.nu, p.nu), numbers_at(r.q + 8 * (2 * r.ld + p.n), p.nu)
+    steps = numbers_at(r.box, p.nu)
+    slope = 0.0
+    for i in range(p.nu):
+        if limited:
+            k[i] += steps[i]
+        slope += gradient[i] * k[i]
+    out = r.v + 16 * r.lx
+    copy_rows(out, r.lx, r.q + 16 * r.ld, r.ld, 1, p.n)
+    add_product(out, r.lx, 1, r.lx, r.q + 8 * (2 * r.ld + p.n), 0, 1, r.K, r.lx, p.nu)
+    return slope

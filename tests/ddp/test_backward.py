@@ -1,13 +1,18 @@
 """The compiled sweep against dense algebra, and against the optimality of a linear-quadratic problem."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
+from oracles import chain_of
+from recursion import dense_sweep as dense_recursion
 from systems import Quadratic
 
 import ddp
-from ddp.backward import Backward
+from ddp.backward import COSTATE, VALUE, Backward
 from ddp.derivatives import Derivatives
 from dynamics.function_dynamics import FunctionDynamics
+from dynamics.robot_dynamics import RobotDynamics
 
 
 def random_derivatives(rng: np.random.Generator, N: int, n: int, nu: int) -> Derivatives:
@@ -127,24 +132,118 @@ def dynamics_cost(solution: ddp.Solution, U: np.ndarray) -> float:
     return solution.problem.cost(solution.problem.dynamics.rollout(solution.problem.x0, U), U)
 
 
-@pytest.mark.parametrize("separable", [False, True])
+class Bent(NamedTuple):
+    """Linear algebra in place of dynamics: random derivatives on the manifold of some robot."""
+
+    derivatives: Derivatives
+    closing_of: RobotDynamics | FunctionDynamics
+
+    @property
+    def n(self) -> int:
+        return self.derivatives.A.shape[1]
+
+    def contract(self, record: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
+        """Contract all knots."""
+        for t in range(len(weight)):
+            out[t] = self.contracted(t, weight[t])
+
+    def contracted(self, t: int, weight: np.ndarray) -> np.ndarray:
+        nz = self.derivatives.lz.shape[1]
+        return np.tensordot(weight, self.derivatives.record[t].reshape(self.n, nz, nz), axes=1)
+
+    def contraction(self):
+        return FunctionDynamics(lambda x, u: x, self.n, self.derivatives.B.shape[2]).contraction()
+
+    def closing(self):
+        return self.closing_of.closing()
+
+
+def on_manifold(rng, kinds, nu, N=12):
+    """The same, and gaps."""
+    robot = RobotDynamics(chain_of(*kinds), 0.01) if kinds else FunctionDynamics(lambda x, u: x, 5, nu)
+    return Bent(random_derivatives(rng, N, robot.n, nu), robot), 0.3 * rng.normal(size=(N, robot.n))
+
+
+SPACES = [(), ("revolute", "spherical"), ("free-flyer",), ("planar", "revolute", "free-flyer", "revolute", "spherical")]
+
+
+def assert_same(sweep, k, K, expected):
+    assert sweep.failed == -1
+    np.testing.assert_allclose(k, expected.k, rtol=0, atol=1e-11 * np.abs(expected.k).max())
+    np.testing.assert_allclose(K, expected.K, rtol=0, atol=1e-11 * np.abs(expected.K).max())
+    scale = abs(expected.d0) + abs(expected.expected)
+    assert sweep.d0 == pytest.approx(expected.d0, abs=1e-10 * scale)
+    assert sweep.expected == pytest.approx(expected.expected, abs=1e-10 * scale)
+
+
+@pytest.mark.parametrize("kinds", SPACES)
+@pytest.mark.parametrize("nu", [1, 4, 7, 13, 32])
+def test_open_gaps_on_manifolds_are_those_of_the_textbook_recursion(rng, kinds, nu):
+    system, gaps = on_manifold(rng, kinds, nu)
+    gaps[3] = 0.0
+    for multipliers in (VALUE, COSTATE):
+        backward = Backward(system.derivatives, system, multipliers)
+        backward.gaps = gaps
+        for blend, mu in ((0.0, 0.0), (0.3, 10.0), (1.0, 50.0)):
+            expected = dense_recursion(
+                system.derivatives, system.contracted, system.closing(), blend, mu, gaps,
+                by_costate=multipliers == COSTATE,
+            )  # fmt: skip
+            sweep = backward(blend, mu)
+            assert_same(sweep, sweep.k, sweep.K, expected)
+
+
+@pytest.mark.parametrize("kinds", SPACES[:3])
+@pytest.mark.parametrize("nu", [1, 2, 4])
+@pytest.mark.parametrize("torn", [False, True])
+def test_controls_held_at_each_knot_are_those_of_the_best_set(rng, kinds, nu, torn):
+    system, gaps = on_manifold(rng, kinds, nu)
+    limits = -rng.uniform(0.0, 0.3, size=(12, nu)), rng.uniform(0.0, 0.3, size=(12, nu))
+    limits[0][5], limits[1][6] = -np.inf, np.inf
+    backward = Backward(system.derivatives, system, limited=True)
+    backward.gaps = gaps if torn else 0.0 * gaps
+    backward.low, backward.high = limits
+    for blend, mu in ((0.0, 0.0), (0.3, 0.1), (1.0, 1e-9)):
+        expected = dense_recursion(
+            system.derivatives, system.contracted, system.closing(), blend, mu, backward.gaps, limits
+        )  # fmt: skip
+        sweep = backward._swept(blend, mu, False, False, False)
+        assert_same(sweep, sweep.k, sweep.K, expected)
+        assert (backward._held != 0).any()
+        assert not sweep.K[backward._held != 0].any()
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("torn", [False, True])
+def test_whatever_is_indefinite_or_no_number_fails_at_its_knot(rng, limited, torn):
+    for where, poison in (("lzz", -1e6), ("lzz", np.nan), ("A", np.nan)):
+        system, gaps = on_manifold(rng, ("free-flyer",), 3)
+        getattr(system.derivatives, where)[7] = poison * np.eye(len(getattr(system.derivatives, where)[7]))
+        backward = Backward(system.derivatives, system, limited=limited)
+        backward.gaps = gaps if torn else 0.0 * gaps
+        assert backward(0.0, 0.0).failed == (7 if where == "lzz" else 6)
+
+
+def test_curvature_is_that_of_the_knot_that_failed(rng):
+    system, _ = on_manifold(rng, (), 3)
+    d = system.derivatives
+    d.lzz[11, 5:, 5:] = np.diag([1.0, -1e4, 2.0])
+    backward = Backward(d, system)
+    assert backward(0.0, 0.5).failed == 11
+    V = d.lzz[12, :5, :5] + 0.5 * np.eye(5)
+    smallest = np.linalg.eigvalsh(d.lzz[11, 5:, 5:] + d.B[11].T @ V @ d.B[11] + 0.5 * np.eye(3))[0]
+    assert backward.curvature() == (pytest.approx(smallest, rel=1e-12), 1)
+
+
 @pytest.mark.parametrize("blend", [0.0, 0.3, 1.0])
-def test_the_tiled_sweep_is_the_general_one(blend, separable, monkeypatch):
-    rng = np.random.default_rng(3)
+def test_diagonal_hessians_may_be_named_as_such(rng, blend):
     derivatives = random_derivatives(rng, 9, 5, 3)
-    exact = derivatives.lzz + 0.1 * np.eye(8) * rng.uniform(size=(10, 1, 8))
-    derivatives = derivatives._replace(exact=exact)
-    if separable:
-        diagonal = np.einsum("kii->ki", derivatives.lzz)[:, :, None] * np.eye(8)
-        derivatives = derivatives._replace(lzz=diagonal, exact=diagonal)
+    diagonal = np.einsum("kii->ki", derivatives.lzz)[:, :, None] * np.eye(8)
+    derivatives = derivatives._replace(lzz=diagonal, exact=diagonal)
     backward = Backward(derivatives, FunctionDynamics(lambda x, u: np.zeros(5), 5, 3))
-    backward.separable[:] = separable
-    tiled = backward(blend, 1e-3)
-    k, K = tiled.k.copy(), tiled.K.copy()
-    monkeypatch.setattr(Backward, "_plain", False)
-    general = backward(blend, 1e-3)
-    assert tiled.failed == general.failed == -1
-    np.testing.assert_allclose(k, general.k, rtol=0, atol=1e-11 * np.abs(k).max())
-    np.testing.assert_allclose(K, general.K, rtol=0, atol=1e-11 * np.abs(K).max())
-    assert tiled.d0 == pytest.approx(general.d0, rel=1e-11)
-    assert tiled.gradient == pytest.approx(general.gradient, rel=1e-11)
+    dense = backward(blend, 1e-3)
+    k, K = dense.k.copy(), dense.K.copy()
+    backward.separable[:] = True
+    sweep = backward(blend, 1e-3)
+    np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-13 * np.abs(k).max())
+    np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-13 * np.abs(K).max())

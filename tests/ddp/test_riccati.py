@@ -10,13 +10,13 @@ from ddp.riccati import (
     fill,
     forget_idle,
     load,
+    load_halves,
     load_hessian,
-    make_room,
     policy,
-    rows_at,
     semi_implicit_action_value,
     value,
 )
+from ddp.room import RoomOwner, read_room, rows_at
 
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
 
@@ -24,19 +24,21 @@ SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), 
 @kernel
 def sweep(room, h, bent, A, B, H, l, V, v, k, K):
     """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1."""
+    r = read_room(room)
     N, nz = l.shape
     n = v.size
-    Q, gradient = rows_at(room.Q, nz, room.ld), rows_at(room.v, 2, room.lx)
+    Q, gradient = rows_at(r.Q, nz, r.ld), rows_at(r.v, 2, r.lx)
     Q[:n, :n] = V
     gradient[0, :n] = gradient[1, :n] = v
     for t in range(N - 1, -1, -1):
-        fill(room)
-        load(room, A[t].ctypes.data, B[t].ctypes.data, l[t].ctypes.data)
+        fill(room, 2)
         load_hessian(room, H[t].ctypes.data)
         if h > 0.0:
-            semi_implicit_action_value(room, h, bent)
+            load_halves(room, h, bent, A[t].ctypes.data, B[t].ctypes.data)
+            semi_implicit_action_value(room, h, bent, 2, l[t].ctypes.data)
         else:
-            action_value(room)
+            load(room, A[t].ctypes.data, B[t].ctypes.data)
+            action_value(room, 2, l[t].ctypes.data)
         forget_idle(room)
         if not factorize(room):
             return t
@@ -72,11 +74,10 @@ def random_problem(rng, N, n, nu):
 def swept(h, bent, F, H, l, V, v):
     N, nz = l.shape
     n = len(v)
-    room, memory = make_room(n, nz - n)
+    room = RoomOwner(n, nz - n)
     k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
-    failed = sweep(room, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K)
-    assert memory.size > 0
+    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K)
     return failed, k, K, V, v
 
 

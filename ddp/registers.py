@@ -1,0 +1,83 @@
+"""Registers of eight doubles in generated code: what the intrinsics of tiles.py and triangles.py are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+WIDTH = 8
+DOUBLE, WORD, HALF = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+VECTOR = ir.VectorType(DOUBLE, WIDTH)
+_LANES = ir.VectorType(ir.IntType(1), WIDTH)
+
+
+def at(builder: Any, address: Any) -> Any:
+    """The doubles at an address."""
+    return builder.inttoptr(address, DOUBLE.as_pointer())
+
+
+def splat(builder: Any, x: Any) -> Any:
+    """A double in every lane."""
+    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), x, ir.Constant(HALF, 0))
+    mask = ir.Constant(ir.VectorType(HALF, WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), mask)
+
+
+def scalar(builder: Any, base: Any, offset: Any) -> Any:
+    """The double at an offset, in every lane."""
+    return splat(builder, builder.load(builder.gep(base, [offset])))
+
+
+def register(builder: Any, base: Any, offset: Any) -> Any:
+    """The place of eight doubles."""
+    return builder.bitcast(builder.gep(base, [offset]), VECTOR.as_pointer())
+
+
+def load(builder: Any, base: Any, offset: Any) -> Any:
+    """Eight doubles, aligned as one is."""
+    load = builder.load(register(builder, base, offset))
+    load.align = 8
+    return load
+
+
+def store(builder: Any, value: Any, base: Any, offset: Any) -> None:
+    """The same, stored."""
+    store = builder.store(value, register(builder, base, offset))
+    store.align = 8
+
+
+def times(builder: Any, index: Any, factor: int) -> Any:
+    """An index times a constant."""
+    return builder.mul(index, ir.Constant(WORD, factor))
+
+
+def plus(builder: Any, index: Any, addend: int) -> Any:
+    """An index and a constant."""
+    return builder.add(index, ir.Constant(WORD, addend))
+
+
+def _few(builder: Any, count: Any) -> Any:
+    """The mask of the first ``count`` of eight lanes."""
+    words = ir.VectorType(WORD, WIDTH)
+    one = builder.insert_element(ir.Constant(words, ir.Undefined), count, ir.Constant(HALF, 0))
+    everywhere = ir.Constant(ir.VectorType(HALF, WIDTH), [0] * WIDTH)
+    counts = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), everywhere)
+    return builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), counts)
+
+
+def load_some(builder: Any, address: Any, count: Any) -> Any:
+    """The first ``count`` of eight numbers, then zeros; nothing is read beyond them."""
+    kind = ir.FunctionType(VECTOR, [VECTOR.as_pointer(), HALF, _LANES, VECTOR])
+    masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64")
+    source, zeros = register(builder, at(builder, address), ir.Constant(WORD, 0)), ir.Constant(VECTOR, [0.0] * WIDTH)
+    return builder.call(masked, [source, ir.Constant(HALF, 8), _few(builder, count), zeros])
+
+
+def store_some(builder: Any, value: Any, address: Any, count: Any) -> None:
+    """The first ``count`` of eight numbers; nothing is written beyond them."""
+    kind = ir.FunctionType(ir.VoidType(), [VECTOR, VECTOR.as_pointer(), HALF, _LANES])
+    masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64")
+    target = register(builder, at(builder, address), ir.Constant(WORD, 0))
+    builder.call(masked, [value, target, ir.Constant(HALF, 8), _few(builder, count)])

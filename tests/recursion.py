@@ -1,0 +1,93 @@
+"""The backward recursion as textbooks write it, in dense numpy: what the compiled sweep is compared with."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.derivatives import Derivatives
+
+Array = NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """k (N, nu), K (N, nu, n), the slope along the policy, downwards, and the decrease that the model promises."""
+
+    k: Array
+    K: Array
+    d0: float
+    expected: float
+
+
+def closed(closing, gap: Array, weight: Array) -> tuple[Array, Array]:
+    """J and C of a gap."""
+    n = len(gap)
+    if closing.address == 0:
+        return np.eye(n), np.zeros((n, n))
+    out = np.empty((2, n, n))
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
+    call(closing.context, gap.ctypes.data, weight.ctypes.data, out.ctypes.data)
+    return out[0], out[1]
+
+
+def in_box(H: Array, b: Array, low: Array, high: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The minimum of ½ xᵀHx + b·x over a box, by trying every set of held ones; and which are free."""
+    best = np.inf, b, b == b
+    for sides in itertools.product((-1, 0, 1), repeat=len(b)):
+        x, free = np.where(np.array(sides) < 0, low, high), np.array(sides) == 0
+        if np.isinf(x[~free]).any():
+            continue
+        x[free] = -np.linalg.solve(H[np.ix_(free, free)], b[free] + H[np.ix_(free, ~free)] @ x[~free])
+        if (x >= low).all() and (x <= high).all():
+            best = min(best, (0.5 * x @ H @ x + b @ x, x, free), key=lambda entry: entry[0])
+    return best[1], best[2]
+
+
+def dense_sweep(
+    d: Derivatives, contract: Callable[[int, Array], Array], closing, blend: float, mu: float,
+    gaps: Array | None = None, limits: tuple[Array, Array] | None = None, by_costate: bool = False,
+) -> Outcome:  # fmt: skip
+    """All knots; ``contract(t, weight)``: the second order of the dynamics of knot t."""
+    N, n, nu = d.B.shape
+    gaps = np.zeros((N, n)) if gaps is None else gaps
+    H = d.lzz + blend * (d.exact - d.lzz)
+    k, K, models = np.zeros((N, nu)), np.zeros((N, nu, n)), []
+    p = v = d.lz[N, :n]
+    V = H[N, :n, :n] + mu * np.eye(n)
+    for t in reversed(range(N)):
+        v = v + V @ gaps[t]
+        weight = p if by_costate else v
+        J, C = closed(closing, gaps[t], weight) if gaps[t].any() else (np.eye(n), np.zeros((n, n)))
+        F = np.hstack([d.A[t], d.B[t]])
+        curved = H[t] + blend * (contract(t, J.T @ weight) + F.T @ C @ F)
+        F = J @ F
+        q, Q = d.lz[t] + F.T @ v, curved + F.T @ V @ F
+        Q[n:, n:] += mu * np.eye(nu)
+        models.append((F, curved))
+        p = d.lz[t, :n] + F[:, :n].T @ p
+        free, held = np.ones(nu, dtype=bool), np.zeros(nu)
+        if limits is not None:
+            held, free = in_box(Q[n:, n:], q[n:], limits[0][t], limits[1][t])
+        rows = n + np.flatnonzero(free)
+        k[t] = np.where(free, 0.0, held)
+        q = q + Q[:, n:] @ k[t]
+        k[t, free] = -np.linalg.solve(Q[np.ix_(rows, rows)], q[rows])
+        K[t, free] = -np.linalg.solve(Q[np.ix_(rows, rows)], Q[rows, :n])
+        to_controls = Q[:n, n:] + K[t].T @ Q[n:, n:]
+        v = q[:n] + K[t].T @ q[n:] + to_controls @ np.where(free, k[t], 0.0)
+        V = Q[:n, :n] + K[t].T @ Q[n:, :n] + to_controls @ K[t]
+        V = 0.5 * (V + V.T) + mu * np.eye(n)
+    x, slope, bent = np.zeros(n), 0.0, 0.0
+    for t, (F, curved) in enumerate(reversed(models)):
+        z = np.concatenate([x, k[t] + K[t] @ x])
+        slope += d.lz[t] @ z
+        bent += 0.5 * (z @ curved @ z + mu * z @ z)
+        x = gaps[t] + F @ z
+    slope += d.lz[N, :n] @ x
+    bent += 0.5 * (x @ H[N, :n, :n] @ x + mu * x @ x)
+    return Outcome(k, K, -slope, -slope - bent)
