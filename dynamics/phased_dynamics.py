@@ -12,12 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
-from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
+from dynamics.contact import (
+    LOCAL_WORLD_ALIGNED,
+    POINT,
+    Contact,
+    Contacts,
+    are_regular,
+    as_impacts,
+    compile_contacts,
+    forces,
+)
 from dynamics.contact_dynamics import number
 from dynamics.contraction import contract_rows
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import IMPACT, STEP, flatten, layout
+from dynamics.modes import IMPACT, STEP, contacts_of, flatten, layout
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -240,6 +249,47 @@ class PhasedDynamics:
         """A, B and record of M knots, of which the first has index ``first``."""
         tree, *system = self._system(first, len(U))
         phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
+        self._own.expanded = X.ctypes.data, U.copy(), out.record
+
+    def recorded(self, X: Array, U: Array, contacts: Contacts) -> Array | None:
+        """Records (M, .) of knots that this thread has just expanded, for those who want their contact forces.
+
+        None where X, U are not a slice of what was expanded last, or not of steps held by just these contacts, points
+        whose forces are in world axes. ``force_layout`` says where f and its derivatives are.
+        """
+        kept = getattr(self._own, "expanded", None)
+        if kept is None:
+            return None
+        first, M = (X.ctypes.data - kept[0]) // (8 * self.nx), len(X)
+        if first < 0:
+            return None
+        record: Array = kept[2][first : first + M]
+        if not (np.array_equal(record[:, : self.nx], X) and np.array_equal(kept[1][first : first + M], U)):
+            return None
+        told = record[:, self.nx + self.robot.nv]
+        if M == 0 or told[0] < 0.0 or (told != told[0]).any() or not self._holds(int(told[0]), contacts):
+            return None
+        return record
+
+    def _holds(self, mode: int, contacts: Contacts) -> bool:
+        """Whether a mode is a step under these contacts, points in world axes."""
+        own, _ = contacts_of(self._modes, mode)
+        natural = (contacts.kind == POINT).all() and (contacts.reference == LOCAL_WORLD_ALIGNED).all()
+        same = all(np.array_equal(a, b) for a, b in zip(own, contacts, strict=True))
+        return bool(natural and same and self._modes.table[mode, 0] == STEP)
+
+    @property
+    def force_layout(self) -> tuple[int, int, int]:
+        """Where in a record forces begin, their derivatives [f_q f_v f_u], and how far rows of those are apart."""
+        ld = int(self._layout.ld)
+        return self.nx + self.robot.nv + 1, int(self._layout.Z) + self.robot.nv * ld, ld
+
+    def contraction_of_forces(self) -> Contraction:
+        """The compiled Hessian (n+nu, n+nu) of a weight (nc,) on the forces of a ``recorded`` knot."""
+        if not hasattr(self._own, "of_forces"):
+            packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes, True)
+            self._own.of_forces = Contraction(phase_contraction_callback().address, packed.address, packed)
+        return self._own.of_forces
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""

@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array
-from dynamics.contact import Contact, Contacts, compile_contacts, forces
+from dynamics import phase_rollouts
+from dynamics.contact import Contact, Contacts, are_regular, compile_contacts, forces
+from dynamics.lanes import arena
 from dynamics.model import Model, Robot
 from dynamics.phased_dynamics import PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -50,6 +52,8 @@ class ForceLimits(MovingTerm, KnotTerm):
     _rest: tuple[Array, Array, float] = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
     _last: list[tuple[Array, Array, Array]] = field(init=False, repr=False)
+    _regular: bool = field(init=False, repr=False)
+    _lanes: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.system, (RobotDynamics, PhasedDynamics)):
@@ -67,10 +71,12 @@ class ForceLimits(MovingTerm, KnotTerm):
         given = np.zeros(len(R)) if self.target is None else self.target
         target = checks.targets("target", given, len(R))
         weight = checks.weight("weight", self.weight)
+        lanes = phase_rollouts.size(fixed[0], robot.nq, self.system.nu, len(contacts), nc)
         for name, value in (
             ("contacts", contacts), ("R", R), ("lower", lower), ("upper", upper), ("weight", weight),
             ("target", target), ("_targets", target.reshape(-1, len(R))), ("robot", robot),
-            ("_last", []), ("_fixed", fixed), ("_rest", (lower, upper, weight)),
+            ("_last", []), ("_regular", are_regular(robot, contacts)),
+            ("_lanes", lanes), ("_fixed", fixed), ("_rest", (lower, upper, weight)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -88,8 +94,15 @@ class ForceLimits(MovingTerm, KnotTerm):
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
         X, U = self._knots(X, U)
-        given = self.R, self._rows(len(X)), *self._rest, X, U, self._forces(X, U)
-        contact_kernels.expand_forces(*self._fixed, *given, float(weight), bool(exact), l, lz, lzz)
+        limits, scale = (self.R, self._rows(len(X)), *self._rest), (float(weight), bool(exact))
+        system = self.system
+        if isinstance(system, PhasedDynamics):
+            record = system.recorded(X, U, self._fixed[1])
+            if record is not None:
+                where, of_forces = system.force_layout, system.contraction_of_forces()[:2]
+                contact_kernels.expand_recorded(where, of_forces, *limits, record, *scale, l, lz, lzz)
+                return
+        contact_kernels.expand_forces(*self._fixed, *limits, X, U, self._forces(X, U), *scale, l, lz, lzz)
 
     def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
@@ -101,7 +114,9 @@ class ForceLimits(MovingTerm, KnotTerm):
             if np.array_equal(last[0], X) and np.array_equal(last[1], U):
                 return last[2]
         F = np.empty((len(X), self.R.shape[1]))
-        contact_kernels.contact_forces(*self._fixed, X, U, F)
+        tree, contacts, nc, _, S = self._fixed
+        if not (self._regular and phase_rollouts.forces(tree, arena(self._lanes), contacts, nc, S, X, U, F)):
+            contact_kernels.contact_forces(*self._fixed, X, U, F)
         self._last[:] = [(X.copy(), U.copy(), F)]
         return F
 

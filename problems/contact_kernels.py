@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.kernel import inline, kernel
+from ddp.kernel import call_contraction, inline, kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
 from dynamics.contact_batch import contracted, related, solved_contact
 from dynamics.contact_hessian import curvature
@@ -79,7 +79,7 @@ def expand_forces(
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     ws, place, r, h = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X), curvature(nv, nc, X)
     tau, no_fext, e, g = np.zeros(nv), np.zeros((0, 6)), np.zeros(R.shape[0]), np.zeros(nv + nc)
-    fz, Rz = np.zeros((nc, nz)), np.zeros((R.shape[0], nz))
+    fz = np.zeros((nc, nz))
     fq, fv, ft = np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((nc, nv))
     qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
     for k in range(X.shape[0]):
@@ -93,31 +93,68 @@ def expand_forces(
         fq[:], fv[:], ft[:] = r.zq[nv:], r.zv[nv:], r.Kinv[nv:, :nv]
         turn_derivatives(tree, contacts, ws, place, r.f, fq, fv, ft)
         fz[:, :nv], fz[:, nv : 2 * nv], fz[:, 2 * nv :] = fq, fv, np.dot(ft, S)
-        Rz[:] = np.dot(R, fz)
-        g[:] = 0.0
-        for i in range(R.shape[0]):
-            if e[i] == 0.0:
-                Rz[i] = 0.0
-            for j in range(nc):
-                g[nv + j] += weight * e[i] * R[i, j]
-        add_products(fz, Rz, g[nv:], scale, weight, lz[k], lzz[k])
+        pulled(R, e, weight, g[nv:])
+        add_products(fz, R, e, g[nv:], scale, weight, lz[k], lzz[k])
         if exact:
             contracted(tree, contacts, g, ws, place, r, h, qq, qv, vv, qt)
             add_blocks(scale, S, qq, qv, vv, qt, lzz[k])
 
 
 @kernel
-def add_products(fz, Rz, g, scale, weight, lz, lzz):
-    """lz += scale f_z' g;  lzz += scale w (R f_z)' (R f_z)."""
-    nz = fz.shape[1]
-    for a in range(nz):
-        for j in range(fz.shape[0]):
-            lz[a] += scale * fz[j, a] * g[j]
-        for b in range(nz):
-            total = 0.0
-            for i in range(Rz.shape[0]):
-                total += Rz[i, a] * Rz[i, b]
-            lzz[a, b] += scale * weight * total
+def add_products(fz, R, e, g, scale, weight, lz, lzz):
+    """lz += scale f_z' g;  lzz += scale w Σ (R_i f_z)' (R_i f_z) over the rows with e_i not zero."""
+    nz = lz.size
+    row = np.empty(nz)
+    for j in range(fz.shape[0]):
+        for a in range(nz):
+            lz[a] += scale * g[j] * fz[j, a]
+    for i in range(R.shape[0]):
+        if e[i] != 0.0:
+            row[:] = 0.0
+            for j in range(fz.shape[0]):
+                if R[i, j] != 0.0:
+                    for a in range(nz):
+                        row[a] += R[i, j] * fz[j, a]
+            for a in range(nz):
+                if row[a] != 0.0:
+                    x = scale * weight * row[a]
+                    for b in range(nz):
+                        lzz[a, b] += x * row[b]
+
+
+@kernel
+def pulled(R, e, weight, g):
+    """g := w R' e."""
+    for j in range(g.size):
+        g[j] = 0.0
+        for i in range(R.shape[0]):
+            g[j] += weight * e[i] * R[i, j]
+
+
+@kernel
+def expand_recorded(where, of_forces, R, targets, lower, upper, weight, record, scale, exact, l, lz, lzz):
+    """Expansion of ForceLimits at knots whose dynamics have been expanded: `PhasedDynamics.recorded`.
+
+    where: first of the forces in a record, of their derivatives and between rows of those.
+    of_forces: address and context of what contracts their second order.
+    """
+    nc, nz = R.shape[1], lz.shape[1]
+    first, begin, ld = where
+    e, g, T = np.zeros(R.shape[0]), np.zeros(nc), np.empty((nz, nz))
+    for k in range(record.shape[0]):
+        cost = excess(R, row_of(targets, k), lower, upper, record[k, first : first + nc], e)
+        if cost == 0.0:
+            continue
+        l[k] += scale * 0.5 * weight * cost
+        pulled(R, e, weight, g)
+        fz = record[k, begin : begin + nc * ld].reshape(nc, ld)
+        add_products(fz, R, e, g, scale, weight, lz[k], lzz[k])
+        if exact:
+            address, context = of_forces
+            call_contraction(address, context, record[k].ctypes.data, g.ctypes.data, T.ctypes.data)
+            for a in range(nz):
+                for b in range(nz):
+                    lzz[k, a, b] += scale * T[a, b]
 
 
 @kernel
