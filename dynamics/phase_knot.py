@@ -67,11 +67,16 @@ def sub9(a, b):
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``PhasePlan``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    """The C function: addresses of a ``PhasePlan``, a record, a weight (n,) and the Hessian (nz, nz) to write.
+
+    Or a weight (nc,) on contact forces, see ``PhasePlan``; those are of steps held by points alone.
+    """
     c = read_phase_plan(context)
     p = read_plan(c.plan)
     told = vector(record, p.nq + 2 * p.nv + 1)[p.nq + 2 * p.nv]
-    if told >= 0.0 and mode_at(c, mode_of(told))[0] != 0:
+    if c.of_forces != 0:
+        contract_forces(p, c, mode_of(told), record, weight, hessian)
+    elif told >= 0.0 and mode_at(c, mode_of(told))[0] != 0:
         contract_knot(p, c, mode_of(told), record, weight, hessian)
     else:
         contract_single(c, record, weight, hessian)
@@ -107,6 +112,18 @@ def contract_knot(p, c, mode, record, weight, hessian):
         add_group_curvature(p, kind, iv, nj, h, next_twist(kind, v, a, iv, h), vector(weight, 2 * nv))
     mirror(p.H, p.ld)
     write_dense(hessian, p.H, p.ld, 2 * nv + p.nu)
+
+
+@kernel
+def contract_forces(p, c, mode, record, weight, hessian):
+    """The Hessian (nz, nz) of weight·f of a step held by points, in world axes."""
+    _, _, nc, _, _, _ = mode_at(c, mode)
+    lk = whole(p.nv + nc)
+    clear_lanes(c.omega, lk)
+    add_product(c.omega, lk, 1, lk, weight, 0, 1, record + 8 * (c.K + p.nv * lk), lk, nc)
+    curve(p, c, mode, record)
+    mirror(p.H, p.ld)
+    write_dense(hessian, p.H, p.ld, 2 * p.nv + p.nu)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Steps of eight states of a hybrid system at once, and rollouts of eight step lengths: see lane_rollouts.py.
+"""Steps of eight states of a hybrid system at once, their contact forces, and rollouts of eight step lengths.
 
 What takes branches, surfaces pulled to a pose and contacts that turn out to be redundant, is for phase_steps.py:
 kernels return False where they have met such a thing.
@@ -12,6 +12,7 @@ import numpy as np
 
 from ddp.kernel import kernel
 from dynamics.articulated import column, numbers, tables_of
+from dynamics.contact_axes import turn_forces
 from dynamics.contact_delassus import REDUNDANT
 from dynamics.contact_kinematics import Place, lane_places, lane_places_size, move_contacts
 from dynamics.contact_motion import (
@@ -30,17 +31,19 @@ from dynamics.lane_rollouts import actuated, between, feedback, moved, open_gap,
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory
 from dynamics.model import Model
 from dynamics.modes import IMPACT, contacts_of, without_gravity
+from dynamics.packing import unpack
 from dynamics.phase_steps import run_end
 from dynamics.tables import lane_smaller, scatter, spread
 
 
 class Bench(NamedTuple):
-    """Memory for steps of one mode, a, D and pivots as memory too; no_fext has no row."""
+    """Memory for steps of one mode, a, f, D and pivots as memory too; no_fext has no row."""
 
     ws: Workspace
     place: Place
     s: Factors
     a: np.ndarray
+    f: np.ndarray
     D: np.ndarray
     pivots: np.ndarray
     tau: np.ndarray
@@ -63,8 +66,8 @@ def bench(tree, contacts, nc, arena):
     tau, still = lane_memory(arena, nv), lane_memory(arena, nv)
     still[:] = 0.0
     return Bench(
-        lane_workspace(tree, arena), lane_places(tree, contacts, arena), lane_factors(arena, a, f, D, pivots), a, D,
-        pivots, tau, still, lane_matrix(arena, 0, 6),
+        lane_workspace(tree, arena), lane_places(tree, contacts, arena), lane_factors(arena, a, f, D, pivots), a, f,
+        D, pivots, tau, still, lane_matrix(arena, 0, 6),
     )  # fmt: skip
 
 
@@ -97,6 +100,43 @@ def advance(tree, still, contacts, restitution, impact, S, h, nq, x, u, xi, w):
 
 
 @kernel
+def take_states(X, U, begin, end, x, u):
+    """Knots begin..begin+7 into lanes, the last before ``end`` repeated."""
+    for lane in range(WIDTH):
+        knot = min(begin + lane, end - 1)
+        for i in range(X.shape[1]):
+            x[i, lane] = X[knot, i]
+        for i in range(U.shape[1]):
+            u[i, lane] = U[knot, i]
+
+
+@kernel
+def forces(tree, arena, contacts, nc, S, X, U, F):
+    """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
+    nv = tree.body.size
+    N, nq = X.shape[0], X.shape[1] - nv
+    x, u, w = lane_memory(arena, X.shape[1]), lane_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
+    q, v, tau = lane_array(x[:nq]), x[nq:], lane_array(w.tau)
+    for t in range(0, N, WIDTH):
+        take_states(X, U, t, N, x, u)
+        actuated(tables_of(tree), S, column(u.ctypes.data), column(v.ctypes.data), column(w.tau.ctypes.data))
+        factor_motion(tree, contacts, q, lane_array(v), tau, w.no_fext, w.ws, w.place, w.s)
+        move_contacts(tree, contacts, w.ws, w.place, w.s.c)
+        reduce_jacobian(tree, contacts, w.s)
+        factor_sigma(w.s)
+        push_back(tree, contacts, w.s)
+        if is_any_redundant(w.pivots, N - t, REDUNDANT):
+            return False
+        turn_forces(contacts, w.place, 0, w.s.f)
+        unpack(w.f, F, t)
+        for lane in range(min(WIDTH, N - t)):
+            for i in range(nv):
+                if not (w.D[i, lane] > 0.0 and np.isfinite(w.a[i, lane])):
+                    F[t + lane] = np.nan
+    return True
+
+
+@kernel
 def step(tree, arena, modes, schedule, S, h, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, still, t = X.shape[1], U.shape[1], without_gravity(tree), 0
@@ -109,12 +149,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
         arena[0, 0] = start
         w = bench(tree, contacts, modes.table[mode, 2], arena)
         for begin in range(t, end, WIDTH):
-            for lane in range(WIDTH):
-                knot = min(begin + lane, end - 1)
-                for i in range(nx):
-                    x[i, lane] = X[knot, i]
-                for i in range(nu):
-                    u[i, lane] = U[knot, i]
+            take_states(X, U, begin, end, x, u)
             advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False

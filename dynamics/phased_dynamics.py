@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
-from dynamics.contact import Contact, Contacts, are_regular, as_impacts, compile_contacts, forces
+from dynamics.contact import (
+    LOCAL_WORLD_ALIGNED,
+    POINT,
+    Contact,
+    Contacts,
+    are_regular,
+    as_impacts,
+    compile_contacts,
+    forces,
+)
 from dynamics.contact_dynamics import number
 from dynamics.contraction import contract_rows
 from dynamics.held_steps import as_held
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import HELD, IMPACT, STEP, flatten, layout
+from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -26,6 +36,9 @@ from dynamics.rigid_body import inverse_dynamics
 from dynamics.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
+
+MOST_SLICES = 64
+"""Of knots that were expanded, whose records are known by where their states are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +132,8 @@ class PhasedDynamics:
         count = max(len(contacts.body) for _, contacts, _ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
+        self._held: dict[tuple[int, int], tuple[bool, Contacts]] = {}
+        self._expanded: tuple[Array | None, deque[tuple[int, Array, Array]]] = None, deque()
         self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
@@ -251,6 +266,59 @@ class PhasedDynamics:
         """A, B and record of M knots, of which the first has index ``first``."""
         tree, *system = self._system(first, len(U))
         phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
+        owner = out.record if out.record.base is None else out.record.base
+        if self._expanded[0] is not owner:
+            self._expanded = owner, deque(maxlen=MOST_SLICES)
+        self._expanded[1].appendleft((X.ctypes.data, U.copy(), out.record))
+
+    def recorded(self, X: Array, U: Array, contacts: Contacts) -> Array | None:
+        """Records (M, .) of knots that have just been expanded, for those who want their contact forces.
+
+        None where X, U are no part of a slice of knots expanded last, or not of steps held by just these contacts,
+        points whose forces are in world axes. ``force_layout`` says where f and its derivatives are.
+        """
+        where, M = X.ctypes.data, len(X)
+        for begin, controls, records in tuple(self._expanded[1]):
+            first = (where - begin) // (8 * self.nx)
+            if 0 <= first <= len(records) - M:
+                record: Array = records[first : first + M]
+                if np.array_equal(record[:, : self.nx], X) and np.array_equal(controls[first : first + M], U):
+                    return record if self._all_held(record, contacts) else None
+        return None
+
+    def _all_held(self, record: Array, contacts: Contacts) -> bool:
+        """Whether all records are of lanes of steps under these contacts."""
+        modes = set(record[:, self.nx + self.robot.nv].tolist())
+        return all(mode >= 0.0 and self._holds(int(mode), contacts) for mode in modes)
+
+    def _holds(self, mode: int, contacts: Contacts) -> bool:
+        """Whether a mode is a step under these contacts, points in world axes; answers are kept."""
+        known = self._held.get((mode, id(contacts)))
+        if known is None:
+            own, _ = contacts_of(self._modes, mode)
+            natural = (contacts.kind == POINT).all() and (contacts.reference == LOCAL_WORLD_ALIGNED).all()
+            same = all(np.array_equal(a, b) for a, b in zip(own, contacts, strict=True))
+            answer = bool(natural and same and self._modes.table[mode, 0] == STEP)
+            self._held[mode, id(contacts)] = known = answer, contacts  # alive, so that nobody gets its id
+        return known[0]
+
+    @property
+    def force_layout(self) -> tuple[int, int, int]:
+        """Where in a record forces begin, their derivatives [f_q f_v f_u], and how far rows of those are apart."""
+        ld = int(self._layout.ld)
+        return self.nx + self.robot.nv + 1, int(self._layout.Z) + self.robot.nv * ld, ld
+
+    @property
+    def thread_safe(self) -> bool:
+        """Always: every thread has its own workspace."""
+        return True
+
+    def contraction_of_forces(self) -> Contraction:
+        """The compiled Hessian (n+nu, n+nu) of a weight (nc,) on the forces of a ``recorded`` knot."""
+        if not hasattr(self._own, "of_forces"):
+            packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes, True)
+            self._own.of_forces = Contraction(phase_contraction_callback().address, packed.address, packed)
+        return self._own.of_forces
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Nothing more: ``expand`` has written all that the contraction needs."""

@@ -17,7 +17,7 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, CompiledCost
 from dynamics.contact import Contact
 from dynamics.model import Robot
-from problems import checks, state_kernels
+from problems import checks, contact_kernels, state_kernels
 from problems.forces import Pushes, System, pushes
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, MovingTerm, RobotTerm
@@ -71,6 +71,10 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        if (found := self._pushes.recorded(X, U)) is not None:
+            rows = self.R, self._rows(len(X)), self.lower, self.upper, self.weight
+            contact_kernels.expand_recorded(*found[:2], *rows, found[2], float(weight), bool(exact), l, lz, lzz)
+            return
         excess = self._excess(X, U)
         beyond = np.flatnonzero(excess.any(axis=1))  # the others cost no derivative
         if beyond.size == 0:

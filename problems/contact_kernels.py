@@ -3,13 +3,17 @@
 Two kinds: forces of accelerations under contacts, and of held steps (dynamics/held_steps.py), whose time step h they
 depend on. X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
 coordinates.
+
+Costs on forces that the dynamics' expansion has found already read them in its records, knot by knot: by rows
+``r = R f - target`` (nr,), which cost ``½ w Σ_i e_i²``, e_i how far r_i is beyond its limits. With g = R' w e, the
+gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows that are beyond, and, if exact, that of g·f.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.kernel import kernel
+from ddp.kernel import call_contraction, inline, kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
 from dynamics.contact_batch import contracted, related, solved_contact
 from dynamics.contact_hessian import curvature
@@ -23,6 +27,7 @@ from dynamics.kinematics import workspace
 from dynamics.phase_curvature import add_joint_curvature
 from dynamics.phase_steps import bench
 from dynamics.steps import actuate
+from problems.state_kernels import row_of
 
 
 @kernel
@@ -111,3 +116,78 @@ def add_blocks(S, qq, qv, vv, qt, H):
         for j in range(nu):
             H[i, 2 * nv + j] += qu[i, j]
             H[2 * nv + j, i] += qu[i, j]
+
+
+@inline
+def _beyond(value, lower, upper):
+    return value - upper if value > upper else (value - lower if value < lower else 0.0 * value)
+
+
+@kernel
+def excess(R, target, lower, upper, f, e):
+    """How far each row of R f - target is beyond its limits, into e (nr,); the sum of squares."""
+    total = 0.0
+    for i in range(R.shape[0]):
+        value = -target[i]
+        for j in range(R.shape[1]):
+            value += R[i, j] * f[j]
+        e[i] = _beyond(value, lower[i], upper[i])
+        total += e[i] * e[i]
+    return total
+
+
+@kernel
+def pulled(R, e, weight, g):
+    """g := w R' e."""
+    for j in range(g.size):
+        g[j] = 0.0
+        for i in range(R.shape[0]):
+            g[j] += weight * e[i] * R[i, j]
+
+
+@kernel
+def add_products(fz, R, e, g, scale, weight, lz, lzz):
+    """lz += scale f_z' g;  lzz += scale w Σ (R_i f_z)' (R_i f_z) over the rows with e_i not zero."""
+    nz = lz.size
+    row = np.empty(nz)
+    for j in range(fz.shape[0]):
+        for a in range(nz):
+            lz[a] += scale * g[j] * fz[j, a]
+    for i in range(R.shape[0]):
+        if e[i] != 0.0:
+            row[:] = 0.0
+            for j in range(fz.shape[0]):
+                if R[i, j] != 0.0:
+                    for a in range(nz):
+                        row[a] += R[i, j] * fz[j, a]
+            for a in range(nz):
+                if row[a] != 0.0:
+                    x = scale * weight * row[a]
+                    for b in range(nz):
+                        lzz[a, b] += x * row[b]
+
+
+@kernel
+def expand_recorded(where, of_forces, R, targets, lower, upper, weight, record, scale, exact, l, lz, lzz):
+    """Expansion of ForceLimits at knots whose dynamics have been expanded: `PhasedDynamics.recorded`.
+
+    where: first of the forces in a record, of their derivatives and between rows of those.
+    of_forces: address and context of what contracts their second order.
+    """
+    nc, nz = R.shape[1], lz.shape[1]
+    first, begin, ld = where
+    e, g, T = np.zeros(R.shape[0]), np.zeros(nc), np.empty((nz, nz))
+    for k in range(record.shape[0]):
+        cost = excess(R, row_of(targets, k), lower, upper, record[k, first : first + nc], e)
+        if cost == 0.0:
+            continue
+        l[k] += scale * 0.5 * weight * cost
+        pulled(R, e, weight, g)
+        fz = record[k, begin : begin + nc * ld].reshape(nc, ld)
+        add_products(fz, R, e, g, scale, weight, lz[k], lzz[k])
+        if exact:
+            address, context = of_forces
+            call_contraction(address, context, record[k].ctypes.data, g.ctypes.data, T.ctypes.data)
+            for a in range(nz):
+                for b in range(nz):
+                    lzz[k, a, b] += scale * T[a, b]

@@ -13,14 +13,19 @@ import numpy as np
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array
-from dynamics.contact import Contact, compile_contacts, forces
+from dynamics import phase_rollouts
+from dynamics.contact import Contact, are_regular, compile_contacts, forces
 from dynamics.contact_dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.held_steps import as_held
+from dynamics.lanes import arena
 from dynamics.phased_dynamics import PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 from problems import checks, contact_kernels
 
 System: TypeAlias = RobotDynamics | PhasedDynamics
+
+Recorded: TypeAlias = tuple[tuple[int, int, int], tuple[int, int], Array]
+"""Where forces and their derivatives are in a record, what contracts their second order, and the records (M, .)."""
 
 
 class Pushes(Protocol):
@@ -35,6 +40,9 @@ class Pushes(Protocol):
 
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         """∂f/∂z (M, size, nz), z = (dx, du), and the Hessians (M, nz, nz) of g·f, g (M, size); zeros unless exact."""
+
+    def recorded(self, X: Array, U: Array) -> Recorded | None:
+        """Where the dynamics' expansion has just found all of that, if it has."""
 
 
 def pushes(system: System, contacts: Iterable[Contact], restitution: float | None = None) -> Pushes:
@@ -56,6 +64,8 @@ class _Forces:
         tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
         self._fixed = tree, as_held(arrays) if self.held else arrays, self.size, system.actuation
         self._last: list[tuple[Array, Array, Array]] = []
+        self._in_lanes = not self.held and are_regular(robot, contacts)
+        self._lanes = phase_rollouts.size(tree, robot.nq, system.nu, len(contacts), self.size)
 
     def values(self, X: Array, U: Array) -> Array:
         """A solver asks for values, first and second order of one trajectory: the last ones are kept."""
@@ -64,9 +74,10 @@ class _Forces:
             if np.array_equal(last[0], X) and np.array_equal(last[1], U):
                 return last[2]
         F = np.empty((len(X), self.size))
+        tree, *contacts = self._fixed
         if self.held:
             contact_kernels.held_forces(*self._fixed, self.system.dt, X, U, F)
-        else:
+        elif not (self._in_lanes and phase_rollouts.forces(tree, arena(self._lanes), *contacts, X, U, F)):
             contact_kernels.contact_forces(*self._fixed, X, U, F)
         self._last[:] = [(X.copy(), U.copy(), F)]
         return F
@@ -80,6 +91,13 @@ class _Forces:
         else:
             contact_kernels.differentiate(*self._fixed, X, U, g, bool(exact), Fz, H)
         return Fz, H
+
+    def recorded(self, X: Array, U: Array) -> Recorded | None:
+        if self.held or not isinstance(self.system, PhasedDynamics):
+            return None
+        record = self.system.recorded(X, U, self._fixed[1])
+        of_forces = self.system.contraction_of_forces
+        return None if record is None else (self.system.force_layout, of_forces()[:2], record)
 
 
 class _Impulses:
@@ -107,6 +125,9 @@ class _Impulses:
             H[:, :nv, :nv], H[:, :nv, nv : 2 * nv] = blocks.qq, blocks.qv
             H[:, nv : 2 * nv, :nv] = np.swapaxes(blocks.qv, 1, 2)
         return Fz, H
+
+    def recorded(self, X: Array, U: Array) -> Recorded | None:
+        return None
 
     def _split(self, X: Array) -> tuple[Array, Array]:
         X = checks.rows("numbers in a state", X, self.system.nx)

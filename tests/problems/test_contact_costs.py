@@ -9,9 +9,10 @@ from contact_oracles import Constrained
 
 from ddp import differences
 from ddp.errors import ProblemError
-from ddp.protocols import BatchTerm
+from ddp.protocols import BatchTerm, Expansion
 from dynamics.contact import Contact
 from dynamics.model import load
+from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 from problems.contact_costs import ForceLimits, StateLimits, contact_force, friction_cone
 from tests.problems.test_costs import close
@@ -106,6 +107,42 @@ def test_batches_add_up_knot_by_knot_and_follow_moving_targets(systems, rng):
     np.testing.assert_array_equal(part.values(X[1:], U[1:]), term.values(X, U)[1:])
     with pytest.raises(ProblemError, match="stretch of 3 knots, got 2"):
         term.values(X[1:], U[1:])
+
+
+def test_what_an_expansion_has_found_of_forces_is_what_costs_find_themselves(rng):
+    """To rounding; for knots that were expanded, and no others."""
+    robot = load("anymal")
+    feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
+    system = PhasedDynamics(robot, 0.01, [Phase(feet[:2], 2), Phase(feet[1:], 11, feet[2:])])
+    term = friction_cone(system, feet[1:], 0.3, 1e-3, least=100.0)
+    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    X = np.array([system.integrate(x0, 0.1 * rng.normal(size=system.n)) for _ in range(14)])
+    U, nz = 20.0 * rng.normal(size=(14, system.nu)), system.n + system.nu
+    sizes = (system.n, system.n), (system.n, system.nu), (system.record_size,)
+    own, parts = slice(4, 13), (slice(3, 9), slice(9, 14))
+
+    def expanded(states, exact):
+        results = np.zeros(9), np.zeros((9, nz)), np.zeros((9, nz, nz))
+        term.expand(states[own], U[own], 0.7, exact, *results)
+        return results
+
+    alone = [expanded(X, exact) for exact in (False, True)]
+    assert np.abs(alone[1][2] - alone[0][2]).max() > 0.01 * np.abs(alone[1][2]).max()
+    arrays = term._fixed[1]
+    for slices in ((slice(0, 14),), parts):
+        out = Expansion(*(np.empty((14, *size)) for size in sizes))
+        for part in slices:
+            system.expand(X[part], U[part], Expansion(*(array[part] for array in out)), part.start)
+        assert (system.recorded(X[own], U[own], arrays) is None) == (slices is parts)
+        for exact in (False, True):
+            for mine, truth in zip(expanded(X, exact), alone[exact], strict=True):
+                close(mine, truth, 1e-11)
+    assert system.recorded(X[4:9], U[4:9], arrays) is not None
+    assert system.recorded(X[4:9], U[4:9] + 1e-9, arrays) is None
+    assert system.recorded(X[4:9].copy(), U[4:9], arrays) is None
+    assert system.recorded(X[:2], U[:2], arrays) is None
+    X[5] += 1e-9
+    assert system.recorded(X[4:9], U[4:9], arrays) is None
 
 
 @pytest.mark.parametrize("faces", [3, 4, 8])
