@@ -68,11 +68,15 @@ def bend(A, B, gaps, closing, context, costates, second, c):
 
 
 @kernel
-def weigh(A, B, lz, gaps, closing, context, costates, weights, c):
-    """The costates p = l_x + Aᵀ p of all next states; weights: these through the gaps, what contracts second orders."""
+def weigh(start, stop, A, B, lz, gaps, closing, context, costates, weights, c):
+    """The costates p = l_x + Aᵀ p of the states after the knots start .. stop-1, from that in c.p unless stop is N.
+
+    weights: these through the gaps, what contracts second orders.
+    """
     N, n = B.shape[:2]
-    c.p[:] = lz[N, :n]
-    for t in range(N - 1, -1, -1):
+    if stop == N:
+        c.p[:] = lz[N, :n]
+    for t in range(stop - 1, start - 1, -1):
         costates[t] = c.p
         weights[t] = c.p
         c.g[:] = lz[t]

@@ -100,7 +100,7 @@ class Segments:
 
         def swept(part: _Segment) -> tuple[int, float, float]:
             return descend(
-                part.start, part.stop, A, B, lz, lzz, exact, record, blend, mu, 0, 0, True, True, second, k, K,
+                part.start, part.stop, 0.0, 0.0, A, B, lz, lzz, exact, record, blend, mu, 0, 0, True, True, second, k, K,
                 separable, h, bent, part.room, part.action,
             )  # fmt: skip
 

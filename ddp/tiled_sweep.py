@@ -53,7 +53,7 @@ def sweep(
     N = B.shape[0]
     start_at_end(lz, lzz, exact, blend, mu, separable, room)
     failed, change, steepest = descend(
-        0, N, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
+        0, N, 0.0, 0.0, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
         h, bent, room, action,
     )  # fmt: skip
     return failed, 2.0 * change, change, steepest
@@ -73,13 +73,15 @@ def start_at_end(lz, lzz, exact, blend, mu, separable, room):
 
 @kernel
 def descend(
-    start, stop, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second, k, K, separable,
-    h, bent, room, action,
+    start, stop, change, steepest, A, B, lz, lzz, exact, record, blend, mu, address, context, by_costate, kept, second,
+    k, K, separable, h, bent, room, action,
 ):  # fmt: skip
-    """From the room's value at knot ``stop`` to that at ``start``: failed knot, change, the gradient's max-norm."""
+    """From the room's value at knot ``stop`` to that at ``start``: failed knot, change, the gradient's max-norm.
+
+    ``change`` and ``steepest`` are those of the knots after ``stop``.
+    """
     N, n, nu = B.shape
     nz, square = n + nu, 8 * (n + nu) * (n + nu)
-    change, steepest = 0.0, 0.0
     Q, q, y = rows_at(room.Q, nz, room.ld), rows_at(room.q, 2, room.ld), numbers_at(room.y, nu)
     A_at, B_at, lz_at, k_at, K_at = A.ctypes.data, B.ctypes.data, lz.ctypes.data, k.ctypes.data, K.ctypes.data
     lzz_at, exact_at, record_at, T_at = lzz.ctypes.data, exact.ctypes.data, record.ctypes.data, second.ctypes.data
