@@ -144,6 +144,15 @@ class Backward:
                 self._age = self._age or 0
         return self._kept_in_limits(blend, mu, found, by_costate) if self._limited and found.failed < 0 else found
 
+    def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
+        """A sweep like `__call__` of derivatives that are still being made; None where it takes all of them to begin."""
+        by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
+        if not self._plain or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
+            return None
+        if by_costate and blend > 0.0:
+            self._age = 0
+        return Behind(self, blend, mu, by_costate)
+
     def curvature(self) -> tuple[float, int]:
         """The smallest eigenvalue of Q_uu at the knot where the last sweep failed, and the control most concerned."""
         if not np.isfinite(self._action).all():
@@ -197,6 +206,49 @@ class Backward:
             if sweep.failed >= 0:
                 break
         return found if best is None else best
+
+
+class Behind:
+    """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py."""
+
+    def __init__(self, backward: Backward, blend: float, mu: float, by_costate: bool) -> None:
+        self._of, self._blend, self._mu, self._by_costate = backward, float(blend), float(mu), by_costate
+        self.weighted = by_costate and blend > 0.0
+        self._costates, self._weights = np.empty_like(backward.gaps), np.empty_like(backward.gaps)
+        self._outcome = -1, 0.0, 0.0
+
+    def weigh(self, start: int, stop: int) -> None:
+        """The costates of the knots start .. stop-1, what contracts second orders."""
+        of, d = self._of, self._of._derivatives
+        gaps = of.gaps, *of._closing[:2]
+        weigh(start, min(stop, len(d.A)), d.A, d.B, d.lz, *gaps, self._costates, self._weights, of._scratch)
+
+    def contract(self, start: int, stop: int) -> None:
+        """The second order of the knots start .. stop-1 with their costates."""
+        rows = slice(start, min(stop, len(self._weights)))
+        if rows.stop > rows.start:
+            self._of._contract_rows(self._of._derivatives.record[rows], self._weights[rows], self._of._second[rows])
+
+    def sweep(self, start: int, stop: int) -> None:
+        """The recursion over the knots start .. stop-1, unless it failed at later ones."""
+        of, d = self._of, self._of._derivatives
+        if stop > len(d.A):
+            stop = len(d.A)
+            tiled_sweep.start_at_end(d.lz, d.lzz, d.exact, self._blend, self._mu, of.separable, of._room)
+        failed, *sums = self._outcome
+        if failed < 0:
+            self._outcome = tiled_sweep.descend(
+                start, stop, *sums, d.A, d.B, d.lz, d.lzz, d.exact, d.record, self._blend, self._mu, *of._contraction[:2],
+                self._by_costate, self.weighted, of._second, of._k, of._K, of.separable, *of._halves, of._room,
+                of._scratch.Q,
+            )  # fmt: skip
+
+    @property
+    def result(self) -> Sweep:
+        """What it came to."""
+        failed, change, gradient = self._outcome
+        contraction = NONE if self._blend == 0.0 else COSTATE if self._by_costate else VALUE
+        return Sweep(self._of._k, self._of._K, -2.0 * change, -change, gradient, failed, contraction)
 
 
 def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:

@@ -83,6 +83,7 @@ class Iterate:
     def evaluate(self) -> None:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.order, self.cost, self.obstacle = 0, np.inf, None
+        self._control_weight: float | None = None
         self._recorded = False  # the dynamics' second order
         self.backward.moved()
         if not np.isfinite(self.X).all():
@@ -158,12 +159,23 @@ class Iterate:
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
-        self._differentiate(2 if blend > 0.0 else 1)
-        sweep = self.backward(blend, mu, costates)
+        sweep = self._followed(blend, mu, costates)
+        if sweep is None:
+            self._differentiate(2 if blend > 0.0 else 1)
+            sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
             return self.sweep(blend, mu, costates)
         return sweep
+
+    def _followed(self, blend: float, mu: float, costates: bool) -> Sweep | None:
+        """The same while derivatives are being made, where those who make them can be followed and have not begun."""
+        follow = getattr(self.work, "followed", None)
+        if self.order > 0 or follow is None or (behind := self.backward.behind(blend, mu, costates)) is None:
+            return None
+        follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
+        self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
+        return behind.result
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised.

@@ -20,8 +20,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from ddp.backward import Behind
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, positive_integer
+from ddp.pipeline import Pipeline
 from ddp.problem import Problem
 from ddp.process_pool import Processes, WorkerError
 from ddp.protocols import Array, ThreadSafe
@@ -184,6 +186,19 @@ class _Threads:
     def contract(self, weights: Array, out: Array) -> None:
         record, contract = self.derivatives.record, self._problem.dynamics.contract
         self._share(lambda start, stop: contract(record[start:stop], weights[start:stop], out[start:stop]), len(record))
+
+    def followed(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
+        """The derivatives of a trajectory, of ``second`` order too, while ``sweep`` follows behind them."""
+        self._X, self._U = X, U
+
+        def derive(start: int, stop: int) -> None:
+            self._problem.expand(X, U, self.derivatives, start, stop)
+            if second:
+                self._problem.expand_second(X, U, self.derivatives, start, stop)
+
+        blocks = list(reversed(slices(len(X), self._count)))
+        weigh = sweep.weigh if sweep.weighted else None
+        Pipeline(blocks, derive, sweep.contract).run(self._pool, self._count - 1, weigh, sweep.sweep)
 
     def close(self) -> None:
         """End the threads, once they are done with the slice that they are at."""

@@ -1,0 +1,106 @@
+"""The derivatives of a trajectory and the sweep over them at once: threads make blocks, one of them sweeps behind.
+
+The recursion runs from the last knot to the first, so that blocks of knots are wanted in that order:
+
+    derive(block)      everything that no multiplier enters                 any thread
+    weigh(block)       the costates, from those after the block             the sweeping thread, last block first
+    contract(block)    the second order with these costates                 any thread
+    sweep(block)       the Riccati recursion                                the sweeping thread, last block first
+
+What is computed is what a serial sweep computes, call by call and knot by knot: results are the same to the last bit.
+The sweeping thread lends a hand wherever it would have to wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Condition
+
+import numpy as np
+
+Stage = Callable[[int, int], None]
+"""What is done to the knots start .. stop-1."""
+
+
+class Pipeline:
+    """One pass over ``blocks``, (start, stop) from the last to the first, by this thread and ``count`` others."""
+
+    def __init__(self, blocks: Sequence[tuple[int, int]], derive: Stage, contract: Stage | None = None) -> None:
+        self._blocks = blocks
+        self._stages = derive, contract
+        self._waiting = deque((0, block) for block in range(len(blocks)))
+        self._done: tuple[set[int], set[int]] = set(), set()
+        self._failures: dict[tuple[int, int], Exception] = {}
+        self._changed = Condition()
+        self._over = False
+
+    def run(self, pool: ThreadPoolExecutor, count: int, weigh: Stage | None, sweep: Stage) -> None:
+        """Do it all; without ``weigh`` nothing is contracted. Of several failures raises that of the earliest knots."""
+        others = [pool.submit(self._serve) for _ in range(count)]
+        try:
+            self._follow(weigh, sweep)
+        finally:
+            with self._changed:
+                self._over = True
+                self._waiting.clear()
+                self._changed.notify_all()
+            for other in others:
+                other.result()
+        if self._failures:
+            raise self._failures[min(self._failures, key=lambda task: (task[0], -task[1]))]
+
+    def _follow(self, weigh: Stage | None, sweep: Stage) -> None:
+        """The part of the sweeping thread: what has an order, and whatever else is there to be done meanwhile."""
+        derived, contracted = self._done
+        count = len(self._blocks)
+        weighed, swept = (count if weigh is None else 0), 0
+        ready = derived if weigh is None else contracted
+        while swept < count and not self._failures:
+            if weigh is not None and weighed in derived:
+                weigh(*self._blocks[weighed])
+                self._offer(weighed)
+                weighed += 1
+            elif swept in ready:
+                sweep(*self._blocks[swept])
+                swept += 1
+            elif not self._lend_a_hand():
+                with self._changed:
+                    while not (self._waiting or weighed in derived or swept in ready or self._failures):
+                        self._changed.wait()
+        while self._lend_a_hand():
+            """After a failure the rest is done all the same: which one is told must not depend on who was quicker."""
+
+    def _serve(self) -> None:
+        """What every other thread does: one task after another until the pass is over."""
+        with np.errstate(all="ignore"):  # every thread has its own
+            while True:
+                with self._changed:
+                    while not (self._waiting or self._over):
+                        self._changed.wait()
+                    if self._over and not self._waiting:
+                        return
+                self._lend_a_hand()
+
+    def _offer(self, block: int) -> None:
+        """A contraction goes before derivatives: the sweep waits for it sooner."""
+        with self._changed:
+            self._waiting.appendleft((1, block))
+            self._changed.notify()
+
+    def _lend_a_hand(self) -> bool:
+        """Do the next task, if there is one."""
+        try:
+            stage, block = self._waiting.popleft()
+        except IndexError:
+            return False
+        try:
+            if (work := self._stages[stage]) is not None:
+                work(*self._blocks[block])
+        except Exception as failure:
+            self._failures[stage, block] = failure
+        with self._changed:
+            self._done[stage].add(block)
+            self._changed.notify_all()
+        return True
