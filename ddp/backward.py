@@ -96,6 +96,7 @@ class Backward:
         nz = n + nu
         self._derivatives = derivatives
         self._multipliers, self._reuse = multipliers, reuse
+        self._dynamics = dynamics
         self._contract = contract or partial(dynamics.contract, derivatives.record)
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
@@ -145,9 +146,9 @@ class Backward:
         return self._kept_in_limits(blend, mu, found, by_costate) if self._limited and found.failed < 0 else found
 
     def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
-        """A sweep like `__call__` of derivatives that are still being made; None where it takes all of them to begin."""
+        """The same sweep, of derivatives that are still being made; None where it takes all of them to begin."""
         by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
-        if not self._plain or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
+        if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
             return None
         if by_costate and blend > 0.0:
             self._age = 0
@@ -162,9 +163,9 @@ class Backward:
 
     def _contract_with_costates(self) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        d, weights = self._derivatives, np.empty_like(self.gaps)
-        both = np.empty((2, weights.shape[1], weights.shape[1]))
-        weigh(d.A, d.lz, self.gaps, self._closing.address, self._closing.context, weights, both)
+        d, weights, closing = self._derivatives, np.empty_like(self.gaps), self._closing[:2]
+        N, n = weights.shape
+        weigh(0, N, d.A, d.lz, self.gaps, *closing, d.lz[N, :n].copy(), weights)
         self._contract(weights, self._second)
         self._age = 0
 
@@ -209,46 +210,51 @@ class Backward:
 
 
 class Behind:
-    """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py."""
+    """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py.
+
+    weighted: whether costates contract the second order, block by block.
+    """
 
     def __init__(self, backward: Backward, blend: float, mu: float, by_costate: bool) -> None:
-        self._of, self._blend, self._mu, self._by_costate = backward, float(blend), float(mu), by_costate
+        self._of, self._how = backward, (float(blend), float(mu), by_costate)
         self.weighted = by_costate and blend > 0.0
-        self._costates, self._weights = np.empty_like(backward.gaps), np.empty_like(backward.gaps)
-        self._outcome = -1, 0.0, 0.0
+        N, n = backward.gaps.shape
+        self._N, self._costate, self._weights = N, np.empty(n), np.empty((N, n))
+        self._failed, self._sums = -1, (0.0, 0.0, 0.0)
 
     def weigh(self, start: int, stop: int) -> None:
-        """The costates of the knots start .. stop-1, what contracts second orders."""
+        """The costates of the knots start .. stop-1 of 0 .. N."""
         of, d = self._of, self._of._derivatives
-        gaps = of.gaps, *of._closing[:2]
-        weigh(start, min(stop, len(d.A)), d.A, d.B, d.lz, *gaps, self._costates, self._weights, of._scratch)
+        if stop > self._N:
+            self._costate[:] = d.lz[self._N, : self._costate.size]
+        weigh(start, min(stop, self._N), d.A, d.lz, of.gaps, *of._closing[:2], self._costate, self._weights)
 
     def contract(self, start: int, stop: int) -> None:
-        """The second order of the knots start .. stop-1 with their costates."""
-        rows = slice(start, min(stop, len(self._weights)))
-        if rows.stop > rows.start:
-            self._of._contract_rows(self._of._derivatives.record[rows], self._weights[rows], self._of._second[rows])
+        """The second order of these knots with their costates."""
+        knots = slice(start, min(stop, self._N))
+        if knots.stop > start:
+            of, record = self._of, self._of._derivatives.record
+            of._dynamics.contract(record[knots], self._weights[knots], of._second[knots])
 
     def sweep(self, start: int, stop: int) -> None:
-        """The recursion over the knots start .. stop-1, unless it failed at later ones."""
-        of, d = self._of, self._of._derivatives
-        if stop > len(d.A):
-            stop = len(d.A)
-            tiled_sweep.start_at_end(d.lz, d.lzz, d.exact, self._blend, self._mu, of.separable, of._room)
-        failed, *sums = self._outcome
-        if failed < 0:
-            self._outcome = tiled_sweep.descend(
-                start, stop, *sums, d.A, d.B, d.lz, d.lzz, d.exact, d.record, self._blend, self._mu, *of._contraction[:2],
-                self._by_costate, self.weighted, of._second, of._k, of._K, of.separable, *of._halves, of._room,
-                of._scratch.Q,
+        """The recursion over these knots, unless it failed at later ones."""
+        of, (blend, mu, by_costate) = self._of, self._how
+        if stop > self._N:
+            tiled_sweep.start_at_end(of._model.address, of._room.address, blend, mu, of.separable)
+        if self._failed < 0:
+            around = of.gaps, of._blocks, False, of.low, of.high, False, of._held
+            self._failed, *sums = tiled_sweep.descend(
+                start, min(stop, self._N), *self._sums, of._model.address, of._room.address, blend, mu, by_costate,
+                self.weighted, of.separable, *of._halves, *around, of._action,
             )  # fmt: skip
+            self._sums = tuple(sums)
 
     @property
-    def result(self) -> Sweep:
+    def outcome(self) -> Sweep:
         """What it came to."""
-        failed, change, gradient = self._outcome
-        contraction = NONE if self._blend == 0.0 else COSTATE if self._by_costate else VALUE
-        return Sweep(self._of._k, self._of._K, -2.0 * change, -change, gradient, failed, contraction)
+        slope, change, gradient = self._sums
+        contraction = COSTATE if self.weighted else VALUE if self._how[0] > 0.0 else NONE
+        return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, contraction)
 
 
 def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:

@@ -10,6 +10,8 @@ J and C are those of `protocols.Dynamics.closing`, the curvature C contracted wi
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.kernel import call_contraction, kernel
 from ddp.room import read_room, rows_at
 from ddp.tiles import WIDTH, add_product, add_rows, copy_rows
@@ -59,11 +61,14 @@ def cross(room, blocks, J, C, blend):
 
 
 @kernel
-def weigh(A, lz, gaps, closing, context, weights, both):
-    """weights (N, n): the costates p = l_x + Aᵀ Jᵀ p of all next states, through gaps Jᵀ p; both (2, n, n): work."""
-    N, n = weights.shape
-    p = lz[N, :n].copy()
-    for t in range(N - 1, -1, -1):
+def weigh(start, stop, A, lz, gaps, closing, context, p, weights):
+    """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
+
+    p (n,), the costate of knot ``stop``, becomes that of ``start``: p = l_x + Aᵀ Jᵀ p.
+    """
+    n = p.size
+    both = np.empty((2, n, n))
+    for t in range(stop - 1, start - 1, -1):
         weight = weights[t]
         weight[:] = p
         if closing != 0 and gaps[t].any():

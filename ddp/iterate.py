@@ -77,13 +77,13 @@ class Iterate:
         self.diverged: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
+        self._control_weight = -1.0
         self._place(*self._started(guess))
         self.evaluate()
 
     def evaluate(self) -> None:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.order, self.cost, self.obstacle = 0, np.inf, None
-        self._control_weight: float | None = None
         self._recorded = False  # the dynamics' second order
         self.backward.moved()
         if not np.isfinite(self.X).all():
@@ -133,8 +133,9 @@ class Iterate:
 
     @property
     def control_weight(self) -> float:
-        """The mean of the diagonals of l_uu."""
-        self._differentiate(1)
+        """The mean of the diagonals of l_uu where they were last computed, here or at the iterate before."""
+        if self._control_weight < 0.0:
+            self._differentiate(1)
         return self._control_weight
 
     @property
@@ -170,12 +171,14 @@ class Iterate:
 
     def _followed(self, blend: float, mu: float, costates: bool) -> Sweep | None:
         """The same while derivatives are being made, where those who make them can be followed and have not begun."""
-        follow = getattr(self.work, "followed", None)
-        if self.order > 0 or follow is None or (behind := self.backward.behind(blend, mu, costates)) is None:
+        follow = self.work.followed if self.order == 0 else None
+        behind = self.backward.behind(blend, mu, costates) if follow else None
+        if follow is None or behind is None:
             return None
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
         self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
-        return behind.result
+        self._scale()
+        return behind.outcome
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised.
@@ -315,11 +318,15 @@ class Iterate:
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded = 1, False
-            derivatives = self.work.derivatives
-            self._magnitude, self._control_weight = scales(derivatives.l, derivatives.lzz, self.U.shape[1])
+            self._scale()
         if order == 2 and self.backward.fresh and not self._recorded:
             self.work.second()
             self.order, self._recorded = 2, True
         elif self.order < order:
             self.work.costs()
             self.order = 2
+
+    def _scale(self) -> None:
+        """What later judgements are relative to."""
+        derivatives = self.work.derivatives
+        self._magnitude, self._control_weight = scales(derivatives.l, derivatives.lzz, self.U.shape[1])

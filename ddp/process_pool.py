@@ -66,6 +66,8 @@ class _Shared:
 class Processes:
     """The processes, and the pipes that tell them what to do."""
 
+    followed = None
+
     def __init__(self, problem: Problem, count: int) -> None:
         try:
             self._pickled = pickle.dumps(problem)

@@ -87,8 +87,8 @@ class Segments:
 
         def swept(part: _Segment) -> tuple[int, float, float]:
             failed, _, change, steepest = descend(
-                part.start, part.stop, model, part.room.address, blend, mu, by_costate, True, separable, h, bent,
-                *closed_and_free, part.action,
+                part.start, part.stop, 0.0, 0.0, 0.0, model, part.room.address, blend, mu, by_costate, True, separable,
+                h, bent, *closed_and_free, part.action,
             )  # fmt: skip
             return failed, change, steepest
 

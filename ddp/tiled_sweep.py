@@ -153,20 +153,19 @@ def sweep(
     """
     start_at_end(model, room, blend, mu, separable)
     return descend(
-        0, gaps.shape[0], model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low,
-        high, known, held, action,
+        0, gaps.shape[0], 0.0, 0.0, 0.0, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks,
+        limited, low, high, known, held, action,
     )  # fmt: skip
 
 
 @kernel
 def descend(
-    start, stop, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known,
-    held, action,
+    start, stop, slope, change, steepest, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks,
+    limited, low, high, known, held, action,
 ):  # fmt: skip
-    """The same from the room's value at knot ``stop`` to that at ``start``."""
+    """The same from the room's value at knot ``stop``, and what later knots came to, to that at ``start``."""
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
-    slope, change, steepest = 0.0, 0.0, 0.0
     Q, q, box = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld), rows_at(r.box, 4, nu)
     open_gaps = gaps.any()
     plain = not limited and not open_gaps

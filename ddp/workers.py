@@ -80,6 +80,10 @@ def as_workers(value: Any) -> Workers:
     raise ProblemError(f'workers: expected at least 1, "auto", "threads:2" or "processes:2", got {value!r}')
 
 
+Follow = Callable[[Array, Array, bool, Behind], None]
+"""Of states and padded controls the derivatives, of second order too if that is true, with a sweep behind them."""
+
+
 class Differentiator(Protocol):
     """Batched stages over all knots of a trajectory, into ``derivatives``; ``description``: who does them."""
 
@@ -102,6 +106,10 @@ class Differentiator(Protocol):
 
     def contract(self, weights: Array, out: Array) -> None:
         """The dynamics' second order, contracted with weights (N, n), into ``out`` (N, nz, nz)."""
+
+    @property
+    def followed(self) -> Follow | None:
+        """How to sweep while derivatives are being made, instead of ``first`` and ``second``; None where one cannot."""
 
 
 @contextmanager
@@ -137,7 +145,7 @@ def thread_safe(problem: Problem) -> bool:
 class _Local:
     """Everything in this thread."""
 
-    description = "this thread alone"
+    description, followed = "this thread alone", None
 
     def __init__(self, problem: Problem, derivatives: Derivatives) -> None:
         self.derivatives = derivatives
@@ -188,7 +196,7 @@ class _Threads:
         self._share(lambda start, stop: contract(record[start:stop], weights[start:stop], out[start:stop]), len(record))
 
     def followed(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
-        """The derivatives of a trajectory, of ``second`` order too, while ``sweep`` follows behind them."""
+        """See `Differentiator.followed`."""
         self._X, self._U = X, U
 
         def derive(start: int, stop: int) -> None:
@@ -288,6 +296,10 @@ class _Measured:
 
     def contract(self, weights: Array, out: Array) -> None:
         self._timed(partial(self._now.contract, weights, out))
+
+    @property
+    def followed(self) -> Follow | None:
+        return self._now.followed if self._decided else None
 
     def close(self) -> None:
         """End whoever has been started."""
