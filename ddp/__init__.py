@@ -4,6 +4,7 @@ from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.constraints import Constraint, Equality, Inequality
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.jitted import JittedTerm
 from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
@@ -26,6 +27,7 @@ __all__ = [
     "Equality",
     "Expansion",
     "Inequality",
+    "JittedTerm",
     "ModelError",
     "Newton",
     "Problem",

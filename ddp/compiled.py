@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numba
@@ -22,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from ddp.kernel import callback, inline, integer_pointer, pointer
+from ddp.kernel import callback, inline, integer_pointer, pointer, specialised
 from ddp.protocols import CompiledCost
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
@@ -57,11 +56,14 @@ def knots_at(block):
     )  # fmt: skip
 
 
-def bind(values: Any, expand: Any, *arguments: Any) -> CompiledCost:
-    """The C function of a term with these kernels, and its context. Arguments are copied where they must be."""
+def bind(values: Any, expand: Any, *arguments: Any, cached: bool = True) -> CompiledCost:
+    """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
+
+    cached: whether what is compiled is kept on disk: not if kernels call users' functions.
+    """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(values, expand, _plain(numba.typeof(arguments)))
+    function = _function(values, expand, _plain(numba.typeof(arguments)), cached)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -90,17 +92,12 @@ def _plain(kind: Any) -> Any:
 
 
 @cache
-def _function(values: Any, expand: Any, kind: Any) -> Any:
-    """The compiled C function. `_evaluate` is copied, with kernels and types where their names stand for them.
-
-    Copied, and not a closure: numba caches no function of other functions that are not global.
-    """
-    names = {"values": values, "expand": expand, "bound": _reader(kind)}
-    copy = FunctionType(_evaluate.__code__, {**globals(), **names}, _evaluate.__name__)
+def _function(values: Any, expand: Any, kind: Any, cached: bool) -> Any:
+    """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
     described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind}"
-    copy.__qualname__ = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
-    copy.__module__ = __name__
-    return callback(copy, *{values.__module__, expand.__module__})
+    name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    function = specialised(_evaluate, name, values=values, expand=expand, bound=_reader(kind))
+    return callback(function, *sorted({values.__module__, expand.__module__}), cached=cached)
 
 
 values: Any = None

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -111,19 +112,30 @@ def kernel(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
+    """A copy of a function with other objects for global names of its module, other kernels say.
+
+    A copy, and not a closure: numba does not cache functions of other functions that are not global.
+    """
+    copy = FunctionType(template.__code__, {**template.__globals__, **names}, name)
+    copy.__qualname__, copy.__module__ = name, template.__module__
+    return copy
+
+
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
     return numba.njit(function, inline="never", forceinline=True, error_model="numpy", fastmath={"contract"})
 
 
-def callback(function: Callable[..., Any], *origins: str) -> Any:
+def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -> Any:
     """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels.
 
-    origins: modules of kernels that it calls and its own module does not import.
+    origins: modules of kernels that it calls and its own module does not import.   cached: whether it is kept on disk;
+    what calls users' functions must not be, since nobody knows what these depend on.
     """
     with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
         signature = types.void(types.int64, types.int64, types.int64, types.int64)
-        return numba.cfunc(signature, cache=True, error_model="numpy", fastmath={"contract"})(function)
+        return numba.cfunc(signature, cache=cached, error_model="numpy", fastmath={"contract"})(function)
 
 
 @intrinsic

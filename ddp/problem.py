@@ -17,6 +17,7 @@ from ddp.bounds import as_limits
 from ddp.constraints import ConstraintLike
 from ddp.derivatives import Derivatives, broken_rows
 from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
 from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Expansion, Separable, Term
@@ -95,14 +96,14 @@ class Problem:
         stretches = tuple(
             (knots, entry)
             for knots in sorted(self.during, key=lambda knots: (knots.start, knots.stop))
-            for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics)
+            for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics, x0)
         )
         for knots, entry in stretches:
             check_length(entry.name, entry.term, knots)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
-            for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics)
+            for entry in _entries(f"at[{knot}]", self.at[knot], 1.0, self.dynamics, x0)
         )
         limits = as_limits(self.control_limits, horizon, self.dynamics.nu)
         lower, upper = (limit.view() for limit in limits)
@@ -114,10 +115,10 @@ class Problem:
             ("upper", upper),
             ("_limits", limits),
             ("horizon", horizon),
-            ("_running", _entries("running", self.running, dt, self.dynamics)),
+            ("_running", _entries("running", self.running, dt, self.dynamics, x0)),
             ("_at", single),
             ("_during", stretches),
-            ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics)),
+            ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics, x0)),
         ):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "running", tuple(self.running))
@@ -279,12 +280,13 @@ class Problem:
         nz = self.dynamics.n + self.dynamics.nu
         for entry, knots in self._within(0, self.horizon + 1):
             own, M = (X[knots], U[knots]), knots.stop - knots.start
-            found = [("cost", entry.term.values(*own))]
-            for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
-                if order > 0:
-                    l, lz, lzz = np.zeros(M), np.zeros((M, nz)), np.zeros((M, nz, nz))
-                    entry.term.expand(*own, 1.0, exact, l, lz, lzz)
-                    found += [("gradient", lz), (name, lzz)]
+            with _naming(entry, knots):
+                found = [("cost", entry.term.values(*own))]
+                for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
+                    if order > 0:
+                        l, lz, lzz = np.zeros(M), np.zeros((M, nz)), np.zeros((M, nz, nz))
+                        entry.term.expand(*own, 1.0, exact, l, lz, lzz)
+                        found += [("gradient", lz), (name, lzz)]
             for what, array in found:
                 if (bad := broken_rows(array)).any():
                     row = int(np.argmax(bad))
@@ -434,7 +436,7 @@ def _naming(entry: _Entry, knots: slice) -> AbstractContextManager[None]:
     return naming(entry.name, knots)
 
 
-def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[_Entry, ...]:
+def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics, x0: Array) -> tuple[_Entry, ...]:
     """The user's list of terms, checked, named and wrapped."""
     if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
         raise ProblemError(f"{name}: expected a list of cost terms, got {described(terms)}")
@@ -445,13 +447,18 @@ def _entries(name: str, terms: Any, weight: float, dynamics: Dynamics) -> tuple[
             raise ProblemError(
                 f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
             )
-        if isinstance(term, BatchTerm):
-            batch: BatchTerm = term
+        batch: BatchTerm
+        if isinstance(term, JittedTerm):
+            with naming(label, slice(0, 1)):
+                batch = CompiledDerivedTerm(term, dynamics, x0, np.zeros(dynamics.nu))
+        elif isinstance(term, BatchTerm):
+            batch = term
         elif isinstance(term, Term):
             batch = DerivedTerm(term, dynamics)
         else:
             raise ProblemError(
                 f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
             )
-        entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight, isinstance(batch, CompiledTerm)))
+        with naming(label, slice(0, 1)):
+            entries.append(_Entry(f"{label} ({type(term).__name__})", batch, weight, isinstance(batch, CompiledTerm)))
     return tuple(entries)

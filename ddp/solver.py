@@ -298,6 +298,9 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
     reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
     if iterate.unpriced is not None:
         X, U = iterate.unpriced
-        found = iterate.problem.fault(X, iterate.problem.padded(U), 0)
+        try:
+            found = iterate.problem.fault(X, iterate.problem.padded(U), 0)
+        except ProblemError as failure:  # of a term's own code
+            found = str(failure)
         reason += f"; of longer ones {found}" if found else ""
     return reason

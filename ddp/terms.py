@@ -93,15 +93,15 @@ class DerivedTerm:
         value = self._value(row, x, u)
         if isinstance(term, _Gradient):
             slope = term.gradient
-            gradient = self._given(row, "gradient", slope, x, u)
+            gradient = self.given(row, "gradient", slope, x, u)
         else:
             gradient, hessian = differences.second_order(self._about(row, x, u), zero)
         if isinstance(term, _Hessian):
-            hessian = self._given(row, "hessian", term.hessian, x, u)
+            hessian = self.given(row, "hessian", term.hessian, x, u)
         elif isinstance(term, _Gradient):
 
             def displaced(z: Array) -> Array:
-                return self._given(row, "gradient", slope, self.dynamics.integrate(x, z[:n]), u + z[n:])
+                return self.given(row, "gradient", slope, self.dynamics.integrate(x, z[:n]), u + z[n:])
 
             hessian = differences.real_jacobian(displaced, zero)
         return value, gradient, 0.5 * (hessian + hessian.T)
@@ -118,7 +118,7 @@ class DerivedTerm:
         return cost
 
     def _value(self, row: int, x: Array, u: Array) -> float:
-        value = _called(row, "value", self.term.value, x, u)
+        value = called(row, "value", self.term.value, x, u)
         number = np.asarray(value)
         if number.size != 1:
             raise TermError(row, f"value: expected a number, got an array of shape {number.shape}")
@@ -126,13 +126,13 @@ class DerivedTerm:
             raise TermError(row, f"value: expected a real number, got {reprlib.repr(value)}")
         return float(number.reshape(()))
 
-    def _given(
+    def given(
         self, row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array
     ) -> Array:
         """A derivative that the user gives: (n, ...) or (nz, ...), padded with zeros to (nz, ...)."""
         n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
         rank = 1 if name == "gradient" else 2
-        result = _called(row, name, function, x, u)
+        result = called(row, name, function, x, u)
         try:
             array = as_array(name, result, (None,) * rank, finite=False)
         except ProblemError as reason:
@@ -142,7 +142,8 @@ class DerivedTerm:
         return np.pad(array, (0, nz - array.shape[0]))
 
 
-def _called(row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array) -> Any:
+def called(row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array) -> Any:
+    """What a user's function returns; TermError if it raises."""
     try:
         return function(x.copy(), u.copy())  # theirs to write on
     except Exception as reason:

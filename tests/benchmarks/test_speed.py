@@ -1,6 +1,7 @@
 """How fast, on one thread and warm: ``make bench``. Bars are asserted on the fastest round; machines are noisy."""
 
 import copy
+import timeit
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from ddp.iterate import Guess, Iterate
 from ddp.kernel import call_contraction, kernel
 from ddp.protocols import Expansion
 from ddp.workers import differentiator
+from problems.costs import ControlCost, StateCost
 
 N = 100
 
@@ -97,11 +99,62 @@ def test_costs_and_their_gauss_newton_expansion(benchmark, name):
     iterate = at_the_guess(name)
     problem, U = iterate.problem, iterate.problem.padded(iterate.U)
     out = problem.allocate()
+    benchmark(without_dynamics(problem).expand, iterate.X, U, out, 0, len(iterate.X))
+    assert out.l.sum() == pytest.approx(problem.cost(iterate.X, iterate.U), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["pendulum/swing-up", "arm/reach"])
+def test_a_jitted_cost_takes_at_most_three_times_a_built_in_one_of_the_same_size(benchmark, name):
+    """Costs of a rollout, their expansion and exact Hessians, of weighted squares of states and controls."""
+    base = problems.find(name)()
+    system, n, nu = base.dynamics, base.dynamics.n, base.dynamics.nu
+    w, goal = np.linspace(1.0, 2.0, n + nu), np.linspace(0.0, 1.0, n)
+
+    def value(x, u):
+        total = 0.0
+        for i in range(n):
+            total += 0.5 * w[i] * (x[i] - goal[i]) ** 2
+        for i in range(nu):
+            total += 0.5 * w[n + i] * u[i] ** 2
+        return total
+
+    def gradient(x, u):
+        return w * np.concatenate((x - goal, u))
+
+    def diagonal(x, u):
+        return w
+
+    X = np.random.default_rng(0).normal(size=(N + 1, n))
+    U = np.vstack([np.ones((N, nu)), np.zeros((1, nu))])
+
+    def work(terms):
+        problem = ddp.Problem(system, terms, [], base.x0, N)
+        out, costs = problem.allocate(), without_dynamics(problem)
+
+        def everything():
+            costs.total(X, U)
+            costs.expand(X, U, out, 0, N + 1)
+            costs.expand_costs(X, U, out, 0, N + 1)
+
+        everything()
+        return everything, out
+
+    built_in, expected = work([StateCost(system, goal, w[:n]), ControlCost(np.zeros(nu), w[n:])])
+    jitted, out = work([ddp.JittedTerm(value, gradient, diagonal)])
+    benchmark(jitted)
+    np.testing.assert_allclose(out.lz, expected.lz, atol=1e-14)
+    if benchmark.enabled:
+        theirs, ours = (min(timeit.repeat(f, number=20, repeat=50)) for f in (jitted, built_in))
+        benchmark.extra_info["ratio"] = theirs / ours
+        assert theirs <= 3.0 * ours
+
+
+def without_dynamics(problem: ddp.Problem) -> ddp.Problem:
+    """Its costs alone."""
     nothing = SimpleNamespace(expand=lambda *arguments: None, dt=problem.dynamics.dt)
     costs = copy.copy(problem)
     object.__setattr__(costs, "dynamics", nothing)
-    benchmark(costs.expand, iterate.X, U, out, 0, len(iterate.X))
-    assert out.l.sum() == pytest.approx(problem.cost(iterate.X, iterate.U), rel=1e-12)
+    return costs
 
 
 def at_the_guess(name: str) -> Iterate:

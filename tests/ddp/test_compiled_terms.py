@@ -1,0 +1,211 @@
+"""Terms that kernels ask themselves: in one table with others, and users' own that numba compiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pickle
+
+import numba
+import numpy as np
+import pytest
+from systems import Swing, pendulum
+
+import ddp
+from ddp.terms import DerivedTerm, positive_part
+from dynamics.function_dynamics import FunctionDynamics
+from problems.costs import ControlCost, StateCost
+
+N = 12
+
+
+class Double:
+    """Two integrators."""
+
+    def __call__(self, x, u):
+        return x + 0.1 * u
+
+
+@pytest.fixture
+def system():
+    return FunctionDynamics(Double(), 2, 2, dt=0.1)
+
+
+@pytest.fixture
+def mixed(system, rng):
+    """Terms of every kind of knots, compiled and not, moving and not; and the same in a list with weights."""
+    dt, goal = 0.1, StateCost(system, [1.0, -1.0], [2.0, 0.5])
+    effort, moving = ControlCost(np.ones(2), np.array([0.1, 0.2])), rng.normal(size=(6, 2))
+    path, swing = StateCost(system, moving, np.array([3.0, 1.0])), Swing()
+    problem = ddp.Problem(
+        system, [effort, swing, goal], [goal], np.zeros(2), N, at={4: [goal], N: [goal]}, during={range(3, 9): [path]}
+    )
+    each = [[(effort, dt), (swing, dt), (goal, dt)] for _ in range(N)] + [[(goal, 1.0), (goal, 1.0)]]
+    each[4].append((goal, 1.0))
+    for row in range(6):
+        each[3 + row].append((path.part(row, row + 1), dt))
+    return problem, each
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(8)
+
+
+@pytest.fixture
+def trajectory(rng):
+    X, U = rng.normal(size=(N + 1, 2)), rng.normal(size=(N + 1, 2))
+    U[N] = 0.0
+    return X, U
+
+
+def as_batch(problem, term):
+    return term if isinstance(term, (StateCost, ControlCost)) else DerivedTerm(term, problem.dynamics)
+
+
+def test_costs_in_one_call_are_the_sums_of_terms(mixed, trajectory):
+    problem, each = mixed
+    X, U = trajectory
+    expected = [
+        sum(w * as_batch(problem, t).values(X[k : k + 1], U[k : k + 1])[0] for t, w in each[k]) for k in range(N + 1)
+    ]
+    np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-14)
+    assert problem.total(X, U[:N].copy()) == pytest.approx(sum(expected), rel=1e-14)
+    again = pickle.loads(pickle.dumps(problem))
+    assert np.array_equal(again.values(X, U), problem.values(X, U))
+
+
+@pytest.mark.parametrize("bounds", [(0, N + 1), (0, 5, 7, N + 1)])
+def test_expansions_in_one_call_are_the_sums_of_terms_however_knots_are_shared(mixed, trajectory, bounds):
+    problem, each = mixed
+    X, U = trajectory
+    out = problem.allocate()
+    for start, stop in itertools.pairwise(bounds):
+        problem.expand(X, U, out, start, stop)
+        problem.expand_costs(X, U, out, start, stop)
+    for k in range(N + 1):
+        gradient, exact, gauss_newton = np.zeros((1, 4)), np.zeros((1, 4, 4)), np.zeros((1, 4, 4))
+        for term, w in each[k]:
+            batch, own = as_batch(problem, term), (X[k : k + 1], U[k : k + 1])
+            batch.expand(*own, w, True, np.zeros(1), gradient, exact)
+            batch.expand(*own, w, False, np.zeros(1), np.zeros((1, 4)), gauss_newton)
+        np.testing.assert_allclose(out.lz[k], gradient[0], atol=1e-13)
+        np.testing.assert_allclose(out.lzz[k], gauss_newton[0], atol=1e-13)
+        np.testing.assert_allclose(out.exact[k], exact[0], atol=1e-13)
+
+
+def test_a_rollout_that_diverges_costs_infinity_even_where_no_term_looks(system):
+    problem = ddp.Problem(system, [ControlCost(np.zeros(2), np.ones(2))], [], np.zeros(2), N)
+    X, U = np.zeros((N + 1, 2)), np.zeros((N, 2))
+    assert problem.total(X, U) == 0.0
+    X[-1, 1] = np.nan
+    assert problem.total(X, U) == np.inf
+
+
+# users' own
+
+
+@numba.njit
+def bent(x, u):
+    """Neither convex nor separable."""
+    return np.cos(x[0]) * x[1] + 0.1 * np.exp(u[0]) + x[0] * u[0]
+
+
+@numba.njit
+def bent_gradient(x, u):
+    return np.array([-np.sin(x[0]) * x[1] + u[0], np.cos(x[0]), 0.1 * np.exp(u[0]) + x[0]])
+
+
+def bent_hessian(x, u):
+    H = np.zeros((3, 3))
+    H[0, 0] = -np.cos(x[0]) * x[1]
+    H[0, 1] = H[1, 0] = -np.sin(x[0])
+    H[2, 2] = 0.1 * np.exp(u[0])
+    H[0, 2] = H[2, 0] = 1.0
+    return H
+
+
+def expanded(problem, X, U):
+    out = problem.allocate()
+    problem.expand(X, U, out, 0, len(X))
+    problem.expand_costs(X, U, out, 0, len(X))
+    return out
+
+
+@pytest.mark.parametrize(("given", "accuracy"), [((bent_gradient,), 1e-11), ((), 1e-9)])
+def test_a_jitted_term_is_exact_whatever_is_given_of_it(given, accuracy, rng):
+    base = pendulum(horizon=5)
+    problem = dataclasses.replace(base, running=[ddp.JittedTerm(bent, *given)], terminal=[])
+    X, U = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
+    out, dt = expanded(problem, X, U), base.dynamics.dt
+    for k in range(5):
+        H = bent_hessian(X[k], U[k])
+        assert out.l[k] == pytest.approx(dt * bent(X[k], U[k]), rel=1e-14)
+        np.testing.assert_allclose(out.lz[k], dt * bent_gradient(X[k], U[k]), atol=accuracy)
+        np.testing.assert_allclose(out.exact[k], dt * H, atol=accuracy)
+        np.testing.assert_allclose(out.lzz[k], dt * positive_part(H[None])[0], atol=10 * accuracy)
+    assert ddp.check_derivatives(problem, X, U[:5]).ok
+    assert problem.values(X, U) == pytest.approx(out.l, rel=1e-14)
+
+
+def swing(x, u):
+    """`systems.Swing`; it writes on its arguments, which are its own."""
+    x[0] -= np.pi
+    return 0.5 * (0.1 * x[0] ** 2 + 0.01 * x[1] ** 2 + 0.1 * u[0] ** 2)
+
+
+def swing_gradient(x, u):
+    return np.array([0.1 * (x[0] - np.pi), 0.01 * x[1], 0.1 * u[0]])
+
+
+def swing_diagonal(x, u):
+    return np.array([0.1, 0.01, 0.1])
+
+
+def test_a_solve_is_the_same_jitted_or_not_and_a_diagonal_is_known_to_be_one():
+    base = pendulum()
+    jitted = dataclasses.replace(base, running=[ddp.JittedTerm(swing, swing_gradient, swing_diagonal)])
+    assert jitted.separable.tolist() == [True] * 100 + [False]
+    reference, solution = ddp.solve(base), ddp.solve(jitted)
+    assert solution.iterations == reference.iterations
+    assert solution.cost == pytest.approx(reference.cost, rel=1e-12)
+    np.testing.assert_allclose(solution.K, reference.K, rtol=1e-8, atol=1e-8)
+
+
+@numba.njit
+def wall(x, u):
+    if x[0] > 0.5:
+        raise ValueError("beyond the wall")
+    return 0.0
+
+
+@numba.njit
+def nothing(x, u):
+    return np.zeros(3)
+
+
+def test_a_jitted_term_that_raises_is_named_at_the_guess_and_stepped_back_from_later():
+    base = pendulum()
+    problem = dataclasses.replace(base, running=[*base.running, ddp.JittedTerm(wall, nothing, nothing)])
+    U = np.full((100, 1), 5.0)
+    with pytest.raises(ddp.ProblemError, match=r"running\[1\].*value raised ValueError: beyond the wall at knot \d+"):
+        ddp.solve(problem, guess=U)
+    solution = ddp.solve(problem, throw=False)
+    assert solution.iterations > 1
+    assert solution.X[:-1, 0].max() <= 0.5
+
+
+def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
+    base = pendulum()
+
+    def problem(*functions):
+        return dataclasses.replace(base, running=[ddp.JittedTerm(*functions)])
+
+    with pytest.raises(ddp.ProblemError, match=r"value: expected a function of x and u, got 3"):
+        ddp.JittedTerm(3)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*gradient: expected shape \(3,\) or \(2,\), got \(1,\)"):
+        problem(bent, lambda x, u: u)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*hessian raised ZeroDivisionError"):
+        problem(bent, bent_gradient, lambda x, u: 1 / 0)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*numba cannot compile it"):
+        problem(lambda x, u: [].undefined)
