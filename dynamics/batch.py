@@ -11,6 +11,7 @@ from dynamics import forward, hessian, inverse, tensors
 from dynamics.implicit import adjoint_weight, first_order, second_order
 from dynamics.inverse import first_felt
 from dynamics.kinematics import add_accelerations, clear, composites, workspace
+from dynamics.tensor_entries import SLOTS, spread
 
 
 @kernel
@@ -33,12 +34,16 @@ def inverse_dynamics_derivatives(tree, Q, V, A, fext, out):
 
 
 @kernel
-def inverse_dynamics_tensors(tree, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample, which come in as zeros."""
-    ws = workspace(tree, Q)
+def inverse_dynamics_tensors(tree, Q, V, A, fext, entries, dqdq, dvdv, dvdq, dadq):
+    """The four tensors of every sample, by the ``Entries`` of the tree."""
+    ws, values = workspace(tree, Q), np.empty((entries.triples + 1, SLOTS), Q.dtype)
     for t in range(Q.shape[0]):
         composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        tensors.inverse_dynamics_tensors(tree, ws, dqdq[t], dvdv[t], dvdq[t], dadq[t])
+        tensors.inverse_dynamics_tensors(tree, ws, values)
+        spread(values, entries.places[0], dqdq[t])
+        spread(values, entries.places[1], dvdv[t])
+        spread(values, entries.places[2], dvdq[t])
+        spread(values, entries.places[3], dadq[t])
 
 
 @kernel
@@ -150,22 +155,23 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
 
 
 @kernel
-def forward_dynamics_tensors(tree, Q, V, tau, fext, dqdq, dvdv, dvdq, dtaudq):
+def forward_dynamics_tensors(tree, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, dtaudq):
     """The four tensors of every sample, dqdq iterated; the first that fails, or -1.
 
     The relation of implicit.py column by column: S_l = R_yy[l] + ... for each torque l, then -M⁻¹ over l.
     """
     nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
-    S = np.empty((nv, 3 * nv, 3 * nv))
-    Tqq, Tvv, Tvq, Taq = (
-        np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)), np.zeros((nv, nv, nv)),
-    )  # fmt: skip
+    S, T4 = np.empty((nv, 3 * nv, 3 * nv)), np.empty((4, nv, nv, nv))
+    values = np.empty((entries.triples + 1, SLOTS))
+    Tqq, Tvv, Tvq, Taq = T4[0], T4[1], T4[2], T4[3]
     for t in range(Q.shape[0]):
         relate(tree, Q[t], V[t], tau[t], fext[t], ws, r)
         if not forward.is_positive(r.D, r.a):
             return t
-        tensors.inverse_dynamics_tensors(tree, ws, Tqq, Tvv, Tvq, Taq)
+        tensors.inverse_dynamics_tensors(tree, ws, values)
+        for k in range(4):
+            spread(values, entries.places[k], T4[k])
         S[:] = 0.0
         for l in range(nv):
             S[l, :nv, :nv] = Tqq[l]

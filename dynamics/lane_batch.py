@@ -12,10 +12,11 @@ from dynamics.batch import Relation, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.forward import is_positive
 from dynamics.kinematics import clear, composites, lane_workspace, lane_workspace_size
-from dynamics.lanes import WIDTH, flat, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.lanes import WIDTH, flat, lane_matrix, lane_vector
 from dynamics.model import Model
 from dynamics.packed import read_tree, views_of
-from dynamics.packing import pack, unpack, unpack_groups
+from dynamics.packing import pack, unpack, unpack_places
+from dynamics.tensor_entries import SLOTS, Entries
 
 
 class Arguments(NamedTuple):
@@ -27,10 +28,10 @@ class Arguments(NamedTuple):
     fext: Any
 
 
-def size(tree: Model, with_tensors: bool) -> int:
-    """How many lanes the arena must hold for any kernel here, with or without tensors."""
+def size(tree: Model) -> int:
+    """How many lanes the arena must hold for any kernel here, but for tensors."""
     nb, nv = len(tree.parent), len(tree.body)
-    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 11 * nv**2 + (4 * nv**3 if with_tensors else 0)
+    return lane_workspace_size(tree) + 9 * nb + 16 * nv + 13 * nv**2
 
 
 @kernel
@@ -88,55 +89,25 @@ def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, out):
         unpack(dv, Dv, t)
 
 
-@kernel
-def related_groups(tree):
-    """The groups of eight consecutive entries of an (nv, nv, nv) tensor that are not all zero.
-
-    An entry is zero unless its three degrees of freedom stand on one path to the root.
-    """
-    nv = tree.body.size
-    related = np.zeros((nv, nv), np.bool_)
-    for i in range(nv):
-        j = i
-        while j >= 0:
-            related[i, j] = related[j, i] = True
-            j = tree.previous[j]
-    groups = np.empty(nv * nv * nv // WIDTH, np.int64)
-    count = 0
-    for group in range(groups.size):
-        for entry in range(group * WIDTH, (group + 1) * WIDTH):
-            i, j, k = entry // (nv * nv), entry // nv % nv, entry % nv
-            if related[i, j] and related[j, k] and related[i, k]:
-                groups[count] = group
-                count += 1
-                break
-    return groups[:count]
+def room_of_tensors(entries: Entries) -> int:
+    """How many lanes ``inverse_dynamics_tensors`` takes beyond ``size``."""
+    return SLOTS * (entries.triples + 1)
 
 
 @kernel
-def inverse_dynamics_tensors(context, arena, Q, V, A, fext, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample, which come in as zeros."""
+def inverse_dynamics_tensors(context, arena, Q, V, A, fext, entries, dqdq, dvdv, dvdq, dadq):
+    """The four tensors of every sample, by the ``Entries`` of the tree; they come in as zeros."""
     tree = views_of(read_tree(context))
-    nv = V.shape[1]
-    ws, args = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
-    x, y, z, w = cube(arena, nv), cube(arena, nv), cube(arena, nv), cube(arena, nv)
-    groups = related_groups(tree)
+    ws, x = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
+    values = lane_matrix(arena, entries.triples + 1, SLOTS)
     for t in range(0, Q.shape[0], WIDTH):
-        pack_arguments(args, Q, V, A, fext, t)
-        composites(tree, args.q, args.first, args.second, args.fext, ws)
-        tensors.inverse_dynamics_tensors(tree, ws, x, y, z, w)
-        unpack_groups(x, dqdq, t, groups)
-        unpack_groups(y, dvdv, t, groups)
-        unpack_groups(z, dvdq, t, groups)
-        unpack_groups(w, dadq, t, groups)
-
-
-@kernel
-def cube(arena, n):
-    """An (n, n, n) array of lanes, zeros."""
-    memory = lane_memory(arena, n * n * n)
-    memory[:] = 0.0
-    return lane_array(memory.reshape(n, n, n, WIDTH))
+        pack_arguments(x, Q, V, A, fext, t)
+        composites(tree, x.q, x.first, x.second, x.fext, ws)
+        tensors.inverse_dynamics_tensors(tree, ws, values)
+        unpack_places(values, entries.places[0], entries.groups, entries.bounds, 0, dqdq, t)
+        unpack_places(values, entries.places[1], entries.groups, entries.bounds, 1, dvdv, t)
+        unpack_places(values, entries.places[2], entries.groups, entries.bounds, 2, dvdq, t)
+        unpack_places(values, entries.places[3], entries.groups, entries.bounds, 3, dadq, t)
 
 
 @kernel

@@ -15,6 +15,7 @@ from ddp.errors import ModelError, nearest
 from dynamics import actuators, joints, loading
 from dynamics.flattened import Packed
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.tensor_entries import Entries, entries_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -91,6 +92,11 @@ class Robot:
     def packed(self) -> Packed:
         """The tree behind one address, for kernels that only read it."""
         return Packed(self.tree, self.nq)
+
+    @cached_property
+    def tensor_entries(self) -> Entries:
+        """Where the entries of the second derivatives of inverse dynamics are found."""
+        return entries_of(self.tree)
 
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from ddp.kernel import kernel
 from dynamics.lanes import WIDTH, flat, lane_array, lanes
-from dynamics.views import rows_of
+from dynamics.views import rows_of, view
 
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _HALF = ir.VectorType(ir.DoubleType(), WIDTH // 2)
@@ -56,50 +56,72 @@ def pack(rows, first, out):
         x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
 
 
-@intrinsic
-def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ignore[no-untyped-def]
-    """Fields field..field+7 of source (m,), transposed, to columns begin+field.. of rows first..first+7 or the last.
+def _write_transposed(builder, fields, rows, first, column):  # type: ignore[no-untyped-def]
+    """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
     """
+    word = first.type
+
+    def half(i, k):  # type: ignore[no-untyped-def]
+        start = builder.bitcast(fields[i], ir.DoubleType().as_pointer())
+        where = builder.gep(start, [ir.Constant(word, k * WIDTH // 2)])
+        load = builder.load(builder.bitcast(where, _HALF.as_pointer()))
+        load.align = 8
+        return load
+
+    v = [_shuffle(builder, half(i % 4, i // 4), half(i % 4 + 4, i // 4), range(WIDTH)) for i in range(WIDTH)]
+    for span in (2, 1):
+        w = list(v)
+        for i in range(WIDTH):
+            if not i & span:
+                low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
+                high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
+                w[i] = _shuffle(builder, v[i], v[i + span], low)
+                w[i + span] = _shuffle(builder, v[i], v[i + span], high)
+        v = w
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    count, columns = builder.extract_value(rows.shape, 0), builder.extract_value(rows.shape, 1)
+    last = builder.sub(count, ir.Constant(word, 1))
+    for lane in range(WIDTH):
+        row = builder.add(first, ir.Constant(word, lane))
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        where = builder.gep(rows.data, [builder.add(builder.mul(row, columns), column)])
+        ahead = builder.bitcast(builder.gep(where, [ir.Constant(word, _AHEAD)]), _BYTES)
+        builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
+        store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
+        store.align = 8
+
+
+@intrinsic
+def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ignore[no-untyped-def]
+    """Fields field..field+7 of source (m,) to columns begin+field.. of rows first..first+7, or the last."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         src = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
         dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
-        word = args[1].type
-        start = builder.bitcast(builder.gep(src.data, [args[1]]), ir.DoubleType().as_pointer())
-
-        def half(i, k):  # type: ignore[no-untyped-def]
-            where = builder.gep(start, [ir.Constant(word, i * WIDTH + k * WIDTH // 2)])
-            load = builder.load(builder.bitcast(where, _HALF.as_pointer()))
-            load.align = 8
-            return load
-
-        v = [_shuffle(builder, half(i % 4, i // 4), half(i % 4 + 4, i // 4), range(WIDTH)) for i in range(WIDTH)]
-        for span in (2, 1):
-            w = list(v)
-            for i in range(WIDTH):
-                if not i & span:
-                    low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
-                    high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-                    w[i] = _shuffle(builder, v[i], v[i + span], low)
-                    w[i + span] = _shuffle(builder, v[i], v[i + span], high)
-            v = w
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        count, columns = builder.extract_value(dst.shape, 0), builder.extract_value(dst.shape, 1)
-        last = builder.sub(count, ir.Constant(word, 1))
-        for lane in range(WIDTH):
-            row = builder.add(args[3], ir.Constant(word, lane))
-            row = builder.select(builder.icmp_signed("<", row, last), row, last)
-            where = builder.gep(dst.data, [builder.add(builder.mul(row, columns), builder.add(args[1], args[4]))])
-            ahead = builder.bitcast(builder.gep(where, [ir.Constant(word, _AHEAD)]), _BYTES)
-            builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
-            store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
-            store.align = 8
+        fields = [builder.gep(src.data, [builder.add(args[1], ir.Constant(args[1].type, i))]) for i in range(WIDTH)]
+        _write_transposed(builder, fields, dst, args[3], builder.add(args[1], args[4]))
         return context.get_dummy_value()
 
     return types.void(source, types.intp, rows, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _gathered_store(typingctx, source, places, begin, rows, first):  # type: ignore[no-untyped-def]
+    """The fields of source (m,) at places[begin], .. to columns begin.. of rows first..first+7, or the last."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        src = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        at = cgutils.create_struct_proxy(sig.args[1])(context, builder, value=args[1])
+        dst = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
+        wanted = [builder.gep(at.data, [builder.add(args[2], ir.Constant(args[2].type, i))]) for i in range(WIDTH)]
+        fields = [builder.gep(src.data, [builder.load(where)]) for where in wanted]
+        _write_transposed(builder, fields, dst, args[4], args[2])
+        return context.get_dummy_value()
+
+    return types.void(source, places, types.intp, rows, types.intp), codegen
 
 
 @kernel
@@ -120,12 +142,18 @@ def unpack_columns(source, rows, first, begin):
 
 
 @kernel
-def unpack_groups(source, rows, first, groups):
-    """``unpack`` of some groups of eight fields (all of the last m % 8 fields): the others stay as they are."""
-    x, y = flat(lane_array(source)), rows_of(rows)
-    for group in groups:
-        _transposed_store(x, group * WIDTH, y, first, 0)
-    unpack_rest(x, y, first)
+def unpack_places(source, places, groups, bounds, k, rows, first):
+    """``unpack`` of entries that are at some places of source: the groups of eight from bounds[k] to bounds[k + 1].
+
+    The others stay as they are.
+    """
+    x, y, at = flat(source), rows_of(rows), view(places)
+    for g in range(bounds[k], bounds[k + 1]):
+        _gathered_store(x, at, groups[g], y, first)
+    if at.size < WIDTH:
+        for i in range(at.size):
+            for lane in range(min(WIDTH, y.shape[0] - first)):
+                y[first + lane, i] = lane_of(x[at[i]], lane)
 
 
 @kernel

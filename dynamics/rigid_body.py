@@ -63,7 +63,9 @@ def inverse_dynamics_second_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
-    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, *memory)
+    entries = robot.tensor_entries
+    room = lane_batch.room_of_tensors(entries)
+    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, entries, *memory, room=room)
     found = world_wrenches.inverse_tensors(s, memory)
     return InverseTensors(*map(s.result, found._replace(dqdq=_symmetric(found.dqdq) if symmetric else found.dqdq)))
 
@@ -115,7 +117,7 @@ def forward_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = ForwardTensors(*s.tensors(4))
-    s.check(batch.forward_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, *out))
+    s.check(batch.forward_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, robot.tensor_entries, *out))
     if s.has_world:
         out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
     return ForwardTensors(*map(s.result, out._replace(dqdq=_symmetric(out.dqdq) if symmetric else out.dqdq)))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
+from ddp.tiles import aligned_zeros
 from dynamics import lane_batch
 from dynamics.lanes import WIDTH, arena
 from dynamics.memory import recycled
@@ -106,12 +107,15 @@ class Samples:
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 
-    def run(self, one: Any, many: Any, *out: Array) -> Any:
-        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work."""
+    def run(self, one: Any, many: Any, *out: Any, room: int = 0) -> Any:
+        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work.
+
+        room: how many lanes the latter takes beyond what ``lane_batch.size`` says.
+        """
         tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
         if 2 * self.N < WIDTH:
             return one(tree, *arguments)
-        return many(self.robot.packed.address, arena(lane_batch.size(tree, with_tensors=len(out) == 4)), *arguments)
+        return many(self.robot.packed.address, arena(lane_batch.size(tree) + room), *arguments)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))
@@ -121,7 +125,7 @@ class Samples:
         return np.empty((count, 0, self.robot.nv, self.robot.nv))
 
     def tensors(self, count: int) -> Array:
-        return np.zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
+        return aligned_zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
 
     def earlier(self, out: Sequence[Array]) -> list[Array]:
         """Tensors that an earlier call returned, to be written again."""
