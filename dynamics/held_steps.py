@@ -6,7 +6,8 @@ Semi-implicit Euler, with forces that act where the step begins, q, and hold pos
 
 e: how far contacts stand from their targets. That is SHAKE (Ryckaert, Ciccotti & Berendsen 1977) on the manifold:
 where stabilised accelerations leave an error in proportion to h², here none is left. e is not linear in a, so Newton's
-method finds f: three or four Jacobians. To first order it is the relation of implicit.py, R = (motion, e(q') / h²),
+method finds f, from where velocities stay as they are: three or four Jacobians. To first order it is the relation of
+implicit.py, R = (motion, e(q') / h²),
 
     K = [M  -J(q)ᵀ ; C  0],  C = e_q' Jr(h v')        R_q = e_q' Ad_{Exp(-h v')} / h²,   R_v = C / h   in the last rows
 
@@ -45,7 +46,7 @@ class Hold(NamedTuple):
     """Where a step ends: scratch of one knot.
 
     ws, place: bodies and contacts at q' (nq,).   xi (nv,): v'.   e (nc,): errors.   J, C (nc, nv): e_q' and e_q' Jr.
-    X, Y (nc, nc): C G and its inverse.   unused (nc, nv), T (6, 6): scratch.
+    X, Y (nc, nc): C G and its inverse.   unused (nc, nv), T (6, 6): scratch.   zero (nv,): zeros.
     """
 
     ws: Workspace
@@ -59,6 +60,7 @@ class Hold(NamedTuple):
     Y: np.ndarray
     unused: np.ndarray
     T: np.ndarray
+    zero: np.ndarray
 
 
 def as_held(contacts: Contacts) -> Contacts:
@@ -75,6 +77,7 @@ def hold(tree, contacts, nc, nq, like):
     return Hold(
         ws, places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc), np.zeros((nc, nv)),
         np.zeros((nc, nv)), np.zeros((nc, nc)), np.zeros((nc, nc)), np.zeros((nc, nv)), np.zeros((6, 6)),
+        np.zeros(nv),
     )  # fmt: skip
 
 
@@ -152,10 +155,15 @@ def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     r.f[:] = 0.0
     if not is_positive(r.D, r.a):
         return False
-    for _ in range(SWEEPS):
-        worst = end_step(tree, contacts, h, q, v, r.a, w)
+    for sweep in range(SWEEPS):
+        worst = end_step(tree, contacts, h, q, v, r.a if sweep > 0 else w.zero, w)
         if not np.isfinite(worst) or not invert_response(r, w):
             return False
+        if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
+            worst = np.inf
+            for i in range(r.f.size):
+                for k in range(r.a.size):
+                    w.e[i] += h * h * w.C[i, k] * r.a[k]
         for i in range(r.f.size):
             change = 0.0
             for j in range(r.f.size):

@@ -28,7 +28,7 @@ from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems import dynamics_bench
 from problems.closed_loop import close_loop, terminal_cost
-from problems.output import COLUMNS, print_json, print_table, row, summary
+from problems.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary
 from problems.parameters import build, parameters, parse
 from problems.progress import progress
 from problems.registry import ALL, Entry, find
@@ -128,7 +128,13 @@ def solve(
     view: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
+    check_file("--save", save)
+    check_file("--html", html)
+    for option, path in (("--plot", plot), ("--schedule", schedule), ("--forces", forces)):
+        check_file(option, path, DRAWINGS)
     entry, problem, chosen = _build(name, robot, options)
+    if schedule or forces:
+        demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         solution = solve_problem(
@@ -169,6 +175,7 @@ def compare(
     as_json: bool,
 ) -> None:
     """Solve problem NAME with iLQR and with DDP."""
+    check_file("--plot", plot, DRAWINGS)
     entry, problem, _ = _build(name, robot, options)
     solvers = {
         TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
@@ -199,6 +206,7 @@ def mpc(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
+    check_file("--html", html)
     entry, problem, _ = _build(name, robot, options)
     with progress(f"{name}, receding horizon"):
         warm(entry, problem)
@@ -231,6 +239,7 @@ def mpc(
 @_HTML
 def view(file: str, name: str | None, robot: str | None, html: str | None) -> None:
     """Play the motion saved in FILE in a viewer on this machine, or write it with --html."""
+    check_file("--html", html)
     signed, chosen = _signature(file)
     if not (name or signed):
         raise click.UsageError(f"{file} does not say which problem it solves: give --problem")

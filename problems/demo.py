@@ -98,13 +98,18 @@ def obstacles_of(problem: Problem) -> list[viz.Capsule]:
     return [viz.Capsule(obstacle.start, obstacle.end, obstacle.radius) for obstacle in each]
 
 
+def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:
+    """The system of a problem with contacts; ProblemError for one without."""
+    if not isinstance(problem.dynamics, PhasedDynamics):
+        raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
+    return problem.dynamics
+
+
 def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
     """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
     if not (schedule or forces):
         return
-    system = problem.dynamics
-    if not isinstance(system, PhasedDynamics):
-        raise ProblemError(f"schedule, forces: expected a problem with contacts, {entry.name} has none")
+    system = check_contacts(entry, problem)
     if schedule:
         viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
     if forces:

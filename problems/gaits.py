@@ -7,10 +7,11 @@ proportion to the robot: in units of the height h of its centre of mass above th
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pinocchio as pin
@@ -25,6 +26,7 @@ from problems.legged import Weights, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
 
+Gait = TypeVar("Gait", bound=Callable[..., Problem])
 RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 
 STEP, SUPPORT, REST = 1.4, 0.2, 0.7
@@ -34,6 +36,36 @@ FROUDE, LIFT = 0.15, 0.15
 """Speed in units of √(g h), and how high feet swing in units of h."""
 
 
+STEPPING = """\
+cycles: how often.
+speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far the
+body moves in a cycle, in place of speed or of step_duration.
+step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between."""
+
+STANDING = """\
+friction: of the ground.   cones: "barrier", a cost on forces and impulses near and beyond their cones of friction; or
+"constraint", which holds exactly.
+gains (1/s², 1/s): of Baumgarte's stabilisation, which pull feet that stand to where they should and slow them down,
+but for an error in proportion to dt²; without them every step of time ends with feet exactly where they stand.
+ground [m]: the height of level ground; by default the ground is where the feet are.
+feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
+q0 (nq,): the posture in which it stands, its usual one by default.
+dt [s]: of a knot.   weights: see `legged.Weights`."""
+
+LANDING = 'footholds: "cost" on where feet touch down; or "constraint", which holds exactly.'
+
+
+def _explained(*parameters: str) -> Callable[[Gait], Gait]:
+    """Adds to the docstring of a gait what it shares with others."""
+
+    def add(gait: Gait) -> Gait:
+        gait.__doc__ = "\n".join([inspect.cleandoc(gait.__doc__ or ""), "", *parameters])
+        return gait
+
+    return add
+
+
+@_explained(STEPPING, LANDING, STANDING)
 def walk(
     robot: RobotLike = "anymal",
     cycles: int = 1,
@@ -45,6 +77,8 @@ def walk(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -52,24 +86,14 @@ def walk(
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times.
-
-    speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far
-    the body moves in a cycle, in place of speed or of step_duration.
-    step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between.
-    friction: of the ground.   gains (1/s², 1/s): that pull feet which stand to where they should, and slow them down;
-    by default (1/dt², 1/dt), which leaves an error in proportion to dt².
-    ground [m]: the height of level ground; by default the ground is where the feet are.
-    feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
-    q0 (nq,): the posture in which it stands, its usual one by default.
-    dt [s]: of a knot.   weights: see `legged.Weights`.
-    """
+    """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
     plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
 
 
+@_explained(STEPPING, LANDING, STANDING)
 def trot(
     robot: RobotLike = "anymal",
     cycles: int = 1,
@@ -81,6 +105,8 @@ def trot(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -88,13 +114,14 @@ def trot(
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """Trot: diagonal pairs of feet step in turn. Parameters as of `walk`."""
+    """Trot: diagonal pairs of feet step in turn."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
 
 
+@_explained(STEPPING, LANDING, STANDING)
 def pace(
     robot: RobotLike = "anymal",
     cycles: int = 1,
@@ -106,6 +133,8 @@ def pace(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -113,13 +142,14 @@ def pace(
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """Pace: both feet of a side step in turn. Parameters as of `walk`."""
+    """Pace: both feet of a side step in turn."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
 
 
+@_explained(STEPPING, LANDING, STANDING)
 def bound(
     robot: RobotLike = "anymal",
     cycles: int = 1,
@@ -132,6 +162,8 @@ def bound(
     support_duration: float | None = None,
     flight_duration: float = 0.0,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -139,16 +171,17 @@ def bound(
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """Bound: both fore feet, then both hind feet. Parameters as of `walk`.
+    """Bound: both fore feet, then both hind feet.
 
     flight_duration [s]: how long no foot stands in between, if it is not zero.
     """
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
 
 
+@_explained(LANDING, STANDING)
 def jump(
     robot: RobotLike = "anymal",
     length: float = 0.0,
@@ -159,19 +192,20 @@ def jump(
     land_duration: float | None = None,
     step_height: float | None = None,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
-    weights: Weights = Weights(),  # noqa: B008  # immutable
+    weights: Weights = Weights(landing=2e6),  # noqa: B008  # immutable
 ) -> Problem:
     """Jump with all feet, and stand again.
 
     length forward and sideways (to the left) [m], turn [rad]: where it lands.
     height [m]: by how much the body rises in flight, which lasts twice as long as a free fall from there.
     push_duration, land_duration [s].   step_height [m]: by how much the feet rise more than the body.
-    The rest as of `walk`.
     """
     stand = _stance(robot, feet, q0, ground)
     g, unit = stand.gravity, stand.unit
@@ -192,9 +226,11 @@ def jump(
         s = float(np.clip(t - start, 0.0, flight))
         return pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * g * s * (flight - s)]))
 
-    return legged(strides.lay_out(stand, plan, dt, moving, tuck, ballistic), weights, friction, gains)
+    laid = strides.lay_out(stand, plan, dt, moving, tuck, ballistic)
+    return legged(laid, weights, friction, gains, cones=cones, footholds=footholds)
 
 
+@_explained(STANDING)
 def stand(
     robot: RobotLike = "anymal",
     duration: float = 1.0,
@@ -206,6 +242,7 @@ def stand(
     pitch: float = 0.1,
     yaw: float = 0.2,
     friction: float = 0.7,
+    cones: str = "barrier",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -216,7 +253,7 @@ def stand(
     """Stand on all feet, and move the body to and fro.
 
     forward, sideways (to the left), up [m], roll, pitch, yaw [rad]: how far it moves, and back within this period [s];
-    down by a tenth of the height of the centre of mass by default.   duration [s].   The rest as of `walk`.
+    down by a tenth of the height of the centre of mass by default.   duration [s].
     """
     stands = _stance(robot, feet, q0, ground)
     lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
@@ -228,9 +265,10 @@ def stand(
         return pin.SE3(pin.exp3(s * turned), s * shift)
 
     still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
-    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction, gains)
+    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction, gains, cones=cones)
 
 
+@_explained(STEPPING, LANDING, STANDING)
 def step(
     robot: RobotLike = "talos_legs",
     cycles: int = 1,
@@ -242,6 +280,8 @@ def step(
     step_duration: float | None = None,
     support_duration: float | None = None,
     friction: float = 0.7,
+    cones: str = "barrier",
+    footholds: str = "cost",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
     feet: str | Sequence[str] | None = None,
@@ -249,12 +289,12 @@ def step(
     dt: float = 0.01,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """A biped steps: right foot, left foot, ``cycles`` times. Parameters as of `walk`."""
+    """A biped steps: right foot, left foot, ``cycles`` times."""
     stand = _stance(robot, feet, q0, ground)
     sides = stand.sides()
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights)
+    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
 
 
 class _Pace:
@@ -302,8 +342,7 @@ def _stance(
 
 def _gait(
     stand: Stance, plan: Schedule, chosen: _Pace, sideways: float, turning: float, step_height: float | None,
-    friction: float, gains: tuple[float, float] | None,
-    dt: float, weights: Weights,
+    friction: float, gains: tuple[float, float] | None, dt: float, weights: Weights, cones: str, footholds: str,
 ) -> Problem:  # fmt: skip
     """A gait whose body moves between the first phase and the last, which are made longer."""
     first, *middle, last = plan.phases
@@ -313,7 +352,8 @@ def _gait(
     start, end = dt * counts[0], dt * sum(counts[:-1])
     moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
-    return legged(strides.lay_out(stand, plan, dt, moving, lift), weights, friction, gains)
+    laid = strides.lay_out(stand, plan, dt, moving, lift)
+    return legged(laid, weights, friction, gains, cones=cones, footholds=footholds)
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

@@ -57,8 +57,8 @@ class Weights:
     foot: float = 3e3
     friction: float = 30.0
     limits: float = 100.0
-    landing: float = 1e4
-    landing_speed: float = 10.0
+    landing: float = 1e5
+    landing_speed: float = 300.0
     impulse: float = 10.0
     final: float = 10.0
 

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from ddp.errors import ProblemError
 from ddp.solution import Solution
 
 COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
+
+
+DRAWINGS = (".png", ".pdf", ".svg")
+
+
+def check_file(option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
+    if path is None:
+        return
+    target = Path(path)
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {path!r}")
+    if target.is_dir() or not target.parent.is_dir():
+        raise ProblemError(f"{option}: expected a file in an existing folder, got {path!r}")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
 
 
 def console() -> Console:
