@@ -97,8 +97,6 @@ class Problem:
             for knots in sorted(self.during, key=lambda knots: (knots.start, knots.stop))
             for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics, x0)
         )
-        for knots, entry in stretches:
-            check_length(entry.name, entry.term, knots)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
@@ -120,6 +118,11 @@ class Problem:
             ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics, x0)),
         ):
             object.__setattr__(self, name, value)
+        placed = [*self._during, *((range(horizon), entry) for entry in self._running)]
+        placed += [(range(knot, knot + 1), entry) for knot, entry in self._at]
+        placed += [(range(horizon, horizon + 1), entry) for entry in self._terminal]
+        for knots, entry in placed:
+            check_length(entry.name, entry.term, knots)
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
