@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -55,8 +54,8 @@ class Problem:
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
 
-    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
-    `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
+    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a `JittedTerm` or
+    a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
     """
 
     dynamics: Dynamics
@@ -142,7 +141,7 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
-        other = copy.copy(self)
+        other = self._twin()
         object.__setattr__(other, "x0", x0)
         return other
 
@@ -343,10 +342,16 @@ class Problem:
         return self if self._lagrangian is None else self._with_lagrangian(None)
 
     def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
-        twin = copy.copy(self)
+        twin = self._twin()
         object.__setattr__(twin, "_lagrangian", lagrangian)
         for cached in ("separable", "_curved", "_interpreted"):  # they are of other terms
             vars(twin).pop(cached, None)
+        return twin
+
+    def _twin(self) -> Problem:
+        """The same problem, with all that is known of it."""
+        twin = object.__new__(Problem)
+        vars(twin).update(vars(self))
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
