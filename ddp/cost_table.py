@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiled import BLOCK, EXACT, GAUSS_NEWTON, VALUES
+from ddp.bound import BLOCK, EXACT, GAUSS_NEWTON, VALUES
 from ddp.hessians import clear_hessians, copy_diagonals
 from ddp.kernel import call_contraction, kernel
 from ddp.protocols import CompiledCost

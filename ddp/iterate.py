@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,29 @@ CLOSED = 1e-10
 
 WORSE = 2.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
+
+
+@cache
+def _step_lengths(longest: float) -> tuple[float, ...]:
+    """What a line search tries, from the longest step on, each half as long."""
+    alphas = [longest]
+    while alphas[-1] >= 2.0 * SHORTEST_STEP:
+        alphas.append(0.5 * alphas[-1])
+    return tuple(alphas)
+
+
+@cache
+def _chunks(
+    alphas: tuple[float, ...], lanes: int, spare: tuple[float, ...]
+) -> list[tuple[int, Array]]:
+    """What is rolled out at once: how many of ``alphas``, and these, in the first chunk followed by ``spare``.
+
+    The first alone, then as many as are likely wanted; or as many as there are `Lanes`.
+    """
+    starts = range(0, len(alphas), lanes - len(spare)) if lanes else CHUNKS
+    bounds = [start for start in starts if start < len(alphas)] + [len(alphas)]
+    parts = [alphas[start:stop] for start, stop in itertools.pairwise(bounds)]
+    return [(len(part), np.array([*part, *(() if i else spare)])) for i, part in enumerate(parts)]
 
 
 class Guess(NamedTuple):
@@ -105,7 +129,7 @@ class Iterate:
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
-        X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, [1.0]))
+        X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
         if not guess.imposed:
             if problem.constrained or not (guess.alone and self._no_motion(guess.X, X, rolled)):
                 return X, rolled, self.gaps
@@ -188,9 +212,7 @@ class Iterate:
         """
         self.unpriced = None
         rounding = 1e-14 * (1.0 + abs(self.cost))
-        alphas = [longest]
-        while alphas[-1] >= 2.0 * SHORTEST_STEP:
-            alphas.append(0.5 * alphas[-1])
+        alphas = _step_lengths(longest)
         spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
         rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
         for alpha, (X, U) in zip(alphas, rollouts, strict=True):
@@ -297,21 +319,14 @@ class Iterate:
         )
 
     def _rollouts(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Sequence[float], spare: Sequence[float] = ()
+        self, X: Array, U: Array, k: Array, K: Array, alphas: tuple[float, ...], spare: tuple[float, ...] = ()
     ) -> Iterator[tuple[Array, Array]]:
-        """Rollouts under one alpha after another, in chunks: the first alone, then as many as are likely wanted.
-
-        Or as many as there are `Lanes`; the first chunk then does those of ``spare`` alphas, too, kept in ``_spare``.
-        """
-        chunks = range(0, len(alphas), self._lanes - len(spare)) if self._lanes else CHUNKS
-        bounds = [bound for bound in chunks if bound < len(alphas)] + [len(alphas)]
+        """Rollouts under one alpha after another; those of ``spare`` alphas, done with the first, are kept."""
         self._spare: list[tuple[Array, Array]] = []
-        for start, stop in itertools.pairwise(bounds):
-            chunk = np.array([*alphas[start:stop], *(spare if start == 0 else ())])
+        for count, chunk in _chunks(alphas, self._lanes, spare):
             Xs, Us = self.problem.track(X, U, k, K, chunk, self.gaps)
-            if start == 0:
-                self._spare = [(Xs[stop + i], Us[stop + i]) for i in range(len(spare))]
-            for i in range(stop - start):
+            self._spare += [(Xs[i], Us[i]) for i in range(count, len(chunk))]
+            for i in range(count):
                 yield Xs[i], Us[i]
 
     def _differentiate(self, order: int) -> None:

@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 
 from ddp import cost_table
 from ddp.algebra import factorise
-from ddp.compiled import EXACT, GAUSS_NEWTON, bind
+from ddp.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.kernel import OPTIONS, call_contraction, callback, inline, integer_pointer, kernel, pointer, specialised

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -56,8 +55,8 @@ class Problem:
         stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
 
-    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a
-    `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
+    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.terms`), or is a `JittedTerm` or
+    a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
     """
 
     dynamics: Dynamics
@@ -98,8 +97,6 @@ class Problem:
             for knots in sorted(self.during, key=lambda knots: (knots.start, knots.stop))
             for entry in _entries(f"during[{knots}]", self.during[knots], dt, self.dynamics, x0)
         )
-        for knots, entry in stretches:
-            check_length(entry.name, entry.term, knots)
         single = tuple(
             (int(knot), entry)
             for knot in sorted(self.at)
@@ -121,6 +118,11 @@ class Problem:
             ("_terminal", _entries("terminal", self.terminal, 1.0, self.dynamics, x0)),
         ):
             object.__setattr__(self, name, value)
+        placed = [*self._during, *((range(horizon), entry) for entry in self._running)]
+        placed += [(range(knot, knot + 1), entry) for knot, entry in self._at]
+        placed += [(range(horizon, horizon + 1), entry) for entry in self._terminal]
+        for knots, entry in placed:
+            check_length(entry.name, entry.term, knots)
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
@@ -140,7 +142,7 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
-        other = copy.copy(self)
+        other = self._twin()
         object.__setattr__(other, "x0", x0)
         return other
 
@@ -341,10 +343,16 @@ class Problem:
         return self if self._lagrangian is None else self._with_lagrangian(None)
 
     def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
-        twin = copy.copy(self)
+        twin = self._twin()
         object.__setattr__(twin, "_lagrangian", lagrangian)
         for cached in ("separable", "_curved", "_interpreted"):  # they are of other terms
             vars(twin).pop(cached, None)
+        return twin
+
+    def _twin(self) -> Problem:
+        """The same problem, with all that is known of it."""
+        twin = object.__new__(Problem)
+        vars(twin).update(vars(self))
         return twin
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiled import bind
+from ddp.bound import bind
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, CompiledCost
 from dynamics.contact import Contact

@@ -20,7 +20,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.compiled import bind
+from ddp.bound import bind
 from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array, CompiledCost, Dynamics
 from dynamics import frames

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddp.compiled import bind
+from ddp.bound import bind
 from ddp.errors import as_array
 from ddp.protocols import Array, CompiledCost
 from dynamics.model import Robot

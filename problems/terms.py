@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import cost_table
-from ddp.compiled import EXACT, GAUSS_NEWTON
+from ddp.bound import EXACT, GAUSS_NEWTON
 from ddp.errors import ProblemError
 from ddp.protocols import Array, CompiledCost
 from dynamics.model import Robot
@@ -62,7 +62,7 @@ class KnotTerm(Protocol):
 
 
 class KernelTerm(Protocol):
-    """A batch term made of two kernels, `ddp.compiled`; it writes ``_bound`` and ``_check`` itself."""
+    """A batch term made of two kernels, `ddp.bound`; it writes ``_bound`` and ``_check`` itself."""
 
     @property
     def thread_safe(self) -> bool:

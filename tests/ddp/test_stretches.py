@@ -99,3 +99,10 @@ def test_a_path_of_another_length_is_refused(system, targets):
         StateCost(system, targets, np.ones(2)).values(np.zeros((2, 2)), np.zeros((2, 1)))
     with pytest.raises(ProblemError, match="target_x: expected shape"):
         StateCost(system, np.zeros((3, 4)), np.ones(2))
+
+
+def test_a_moving_target_does_not_serve_knots_that_it_was_not_made_for(system, targets):
+    with pytest.raises(ProblemError, match=r"running\[0\].*expected a term of 8 knots"):
+        ddp.Problem(system, [StateCost(system, targets, np.ones(2))], [], np.zeros(2), 8)
+    with pytest.raises(ProblemError, match=r"terminal\[0\].*expected a term of 1 knots"):
+        ddp.Problem(system, [], [StateCost(system, targets, np.ones(2))], np.zeros(2), 8)
