@@ -6,8 +6,9 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 
 from __future__ import annotations
 
-from ddp.kernel import inline, kernel
-from dynamics.inverse import floats, turn_back
+from ddp.kernel import kernel
+from dynamics.inverse import felt_at_root, turn_back
+from dynamics.joints import FREE_FLYER
 from dynamics.kinematics import Workspace
 from dynamics.model import Model
 from dynamics.spatial import (
@@ -95,6 +96,7 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
     Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
     """
+    g = tree.gravity
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
@@ -128,8 +130,18 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
             qa[j, i] = dot6(chij, Y)
             qa[i, j] = dot6(sj, P)
             j = tree.previous[j]
-        if j >= 0 and floats(tree, j):
-            pair_with_root(tree, ws, tree.body[j], i, P, Z, bw, qq, qv, vv, qa)
+        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+            root = tree.body[j]
+            R, before = load9(ws.R, root), tree.iv[root]
+            by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, root), P, Z)
+            by_a, by_w = turn_back(R, P), rotate_back(R, bw)
+            for k in range(6):
+                j = before + k
+                qq[j, i] = qq[i, j] = by_q[k]
+                qv[i, j], qa[i, j] = by_v[k], by_a[k]
+                vv[j, i] = vv[i, j] = qv[j, i] = qa[j, i] = 0.0
+            for k in range(3):
+                vv[before + 3 + k, i] = vv[i, before + 3 + k] = -by_w[k]
             j = -1
         while j >= 0:  # another joint on the world: nothing carries it, χ_j = ψ'_j = 0
             sj = load6(ws.s, j)
@@ -140,25 +152,6 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
             qv[j, i] = 0.0
             qa[j, i] = 0.0
             j = tree.previous[j]
-
-
-@inline
-def pair_with_root(tree, ws, root, i, P, Z, bw, qq, qv, vv, qa):
-    """The same for a root that floats: its s_j are its axes, ψ''_j = -g × s_j and η_j = v × s_j."""
-    R, g, first = load9(ws.R, root), tree.gravity, tree.iv[root]
-    zero = 0.0 * Z[0]
-    by_q = turn_back(R, cross_force((g[0], g[1], g[2], g[3], g[4], g[5]), P))
-    by_v = turn_back(R, sub6(join((zero, zero, zero), Z), cross_force(load6(ws.v, root), P)))
-    by_a, b0 = turn_back(R, P), rotate_back(R, bw)
-    for k in range(6):
-        j = first + k
-        qq[j, i] = qq[i, j] = by_q[k]
-        vv[j, i] = vv[i, j] = zero
-        qv[i, j], qa[i, j] = by_v[k], by_a[k]
-        qv[j, i] = 0.0
-        qa[j, i] = 0.0
-    for k in range(3):
-        vv[first + 3 + k, i] = vv[i, first + 3 + k] = -b0[k]
 
 
 @kernel

@@ -33,7 +33,7 @@ def mass_matrix(tree, ws, M):
         Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
         store(ws.Y, i, Y)
         j = i
-        while j >= 0 and not floats(tree, j):
+        while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
             M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
             j = tree.previous[j]
         if j >= 0:
@@ -48,13 +48,13 @@ def mass_matrix(tree, ws, M):
 def first_felt(tree):
     """The first degree of freedom whose displacement anything feels: uniform gravity hides where a root floats."""
     g = tree.gravity
-    return 3 if floats(tree, 0) and g[3] == 0.0 and g[4] == 0.0 and g[5] == 0.0 else 0
+    return 3 if floats(tree.kind[0], tree.parent[0]) and g[3] == 0.0 and g[4] == 0.0 and g[5] == 0.0 else 0
 
 
 @inline
-def floats(tree, j):
-    """Whether a degree of freedom is a free-flyer's on the world, whose s_j are the root's axes at its origin."""
-    return tree.kind[tree.body[j]] == FREE_FLYER and tree.parent[tree.body[j]] < 0
+def floats(kind, parent):
+    """Whether a joint is a free-flyer on the world, whose s_j are the root's axes at its origin."""
+    return kind == FREE_FLYER and parent < 0
 
 
 @inline
@@ -89,6 +89,7 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
+    g = tree.gravity
     for i in range(tree.body.size):
         b = tree.body[i]
         s, psi, Y = load6(ws.s, i), load6(ws.psi, i), load6(ws.Y, i)
@@ -109,8 +110,13 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
-        if j >= 0 and floats(tree, j):
-            pair_with_root(tree, ws, tree.body[j], i, Y, F, V, bt, dq, dv)
+        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+            root = tree.body[j]
+            by_q, by_v = felt_at_root(load9(ws.R, root), (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, root), Y, bt)
+            F0, V0 = turn_back(load9(ws.R, root), F), turn_back(load9(ws.R, root), V)
+            for k in range(6):
+                j = tree.iv[root] + k
+                dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
             j = -1
         while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
             sj = load6(ws.s, j)
@@ -122,13 +128,8 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
 
 
 @inline
-def pair_with_root(tree, ws, root, i, Y, F, V, bt, dq, dv):
-    """The same for a root that floats: its s_j are its axes, ψ''_j = -g × s_j and η_j = v × s_j."""
-    R, g, first = load9(ws.R, root), tree.gravity, tree.iv[root]
-    zero = 0.0 * bt[0]
-    by_q = turn_back(R, cross_force((g[0], g[1], g[2], g[3], g[4], g[5]), Y))
-    by_v = turn_back(R, sub6(join((zero, zero, zero), bt), cross_force(load6(ws.v, root), Y)))
-    F0, V0 = turn_back(R, F), turn_back(R, V)
-    for k in range(6):
-        j = first + k
-        dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
+def felt_at_root(R, g, v, f, n):
+    """f·ψ''_j and f·η_j + n·s_ja for the s_j of a root that floats, its axes R: ψ''_j = -g × s_j and η_j = v × s_j."""
+    zero = 0.0 * n[0]
+    by_v = sub6(join((zero, zero, zero), n), cross_force(v, f))
+    return turn_back(R, cross_force(g, f)), turn_back(R, by_v)
