@@ -14,7 +14,7 @@ squares do and moves them by some 1e-5 of themselves. Derivatives are those of t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,10 @@ from dynamics.results import ForwardDerivatives, ForwardHessian, ForwardTensors
 from dynamics.samples import Stack
 
 Array = NDArray[np.float64]
+
+
+Given: TypeAlias = Iterable[Contact] | Contact | Contacts
+"""Contacts, or what `compile_contacts` has made of them, for those who ask again and again."""
 
 
 class ContactMotion(NamedTuple):
@@ -142,7 +146,7 @@ def contact_dynamics_hessian(
 
 
 def impact_dynamics(
-    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact, restitution: float = 0.0,
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     *, regularization: float = 0.0,
 ) -> Impact:  # fmt: skip
     """Velocities v⁺ (nv,) after an impact of contacts at velocities v, and its impulses Λ (nc,).
@@ -156,7 +160,7 @@ def impact_dynamics(
 
 
 def impact_dynamics_derivatives(
-    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact, restitution: float = 0.0,
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     *, regularization: float = 0.0,
 ) -> ImpactDerivatives:  # fmt: skip
     """First derivatives of velocities after an impact and of its impulses."""
@@ -168,7 +172,7 @@ def impact_dynamics_derivatives(
 
 
 def impact_dynamics_second_derivatives(
-    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact, restitution: float = 0.0,
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
     symmetric: bool = False, *, regularization: float = 0.0,
 ) -> ImpactTensors:  # fmt: skip
     """Second derivatives as tensors; dqdq iterated unless ``symmetric``."""
@@ -179,7 +183,7 @@ def impact_dynamics_second_derivatives(
 
 
 def impact_dynamics_hessian(
-    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact, weight: ArrayLike | None = None,
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, weight: ArrayLike | None = None,
     impulse_weight: ArrayLike | None = None, restitution: float = 0.0, symmetric: bool = False,
     *, regularization: float = 0.0,
 ) -> ImpactHessian:  # fmt: skip
@@ -203,11 +207,11 @@ class _Arguments(Stack):
     """The arguments of one call, checked; ``knots`` is what its kernel takes before its results."""
 
     def __init__(
-        self, robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact, regularization: float,
+        self, robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, regularization: float,
         tau: ArrayLike | None = None, fext: ArrayLike | None = None, restitution: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(robot, q)
-        self.contacts: Contacts = compile_contacts(robot, contacts)
+        self.contacts: Contacts = contacts if isinstance(contacts, Contacts) else compile_contacts(robot, contacts)
         self.nc = forces(self.contacts)
         self.nz = robot.nv + self.nc
         epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)

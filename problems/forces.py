@@ -106,22 +106,21 @@ class _Impulses:
     def __init__(self, system: System, contacts: Sequence[Contact], restitution: float) -> None:
         self.system, self.contacts = system, contacts
         self.restitution = number("restitution", restitution, 1.0)
-        self.size = forces(compile_contacts(system.robot, contacts))
+        self._arrays = compile_contacts(system.robot, contacts)
+        self.size = forces(self._arrays)
 
     def values(self, X: Array, U: Array) -> Array:
         q, v = self._split(X)
-        return impact_dynamics(self.system.robot, q, v, self.contacts, self.restitution).impulse
+        return impact_dynamics(self.system.robot, q, v, self._arrays, self.restitution).impulse
 
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         (q, v), robot, nv = self._split(X), self.system.robot, self.system.robot.nv
         M, nz = len(X), self.system.n + self.system.nu
         Fz, H = np.zeros((M, self.size, nz)), np.zeros((M, nz, nz))
-        rates = impact_dynamics_derivatives(robot, q, v, self.contacts, self.restitution).impulse
+        rates = impact_dynamics_derivatives(robot, q, v, self._arrays, self.restitution).impulse
         Fz[:, :, :nv], Fz[:, :, nv : 2 * nv] = rates.dq, rates.dv
         if exact:
-            blocks = impact_dynamics_hessian(
-                robot, q, v, self.contacts, None, g, self.restitution, symmetric=True
-            )
+            blocks = impact_dynamics_hessian(robot, q, v, self._arrays, None, g, self.restitution, symmetric=True)
             H[:, :nv, :nv], H[:, :nv, nv : 2 * nv] = blocks.qq, blocks.qv
             H[:, nv : 2 * nv, :nv] = np.swapaxes(blocks.qv, 1, 2)
         return Fz, H

@@ -43,16 +43,19 @@ body moves in a cycle, in place of speed or of step_duration.
 step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between."""
 
 STANDING = """\
-friction: of the ground.   cones: "barrier", a cost on forces and impulses near and beyond their cones of friction; or
-"constraint", which holds exactly.
+friction: of the ground.   cones: "barrier", a cost on forces near and beyond their cones of friction; or "constraint":
+moreover, none leaves its cone.
 gains (1/s², 1/s): of Baumgarte's stabilisation, which pull feet that stand to where they should and slow them down,
 but for an error in proportion to dt²; without them every step of time ends with feet exactly where they stand.
 ground [m]: the height of level ground; by default the ground is where the feet are.
 feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
 q0 (nq,): the posture in which it stands, its usual one by default.
-dt [s]: of a knot.   weights: see `legged.Weights`."""
+dt [s]: of a knot.
+weights: what it costs per second, unless said otherwise, in units of the height h of the centre of mass above the feet,
+the weight m g, √(g h) and √(h / g):
+""" + inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1]
 
-LANDING = 'footholds: "cost" on where feet touch down; or "constraint", which holds exactly.'
+LANDING = 'footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.'
 
 
 def _explained(*parameters: str) -> Callable[[Gait], Gait]:

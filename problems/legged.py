@@ -32,8 +32,6 @@ FACES, PART, MARGIN = 8, 0.9, 0.01
 """Of the pyramid inside a cone of friction: its faces; what part of it forces may use before they cost; and how far
 within that, in units of the robot's weight, so that a foot that presses lightly does not slip either."""
 
-CONES, FOOTHOLDS = ("barrier", "constraint"), ("cost", "constraint")
-
 
 @dataclass(frozen=True)
 class Weights:
@@ -75,6 +73,7 @@ def legged(
     sole: tuple[float, float] = (0.08, 0.04),
     cones: str = "barrier",
     footholds: str = "cost",
+    impulses: str = "cost",
 ) -> Problem:
     """The problem of moving along strides.
 
@@ -82,11 +81,14 @@ def legged(
     gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down,
     but for an error in proportion to dt²; by default every step of time ends with feet exactly where they stand.
     sole: half length and half width [m] of feet that are surfaces.
-    cones: "barrier", a cost on forces and impulses near and beyond their cones; or "constraint", which holds exactly.
-    footholds: "cost" on where feet touch down; or "constraint", which holds exactly.
+    cones: "barrier", a cost on forces near and beyond their cones; or "constraint": moreover, none leaves its cone.
+    footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.
+    impulses: "cost" on impulses beyond their cones; or "constraint": moreover, none leaves its cone. That is hard to
+    solve: gaits touch down so softly that impulses are near the tips of their cones.
     """
-    checks.one_of("cones", cones, CONES)
-    checks.one_of("footholds", footholds, FOOTHOLDS)
+    checks.one_of("cones", cones, ("barrier", "constraint"))
+    checks.one_of("footholds", footholds, ("cost", "constraint"))
+    checks.one_of("impulses", impulses, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
     w, stance = Weights() if weights is None else weights, laid.stance
     robot, h = stance.robot, stance.height
@@ -107,14 +109,14 @@ def legged(
         knots = laid.knots(i)
         terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
         contacts = laid.contacts(i, gains)
-        if contacts and cones == "barrier":
+        if contacts:
             weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
             terms.append(
                 friction_cone(
                     system, contacts, mu, weight, faces=FACES, inside=PART * inside, margin=margin, sole=size
                 )
             )
-        elif contacts:
+        if contacts and cones == "constraint":
             constraints[knots] = [friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size)]
         for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
@@ -124,14 +126,11 @@ def legged(
         if i in laid.impacts:
             knot = laid.impacts[i]
             at[knot] = _landing(laid, i, w, h, g)
-            if cones == "barrier":
-                weight = w.impulse / (stance.mass**2 * g * h)
-                at[knot].append(
-                    friction_cone(
-                        system, contacts, mu, weight, faces=FACES, inside=inside, sole=size, restitution=0.0
-                    )
-                )
-            else:
+            weight = w.impulse / (stance.mass**2 * g * h)
+            at[knot].append(
+                friction_cone(system, contacts, mu, weight, faces=FACES, inside=inside, sole=size, restitution=0.0)
+            )
+            if impulses == "constraint":
                 constraints[knot] = [
                     friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size, restitution=0.0)
                 ]

@@ -252,3 +252,24 @@ def test_a_receding_horizon_catches_pushes(mayne, tmp_path):
     assert page.stat().st_size > 10_000
     fails_with(mayne("mpc", "quadruped/stand"), 2, "PhasedDynamics")
     fails_with(mayne("mpc", SMALL, "--steps", 0), 2, "steps")
+
+
+@pytest.mark.parametrize("option", ["--save", "--html", "--plot"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(mayne, tmp_path, monkeypatch, option):
+    def solving(*arguments, **options):
+        raise AssertionError("it was solved")
+
+    monkeypatch.setattr(cli, "solve_problem", solving)
+    fails_with(mayne("solve", SMALL, option, tmp_path / "none" / "x.png"), 2, option, "existing folder")
+    fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png or .pdf or .svg")
+    fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")
+
+
+@pytest.mark.parametrize("gait", ["quadruped/pace", "quadruped/jump", "biped/step"])
+def test_the_help_of_a_gait_is_complete(mayne, gait):
+    text = mayne("list", gait).stdout
+    about, table = text.split("parameter ")
+    for row in table.splitlines()[1:]:
+        name = row.split()[0].removeprefix("--").removeprefix("weights-").replace("-", "_")
+        assert name == "robot" or name in about
+    assert "walk`" not in text

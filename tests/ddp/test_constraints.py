@@ -189,6 +189,15 @@ def test_derivative_checks_cover_constraints(swing, swung):
     assert "constraints[0] (Inequality) Jacobian" in found
 
 
+def test_constraints_of_a_stretch_are_those_of_its_knots():
+    wall = ddp.Inequality(lambda x, u: x[1] + 0.1 * u[0], lower=-0.6, upper=np.inf)
+    whole = ddp.solve(linear_problem(constraints_at={range(3, 9): [wall]}))
+    each = ddp.solve(linear_problem(constraints_at={k: [wall] for k in range(3, 9)}))
+    np.testing.assert_allclose(whole.X, each.X, atol=1e-6)
+    assert whole.violation < 1e-8
+    assert np.abs(whole.multipliers).max() > 1e-3
+
+
 def test_constraints_that_contradict_each_other_are_called_infeasible():
     problem = linear_problem(
         constraints_at={7: [ddp.Equality(lambda x, u: x[0] - 3.0)], 8: [ddp.Inequality(lambda x, u: x[0], upper=2.0)]},
@@ -277,6 +286,11 @@ def test_a_constraint_that_fails_is_named_with_its_knot():
         (r"constraints\[0\].*expected a constraint", {"constraints": [torque]}),
         (r"constraints\[0\].*the class Equality", {"constraints": [ddp.Equality]}),
         (r"constraints_at: expected knots from 0 to 12", {"constraints_at": {13: [ddp.Equality(position)]}}),
+        (r"constraints_at: expected ranges of knots", {"constraints_at": {range(3, 14): [ddp.Equality(position)]}}),
+        (
+            r"constraints_at\[0\]\[0\] \(Equality\): .* the given initial state alone in its rows \[0\]",
+            {"constraints_at": {0: [ddp.Equality(position)]}},
+        ),
         (r"constraints_at: expected a mapping", {"constraints_at": [ddp.Equality(position)]}),
         (r"constraints\[0\].*lower <= upper", {"constraints": [ddp.Inequality(position, lower=1.0)]}),
         (r"constraints\[0\].*upper: expected shape", {"constraints": [ddp.Inequality(position, upper=np.ones(2))]}),

@@ -249,10 +249,10 @@ def test_a_solution_is_followed_by_its_gains_from_another_start():
 
 
 def test_problems_survive_pickling(built):
-    for problem in built.values():
-        copy = pickle.loads(pickle.dumps(problem))
+    for name, problem in built.items():
+        copy, guess = pickle.loads(pickle.dumps(problem)), problems.ALL[name].guess(problem)
         U = np.zeros((problem.horizon, problem.dynamics.nu))
-        X = np.tile(problem.x0, (problem.horizon + 1, 1))
+        X = guess[0] if isinstance(guess, tuple) else np.tile(problem.x0, (problem.horizon + 1, 1))
         assert copy.cost(X, U) == problem.cost(X, U)
 
 
