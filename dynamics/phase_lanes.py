@@ -95,7 +95,7 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     tau, no_fext, full = lane_vector(arena, nv), lane_matrix(arena, 0, 6), r.Rq
     rows = np.empty((WIDTH, nz * ld))
     for t in range(0, N, WIDTH):
-        pack(X, t, head)
+        pack(X, t, head[: X.shape[1]])
         pack(U, t, u)
         for i in range(nv):
             tau[i] = -tree.damping[i] * v[i]
