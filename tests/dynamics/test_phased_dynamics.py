@@ -177,6 +177,24 @@ def test_rollouts_follow_steps_and_policies(case, rng):
             np.testing.assert_allclose(xs[t + 1], reached, rtol=1e-9, atol=1e-9)
 
 
+def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
+    """Three points of one shank and its foot: rollouts in lanes give way to single ones, whose steps are Pinocchio's."""
+    robot = dynamics.load("anymal")
+    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
+    for i in range(3):
+        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
+        robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
+    points = [Contact(f"point{i}") for i in range(3)] + [Contact("LF_FOOT")]
+    redundant, regular = (PhasedDynamics(robot, 0.01, Phase(some, 3)) for some in (points, points[:1]))
+    assert (redundant.lanes, regular.lanes) == (0, 8)
+    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    U = rng.normal(size=(3, redundant.nu))
+    forced, alone = redundant.rollout(x, U), PhasedDynamics(robot, 0.01, Phase(points[:3], 3))
+    alone._regular = True  # three points of a body: their pivots tell
+    np.testing.assert_allclose(alone.step(x, U[0]), forced[1], atol=1e-5)
+    np.testing.assert_array_equal(alone.rollout(x, U)[1], alone.step(x, U[0]))
+
+
 def test_standing_at_rest_stays(rng):
     robot, feet = dynamics.load("anymal"), FEET["anymal"]
     system = PhasedDynamics(robot, 0.01, Phase([Contact(foot) for foot in feet], 5))
