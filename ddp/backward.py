@@ -169,7 +169,7 @@ class Backward:
             if done:
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1)
         failed, slope, change, gradient = tiled_sweep.sweep(
-            self._model.address, self._room.address, *how, *halves, *around, self._action
+            0, len(self._k), self._model.address, self._room.address, *how, *halves, *around, self._action
         )
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 

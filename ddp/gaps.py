@@ -65,13 +65,16 @@ def weigh(A, lz, gaps, closing, context, weights, both):
     p = lz[N, :n].copy()
     for t in range(N - 1, -1, -1):
         weight = weights[t]
-        weight[:] = p
         if closing != 0 and gaps[t].any():
             call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
-            weight[:] = 0.0
+            for j in range(n):
+                weight[j] = 0.0
             for i in range(n):
                 for j in range(n):
                     weight[j] += both[0, i, j] * p[i]
+        else:
+            for j in range(n):
+                weight[j] = p[j]
         for j in range(n):
             p[j] = lz[t, j]
         for i in range(n):

@@ -143,27 +143,16 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
 
 @kernel
 def sweep(
-    model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known, held, action
+    start, stop, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known,
+    held, action,
 ):  # fmt: skip
-    """The whole horizon: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
+    """The knots start .. stop-1: the failed one (or -1), the slope, the full step's change, the gradient's max-norm.
 
+    It begins with the last knot's value, or, where stop < N, with the value that the room holds.
     separable (N+1,): where l_zz is diagonal and equal to exact.  kept: T is that of an earlier sweep.
     gaps (N, n), blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
     action (nu, nu): where a knot fails, its Q_uu, for diagnoses.
     """
-    start_at_end(model, room, blend, mu, separable)
-    return descend(
-        0, gaps.shape[0], model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low,
-        high, known, held, action,
-    )  # fmt: skip
-
-
-@kernel
-def descend(
-    start, stop, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known,
-    held, action,
-):  # fmt: skip
-    """The same from the room's value at knot ``stop`` to that at ``start``."""
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
     slope, change, steepest = 0.0, 0.0, 0.0
@@ -171,6 +160,8 @@ def descend(
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
+    if stop == p.N:
+        start_at_end(model, room, blend, mu, separable)
     for t in range(stop - 1, start - 1, -1):
         fill(room, rows)
         if open_gaps:
@@ -198,7 +189,9 @@ def descend(
             change += constant
         if not done or not factorize(room):
             act(model, room, t, rows, blend, mu, separable, h, bent)
-            action[:] = Q[n:, n:nz]
+            for i in range(nu):
+                for j in range(nu):
+                    action[i, j] = Q[n + i, n + j]
             return t, slope, change, steepest
         change -= 0.5 * policy(room, p.k + 8 * t * nu, p.K + 8 * t * nu * n)
         value(room)
@@ -207,7 +200,7 @@ def descend(
         else:
             slope += follow(model, room, t, limited)
         if not (abs(change) < np.inf):
-            action[:] = np.nan
+            action[0, 0] = np.nan
             return t, slope, change, steepest
         add_to_diagonal(r.Q, r.ld, 0, n, mu)
     return -1, slope, change, steepest
