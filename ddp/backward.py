@@ -137,6 +137,8 @@ class Backward:
         if blend > 0.0 and by_costate and self._age is None:
             self._contract_with_costates()
         kept = blend > 0.0 and self._age is not None and (by_costate or self._reuse > 0)
+        if blend > 0.0 and not kept:
+            self._age = None  # what is there is overwritten
         found = self._swept(blend, mu, kept, False, by_costate)
         if blend > 0.0:
             found = found._replace(contraction=KEPT if self._age else COSTATE if by_costate else VALUE)

@@ -171,7 +171,7 @@ def sweep(
                 J = p.bends + t * p.turn
                 weight = r.w + (8 * r.lx if by_costate else 0)
                 if not known:
-                    call_contraction(p.closing, p.closing_context, gaps.ctypes.data + 8 * t * n, weight, J)
+                    call_contraction(p.closing, p.closing_context, gaps[t].ctypes.data, weight, J)
                 cross(room, blocks, J, J + 8 * n * n, blend)
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
