@@ -156,7 +156,7 @@ def sweep(
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
     slope, change, steepest = 0.0, 0.0, 0.0
-    Q, q, box = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld), rows_at(r.box, 4, nu)
+    Q, q = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld)
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
@@ -183,17 +183,17 @@ def sweep(
             if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
                 steepest = abs(g)
         forget_idle(room)
-        done = True
         if limited:
-            done, constant = clamp(n, Q, q[0], low[t], high[t], known, held[t], box, rows_at(r.L, nu, nu))
-            change += constant
-        if not done or not factorize(room):
+            done, brought = solve_in_box(model, room, t, low[t], high[t], known, held[t])
+        else:
+            done, brought = solve(model, room, t)
+        if not done:
             act(model, room, t, rows, blend, mu, separable, h, bent)
             for i in range(nu):
                 for j in range(nu):
                     action[i, j] = Q[n + i, n + j]
             return t, slope, change, steepest
-        change -= 0.5 * policy(room, p.k + 8 * t * nu, p.K + 8 * t * nu * n)
+        change += brought
         value(room)
         if plain:
             slope = 2.0 * change
@@ -204,6 +204,40 @@ def sweep(
             return t, slope, change, steepest
         add_to_diagonal(r.Q, r.ld, 0, n, mu)
     return -1, slope, change, steepest
+
+
+@kernel
+def solve(model, room, t):
+    """The policy of knot t: whether there is one, and what its step changes, by the model."""
+    p = read_model(model)
+    if not factorize(room):
+        return False, 0.0
+    return True, -0.5 * policy(room, p.k + 8 * t * p.nu, p.K + 8 * t * p.nu * p.n)
+
+
+@kernel
+def solve_in_box(model, room, t, low, high, known, held):
+    """The same within limits: of the free controls, where others are held. The search is spared where all are free."""
+    p, r = read_model(model), read_room(room)
+    n, nu, ld = p.n, p.nu, r.ld
+    nz, rows = n + nu, r.Q + 8 * n * ld
+    k, box = numbers_at(p.k + 8 * t * nu, nu), rows_at(r.box, 4, nu)
+    if not known:
+        copy_rows(r.G, ld, rows, ld, nu, nz)
+        done, brought = solve(model, room, t)
+        for i in range(nu):
+            done = done and low[i] <= k[i] <= high[i]
+        if done:
+            for i in range(nu):
+                held[i], box[0, i] = 0.0, 0.0
+            return True, brought
+        copy_rows(rows, ld, r.G, ld, nu, nz)
+    Q, q, L = rows_at(r.Q, nz, ld), numbers_at(r.q, nz), rows_at(r.L, nu, nu)
+    done, constant = clamp(n, Q, q, low, high, known, held, box, L)
+    if done:
+        done, brought = solve(model, room, t)
+        constant += brought
+    return done, constant
 
 
 @kernel
