@@ -138,6 +138,8 @@ class Backward:
         if blend > 0.0 and by_costate and self._age is None:
             self._contract_with_costates()
         kept = blend > 0.0 and self._age is not None and (by_costate or self._reuse > 0)
+        if blend > 0.0 and not kept:
+            self._age = None  # what is there is overwritten
         found = self._swept(blend, mu, kept, False, by_costate)
         if blend > 0.0:
             found = found._replace(contraction=KEPT if self._age else COSTATE if by_costate else VALUE)
@@ -179,8 +181,9 @@ class Backward:
             if done:
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1)
         failed, slope, change, gradient = tiled_sweep.sweep(
-            self._model.address, self._room.address, *how, *halves, *around, self._action
-        )
+            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *halves, *around,
+            self._action,
+        )  # fmt: skip
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep, by_costate: bool) -> Sweep:
@@ -220,7 +223,7 @@ class Behind:
         self.weighted = by_costate and blend > 0.0
         N, n = backward.gaps.shape
         self._N, self._costate, self._weights = N, np.empty(n), np.empty((N, n))
-        self._failed, self._sums = -1, (0.0, 0.0, 0.0)
+        self._failed, self._sums = -1, tiled_sweep.NOTHING
 
     def weigh(self, start: int, stop: int) -> None:
         """The costates of the knots start .. stop-1 of 0 .. N."""
@@ -238,14 +241,12 @@ class Behind:
 
     def sweep(self, start: int, stop: int) -> None:
         """The recursion over these knots, unless it failed at later ones."""
-        of, (blend, mu, by_costate) = self._of, self._how
-        if stop > self._N:
-            tiled_sweep.start_at_end(of._model.address, of._room.address, blend, mu, of.separable)
-        if self._failed < 0:
+        of = self._of
+        if self._failed < 0 and start < self._N:
             around = of.gaps, of._blocks, False, of.low, of.high, False, of._held
-            self._failed, *sums = tiled_sweep.descend(
-                start, min(stop, self._N), *self._sums, of._model.address, of._room.address, blend, mu, by_costate,
-                self.weighted, of.separable, *of._halves, *around, of._action,
+            self._failed, *sums = tiled_sweep.sweep(
+                start, min(stop, self._N), self._sums, of._model.address, of._room.address, *self._how, self.weighted,
+                of.separable, *of._halves, *around, of._action,
             )  # fmt: skip
             self._sums = tuple(sums)
 

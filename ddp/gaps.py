@@ -70,13 +70,16 @@ def weigh(start, stop, A, lz, gaps, closing, context, p, weights):
     both = np.empty((2, n, n))
     for t in range(stop - 1, start - 1, -1):
         weight = weights[t]
-        weight[:] = p
         if closing != 0 and gaps[t].any():
             call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
-            weight[:] = 0.0
+            for j in range(n):
+                weight[j] = 0.0
             for i in range(n):
                 for j in range(n):
                     weight[j] += both[0, i, j] * p[i]
+        else:
+            for j in range(n):
+                weight[j] = p[j]
         for j in range(n):
             p[j] = lz[t, j]
         for i in range(n):

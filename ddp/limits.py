@@ -43,7 +43,12 @@ def improve(
             clipped = roll(A, B, bends, gaps, low, high, True, target, K, gain, beta, u, x, U, X, y)
             cost, slope = model_cost(*model, U, X, y)
             if cost < value:
-                u[:], x[:] = U, X
+                for t in range(len(x)):
+                    for i in range(x.shape[1]):
+                        x[t, i] = X[t, i]
+                    if t < len(u):
+                        for i in range(u.shape[1]):
+                            u[t, i] = U[t, i]
                 new = find_held(A, B, *model, low, high, u, x, y, held)
                 return cost, slope, gain * beta == 1.0 and not clipped and not new
             beta *= 0.5
@@ -138,10 +143,11 @@ def find_held(A, B, lz, lzz, exact, second, bends, blend, mu, low, high, U, X, y
                 elif U[t, i] >= high[t, i] and slope < 0.0:
                     held[t, i] = 1.0
                 released = released or held[t, i] != before
-        s[:] = g[:n]
-        m[:] = s + c  # the gradient in y of the gap before knot t
-        if t > 0 and len(bends) > 0:
-            m[:] = c
+        bent = t > 0 and len(bends) > 0
+        for i in range(n):  # m: the gradient in y of the gap before knot t
+            s[i] = g[i]
+            m[i] = c[i] if bent else g[i]
+        if bent:
             for i in range(n):
                 for j in range(n):
                     m[j] += bends[t - 1, 0, i, j] * s[i]

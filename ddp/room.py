@@ -18,8 +18,8 @@ ROWS = 3
 class Room(NamedTuple):
     """Sizes and addresses: n, nu, and ld, lx, padded nz and n.
 
-    F (n, ld), Q (nz, ld), W = V (lx, lx), G (n, ld), N (nu, ld), K (nu, lx), U (6, 6), inverse, size, y (nu,): see
-    riccati.py; of semi-implicit steps C, H (n, lx) and R (n, ld), some of its rows.
+    F (n, ld), Q (nz, ld), W = V (lx, lx), G (n or nu, ld), N (nu, ld), K (nu, lx), U (6, 6), inverse, size, y (nu,):
+    see riccati.py; of semi-implicit steps C, H (n, lx) and R (n, ld), some of its rows.
     v, w (3, lx), q (3, ld): gradients of the value, the next value, the action value.
     box (4, nu), L (nu, nu): see box.py.
     """
@@ -55,8 +55,8 @@ class RoomOwner:
         nz = n + nu
         ld, lx = padded(nz), padded(n)
         sizes = (
-            n * ld, nz * ld, lx * lx, n * ld, n * lx, max(n, ROWS) * lx, n * ld, nu * ld, nu * lx, 36, nu, nu, nu,
-            ROWS * lx, ROWS * lx, ROWS * ld, 4 * nu, nu * nu,
+            n * ld, nz * ld, lx * lx, max(n, nu) * ld, n * lx, max(n, ROWS) * lx, n * ld, nu * ld, nu * lx, 36,
+            nu, nu, nu, ROWS * lx, ROWS * lx, ROWS * ld, 4 * nu, nu * nu,
         )  # fmt: skip
         spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
         self._memory: Array = np.zeros(sum(spaced) + WIDTH)

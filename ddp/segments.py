@@ -33,7 +33,7 @@ from ddp.kernel import kernel
 from ddp.protocols import Array
 from ddp.riccati import factorize, fill, forget_idle, value
 from ddp.room import RoomOwner, numbers_at, read_room, rows_at
-from ddp.tiled_sweep import act, add_to_diagonal, descend, start_at_end
+from ddp.tiled_sweep import NOTHING, act, add_to_diagonal, sweep
 
 EXTENDED = 1.9
 """The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
@@ -86,15 +86,11 @@ class Segments:
         """
 
         def swept(part: _Segment) -> tuple[int, float, float]:
-            failed, _, change, steepest = descend(
-                part.start, part.stop, 0.0, 0.0, 0.0, model, part.room.address, blend, mu, by_costate, True, separable,
-                h, bent, *closed_and_free, part.action,
+            failed, _, change, steepest = sweep(
+                part.start, part.stop, NOTHING, model, part.room.address, blend, mu, by_costate, True, separable, h,
+                bent, *closed_and_free, part.action,
             )  # fmt: skip
             return failed, change, steepest
-
-        def last(part: _Segment) -> tuple[int, float, float]:
-            start_at_end(model, part.room.address, blend, mu, separable)
-            return swept(part)
 
         def extended(part: _Segment) -> tuple[int, float, float]:
             done = extend(
@@ -105,7 +101,7 @@ class Segments:
 
         *others, end = self._segments
         with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="mayne-sweep") as pool:
-            found = _at_once(pool, [(last, end), *((extended, part) for part in others[1:])])
+            found = _at_once(pool, [(swept, end), *((extended, part) for part in others[1:])])
             if any(failed >= 0 for failed, _, _ in found):
                 return False, 0.0, 0.0
             outcomes = found[:1]
@@ -180,9 +176,8 @@ def propagate(start, stop, A, lz, p):
     n = p.size
     following = np.empty(n)
     for t in range(stop - 1, start - 1, -1):
-        following[:] = p
         for i in range(n):
-            p[i] = lz[t, i]
+            following[i], p[i] = p[i], lz[t, i]
         for i in range(n):
             for j in range(n):
                 p[j] += A[t, i, j] * following[i]

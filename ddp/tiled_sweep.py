@@ -29,6 +29,9 @@ from ddp.riccati import (
 from ddp.room import numbers_at, read_room, rows_at
 from ddp.tiles import add_product, clear_rows, copy_rows
 
+NOTHING = (0.0, 0.0, 0.0)
+"""What the knots after the last one come to: slope, change, and the max-norm of the gradient."""
+
 
 class Model(NamedTuple):
     """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
@@ -143,33 +146,26 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
 
 @kernel
 def sweep(
-    model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high, known, held, action
+    start, stop, before, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high,
+    known, held, action,
 ):  # fmt: skip
-    """The whole horizon: the failed knot (or -1), the slope, the full step's change, the gradient's max-norm.
+    """The knots start .. stop-1: the failed one (or -1), the slope, the full step's change, the gradient's max-norm.
 
+    It begins with the last knot's value, or, where stop < N, with the value that the room holds.
+    before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
     separable (N+1,): where l_zz is diagonal and equal to exact.  kept: T is that of an earlier sweep.
     gaps (N, n), blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
     action (nu, nu): where a knot fails, its Q_uu, for diagnoses.
     """
-    start_at_end(model, room, blend, mu, separable)
-    return descend(
-        0, gaps.shape[0], 0.0, 0.0, 0.0, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks,
-        limited, low, high, known, held, action,
-    )  # fmt: skip
-
-
-@kernel
-def descend(
-    start, stop, slope, change, steepest, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks,
-    limited, low, high, known, held, action,
-):  # fmt: skip
-    """The same from the room's value at knot ``stop``, and what later knots came to, to that at ``start``."""
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
-    Q, q, box = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld), rows_at(r.box, 4, nu)
+    Q, q = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld)
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
+    slope, change, steepest = before
+    if stop == p.N:
+        start_at_end(model, room, blend, mu, separable)
     for t in range(stop - 1, start - 1, -1):
         fill(room, rows)
         if open_gaps:
@@ -179,7 +175,7 @@ def descend(
                 J = p.bends + t * p.turn
                 weight = r.w + (8 * r.lx if by_costate else 0)
                 if not known:
-                    call_contraction(p.closing, p.closing_context, gaps.ctypes.data + 8 * t * n, weight, J)
+                    call_contraction(p.closing, p.closing_context, gaps[t].ctypes.data, weight, J)
                 cross(room, blocks, J, J + 8 * n * n, blend)
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
@@ -191,25 +187,61 @@ def descend(
             if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
                 steepest = abs(g)
         forget_idle(room)
-        done = True
         if limited:
-            done, constant = clamp(n, Q, q[0], low[t], high[t], known, held[t], box, rows_at(r.L, nu, nu))
-            change += constant
-        if not done or not factorize(room):
+            done, brought = solve_in_box(model, room, t, low[t], high[t], known, held[t])
+        else:
+            done, brought = solve(model, room, t)
+        if not done:
             act(model, room, t, rows, blend, mu, separable, h, bent)
-            action[:] = Q[n:, n:nz]
+            for i in range(nu):
+                for j in range(nu):
+                    action[i, j] = Q[n + i, n + j]
             return t, slope, change, steepest
-        change -= 0.5 * policy(room, p.k + 8 * t * nu, p.K + 8 * t * nu * n)
+        change += brought
         value(room)
         if plain:
             slope = 2.0 * change
         else:
             slope += follow(model, room, t, limited)
         if not (abs(change) < np.inf):
-            action[:] = np.nan
+            action[0, 0] = np.nan
             return t, slope, change, steepest
         add_to_diagonal(r.Q, r.ld, 0, n, mu)
     return -1, slope, change, steepest
+
+
+@kernel
+def solve(model, room, t):
+    """The policy of knot t: whether there is one, and what its step changes, by the model."""
+    p = read_model(model)
+    if not factorize(room):
+        return False, 0.0
+    return True, -0.5 * policy(room, p.k + 8 * t * p.nu, p.K + 8 * t * p.nu * p.n)
+
+
+@kernel
+def solve_in_box(model, room, t, low, high, known, held):
+    """The same within limits: of the free controls, where others are held. The search is spared where all are free."""
+    p, r = read_model(model), read_room(room)
+    n, nu, ld = p.n, p.nu, r.ld
+    nz, rows = n + nu, r.Q + 8 * n * ld
+    k, box = numbers_at(p.k + 8 * t * nu, nu), rows_at(r.box, 4, nu)
+    if not known:
+        copy_rows(r.G, ld, rows, ld, nu, nz)
+        done, brought = solve(model, room, t)
+        for i in range(nu):
+            done = done and low[i] <= k[i] <= high[i]
+        if done:
+            for i in range(nu):
+                held[i], box[0, i] = 0.0, 0.0
+            return True, brought
+        copy_rows(rows, ld, r.G, ld, nu, nz)
+    Q, q, L = rows_at(r.Q, nz, ld), numbers_at(r.q, nz), rows_at(r.L, nu, nu)
+    done, constant = clamp(n, Q, q, low, high, known, held, box, L)
+    if done:
+        done, brought = solve(model, room, t)
+        constant += brought
+    return done, constant
 
 
 @kernel

@@ -78,9 +78,11 @@ def test_a_whole_solve(benchmark, name):
 PHASES = ["pendulum/swing-up", "arm/reach", "quadruped/reorientation", "quadrotor/loop"]
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.01])
 @pytest.mark.parametrize("name", PHASES)
-def test_a_backward_sweep(benchmark, name):
+def test_a_backward_sweep(benchmark, name, gap):
     iterate = at_the_guess(name)
+    iterate.backward.gaps = np.full_like(iterate.gaps, gap)
     sweep = benchmark(iterate.sweep, 0.0, 1e-6)
     assert sweep.failed < 0
 

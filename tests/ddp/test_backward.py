@@ -9,7 +9,7 @@ from recursion import dense_sweep as dense_recursion
 from systems import Quadratic
 
 import ddp
-from ddp.backward import COSTATE, VALUE, Backward
+from ddp.backward import AUTO, COSTATE, VALUE, Backward
 from ddp.derivatives import Derivatives
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -247,3 +247,24 @@ def test_diagonal_hessians_may_be_named_as_such(rng, blend):
     sweep = backward(blend, 1e-3)
     np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-13 * np.abs(k).max())
     np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-13 * np.abs(K).max())
+
+
+def test_costates_are_asked_again_after_a_sweep_with_the_value(rng):
+    system, _ = on_manifold(rng, (), 3)
+    backward = Backward(system.derivatives, system, AUTO)
+    K = backward(1.0, 1.0, costates=True).K.copy()
+    assert not np.array_equal(backward(1.0, 1.0).K, K)
+    assert np.array_equal(backward(1.0, 1.0, costates=True).K, K)
+
+
+@pytest.mark.parametrize("multipliers", [VALUE, COSTATE])
+def test_a_second_order_that_is_kept_is_the_same_across_gaps(rng, multipliers):
+    system, gaps = on_manifold(rng, ("free-flyer",), 4)
+    backward = Backward(system.derivatives, system, multipliers, reuse=2)
+    backward.gaps = gaps
+    first = backward(1.0, 10.0)
+    k, K = first.k.copy(), first.K.copy()
+    again = backward(1.0, 10.0)
+    assert (first.failed, again.failed) == (-1, -1)
+    assert np.array_equal(again.k, k)
+    assert np.array_equal(again.K, K)
