@@ -27,6 +27,8 @@ from numba import types
 from numba.core import event
 from numba.extending import intrinsic
 
+from ddp.compiled import Kernel, Pipeline
+
 logger = logging.getLogger("mayne")
 
 OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
@@ -105,22 +107,29 @@ def _cached_under(digest: str) -> Iterator[None]:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` with numba's nopython mode on first use and keep the result on disk."""
+    if numba.config.DISABLE_JIT:
+        return function
     with _cached_under(_digest(function.__module__)):
-        dispatcher = numba.njit(function, cache=True, **OPTIONS)
+        dispatcher = Kernel(function, targetoptions=OPTIONS)
+        dispatcher.enable_caching()
     _registered.append(dispatcher)
     return dispatcher
 
 
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
-    return numba.njit(function, inline="never", forceinline=True, error_model="numpy", fastmath={"contract"})
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
+    return Kernel(function, targetoptions=options)
 
 
 def callback(function: Callable[..., Any]) -> Any:
     """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels."""
     with _cached_under(_digest(function.__module__)):
         signature = types.void(types.int64, types.int64, types.int64, types.int64)
-        return numba.cfunc(signature, cache=True, error_model="numpy", fastmath={"contract"})(function)
+        options = {"error_model": "numpy", "fastmath": {"contract"}}
+        return numba.cfunc(signature, cache=True, pipeline_class=Pipeline, **options)(function)
 
 
 @intrinsic
