@@ -23,7 +23,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
 
-SMALL = 150
+SMALL = 400
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
 
