@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import cache, cached_property
 from importlib import import_module
+from itertools import islice
 from typing import Any, NamedTuple
 
 from numba.core import compiler, typing
@@ -35,6 +37,10 @@ def find(module: str, name: str) -> Any:
     return found
 
 
+class OtherSymbolError(Exception):
+    """What was kept calls a kernel by a symbol that it does not have."""
+
+
 class Needed(NamedTuple):
     """A kernel that a library calls by its symbol; called before the library is loaded, to load the kernel."""
 
@@ -44,24 +50,49 @@ class Needed(NamedTuple):
     symbol: str
 
     def __call__(self) -> None:
-        found = find(self.module, self.name)
-        found.prepare(self.args)
-        if found.overloads[self.args].fndesc.mangled_name != self.symbol:
-            raise RuntimeError(f"{self.module}.{self.name} is not the kernel that was called {self.symbol}")
+        if self in _loaded:
+            return
+        kernel = find(self.module, self.name)
+        kernel.prepare(self.args)
+        if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
+            raise OtherSymbolError(self.symbol)
+        _loaded.add(self)
 
 
-class _Elsewhere:
-    """Stands for the library of a kernel that is called by its symbol: nothing to link, a kernel to load."""
+_loaded: set[Needed] = set()
+_named: set[tuple[int, Any]] = set()
 
-    def __init__(self, needed: Needed) -> None:
-        self._reload_init = {needed}
+
+@cache
+def _nothing() -> Any:
+    """An empty module."""
+    return JITCodeLibrary(cpu_target.target_context.codegen(), "nothing")._final_module
+
+
+class _Callee:
+    """What callers link for a kernel: the kernel itself where it is small, else nothing, and it has to be loaded."""
+
+    def __init__(self, cres: Any, needed: Needed) -> None:
+        self._cres, self._needed = cres, needed
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether the kernel has few instructions, or is to be inlined however many."""
+        if self._cres.fndesc.inline:
+            return True
+        function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
+        instructions = (instruction for block in function.blocks for instruction in block.instructions)
+        return sum(1 for _ in islice(instructions, SMALL + 1)) <= SMALL
+
+    @property
+    def _reload_init(self) -> set[Any]:
+        return self._cres.library._reload_init if self.is_small else {self._needed}
 
     def _ensure_finalized(self) -> None:
-        """There is nothing to finish."""
+        """A kernel is finished before anything calls it."""
 
     def _get_module_for_linking(self) -> Any:
-        codegen = cpu_target.target_context.codegen()
-        return JITCodeLibrary(codegen, "nothing")._final_module
+        return self._cres.library._get_module_for_linking() if self.is_small else _nothing()
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
@@ -75,8 +106,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def add_linking_library(self, library: Any) -> None:
         library._ensure_finalized()
         self._needed.extend(need for need in library._reload_init if need not in self._needed)
-        if not isinstance(library, _Elsewhere):
-            super().add_linking_library(library)
+        super().add_linking_library(library)
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -91,26 +121,42 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
-        identity = f"{state.func_id.modname}.{state.func_id.func_qualname}:{state.func_id.firstlineno}"
-        if find_kernel(state.func_id.modname, state.func_id.func_qualname) is not None:
-            state.func_id.unique_id = int(hashlib.sha256(identity.encode()).hexdigest()[:12], 16)
+        function = state.func_id.func
+        number = symbol_number(function)
+        if is_findable(function) and (number, state.args) not in _named:  # taken: by what was imported before
+            state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
         return [compiler.DefaultPassBuilder.define_nopython_pipeline(state)]
 
 
-def find_kernel(module: str, name: str) -> Kernel | None:
-    """The kernel that others can find under this name, if there is one."""
-    if module not in sys.modules or module == "__main__" or "<" in name:
-        return None
+def symbol_number(function: Any) -> int:
+    """What numba tells symbols of equal names and types apart by; its own differs from process to process."""
+    return int(hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode()).hexdigest()[:12], 16)
+
+
+def is_findable(function: Any) -> bool:
+    """Whether another process finds the kernel of ``function`` under its name."""
+    if function.__module__ not in sys.modules or function.__module__ == "__main__" or "<" in function.__qualname__:
+        return False
     try:
-        found = find(module, name)
+        found = find(function.__module__, function.__qualname__)
     except AttributeError:
-        return None
-    return found if isinstance(found, Kernel) else None
+        return False
+    return isinstance(found, Kernel) and found.py_func is function
 
 
-class _EntryCache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Where kernels are kept."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except OtherSymbolError:
+            return None
+
+
+class _EntryCache(_Cache):
     """Where wrappers are kept: beside the kernels, under a key of their own."""
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
@@ -127,12 +173,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self._entry_cache: Any = None
 
     def __reduce__(self) -> Any:
-        if find_kernel(self.py_func.__module__, self.py_func.__qualname__) is self:
+        if is_findable(self.py_func):
             return find, (self.py_func.__module__, self.py_func.__qualname__)
         return super().__reduce__()
 
     def enable_caching(self) -> None:
-        super().enable_caching()
+        self._cache = _Cache(self.py_func)
         self._entry_cache = _EntryCache(self.py_func)
 
     def prepare(self, args: Any) -> Any:
@@ -141,23 +187,14 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
+        cres.reload_init[:] = dict.fromkeys(cres.reload_init)
         cres.library._reload_init.update(cres.reload_init)
-        if self._is_called_by_symbol(cres):
+        _named.add((cres.fndesc.uid, args))
+        if is_findable(self.py_func) and cres.fndesc.uid == symbol_number(self.py_func):
             needed = Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
             self.targetctx.remove_user_function(cres.entry_point)
-            self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [_Elsewhere(needed)])
+            self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [_Callee(cres, needed)])
         self.overloads[args] = cres
-
-    def _is_called_by_symbol(self, cres: Any) -> bool:
-        if cres.fndesc.inline or find_kernel(self.py_func.__module__, self.py_func.__qualname__) is not self:
-            return False
-        count = 0
-        for block in cres.library._get_module_for_linking().get_function(cres.fndesc.mangled_name).blocks:
-            for _ in block.instructions:
-                count += 1
-                if count > SMALL:
-                    return True
-        return False
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self._compiler.fold_argument_types(args, kws)
