@@ -28,6 +28,8 @@ from numba import types
 from numba.core import event
 from numba.extending import intrinsic
 
+from ddp.compiled import Kernel, Pipeline
+
 logger = logging.getLogger("mayne")
 
 OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
@@ -106,8 +108,11 @@ def _cached_under(digest: str) -> Iterator[None]:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` with numba's nopython mode on first use and keep the result on disk."""
+    if numba.config.DISABLE_JIT:
+        return function
     with _cached_under(_digest(function.__module__)):
-        dispatcher = numba.njit(function, cache=True, **OPTIONS)
+        dispatcher = Kernel(function, targetoptions=OPTIONS)
+        dispatcher.enable_caching()
     _registered.append(dispatcher)
     return dispatcher
 
@@ -124,7 +129,10 @@ def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callab
 
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
-    return numba.njit(function, inline="never", forceinline=True, error_model="numpy", fastmath={"contract"})
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
+    return Kernel(function, targetoptions=options)
 
 
 def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -> Any:
@@ -135,7 +143,8 @@ def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -
     """
     with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
         signature = types.void(types.int64, types.int64, types.int64, types.int64)
-        return numba.cfunc(signature, cache=cached, error_model="numpy", fastmath={"contract"})(function)
+        options = {"error_model": "numpy", "fastmath": {"contract"}}
+        return numba.cfunc(signature, cache=cached, pipeline_class=Pipeline, **options)(function)
 
 
 @intrinsic

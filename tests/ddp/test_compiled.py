@@ -1,0 +1,123 @@
+"""Kernels that call each other by symbols: the same after a reload, after a change, after a loss, in any process."""
+
+import importlib
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ddp import compiled, kernel, tiles
+
+INNER = """
+from ddp.kernel import kernel
+
+@kernel
+def inner(x, scale):
+    total = 0.0
+    for i in range(x.size):
+        total += {factor} * scale * x[i]
+    return total
+"""
+
+OUTER = """
+from ddp.kernel import callback, kernel, pointer
+from numba import carray
+from inner import inner
+
+@kernel
+def outer(x):
+    return inner(x, 2.0) + inner(x, 1.0)
+
+@callback
+def store(context, x, y, out):
+    carray(pointer(out), 1)[0] = outer(carray(pointer(x), 3))
+"""
+
+PROGRAM = """
+import ctypes
+import numpy as np
+from ddp import compiled, kernel
+compiled.SMALL = 0
+kernel._PACKAGES += ("inner", "outer")
+names = []
+with kernel.compilations(names.append):
+    import inner, outer
+    x, out = np.arange(3.0), np.zeros(1)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(outer.store.address)
+    call(0, x.ctypes.data, 0, out.ctypes.data)
+    assert out[0] == outer.outer(x) == inner.inner(x, 3.0)
+print(out[0], *set(("inner", "outer")).intersection(names))
+"""
+
+
+def run(folder: Path) -> tuple[float, set[str]]:
+    """Run the kernels of a folder in a process of their own: (their result, the names of what had to be compiled)."""
+    paths = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}", "MAYNE_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=os.environ | paths, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result, *names = done.stdout.split()
+    return float(result), set(names)
+
+
+def write(folder: Path, factor: float) -> None:
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "inner.py").write_text(INNER.format(factor=factor))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """(a folder of kernels, a copy of it as the first process left it)."""
+    folder, copy = tmp_path_factory.mktemp("kernels"), tmp_path_factory.mktemp("kept")
+    write(folder, 1.0)
+    assert run(folder) == (9.0, {"inner", "outer"})
+    return folder, shutil.copytree(folder, copy, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def again(kept):
+    """The folder of kernels as the first process left it, to the times of its files."""
+    folder, copy = kept
+    shutil.rmtree(folder)
+    return shutil.copytree(copy, folder)
+
+
+def test_another_process_compiles_nothing_and_finds_the_same(again):
+    assert run(again) == (9.0, set())
+
+
+def test_what_is_lost_is_compiled_again_for_those_who_call_it(again):
+    lost = list((again / "cache").rglob("inner.inner-*"))
+    assert lost
+    for path in lost:
+        path.unlink()
+    assert run(again) == (9.0, {"inner"})
+
+
+def test_a_change_reaches_the_callers_in_other_files(again):
+    write(again, 2.0)
+    assert run(again) == (18.0, {"inner", "outer"})
+
+
+def test_a_module_imported_again_is_called_anew(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiled, "SMALL", 0)
+    monkeypatch.setattr(kernel, "_PACKAGES", (*kernel._PACKAGES, "inner", "outer"))
+    for factor in (1.0, 2.0):
+        write(tmp_path, factor)
+        for name in ("inner", "outer"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        assert importlib.import_module("outer").outer(np.arange(3.0)) == 9.0 * factor
+        assert importlib.import_module("inner").inner(np.arange(3.0), 1.0) == 3.0 * factor
+    for name in ("inner", "outer"):
+        sys.modules.pop(name)
+
+
+def test_kernels_travel_between_processes_by_name():
+    assert pickle.loads(pickle.dumps(tiles.panel)) is tiles.panel
