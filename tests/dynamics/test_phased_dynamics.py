@@ -178,7 +178,7 @@ def test_rollouts_follow_steps_and_policies(case, rng):
 
 
 def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
-    """Three points of one shank and its foot: rollouts in lanes give way to single ones, with Pinocchio's steps."""
+    """Three points of one shank and its foot: rollouts in lanes give way to single ones."""
     robot = dynamics.load("anymal")
     joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
     for i in range(3):
