@@ -19,7 +19,7 @@ _HALF = ir.VectorType(ir.DoubleType(), WIDTH // 2)
 _I32 = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 _AHEAD = 2 * WIDTH
-"""How far on a cache line is asked for while one is written: waiting for it takes longer than writing."""
+"""How far on a cache line is asked for while one is written."""
 
 
 def _shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
@@ -56,8 +56,10 @@ def pack(rows, first, out):
         x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
 
 
-def _write_transposed(builder, fields, rows, first, column):  # type: ignore[no-untyped-def]
+def _write_transposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
     """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
+
+    The lines of columns ``soon`` are asked for: waiting for a line takes longer than writing it.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
     """
@@ -87,8 +89,8 @@ def _write_transposed(builder, fields, rows, first, column):  # type: ignore[no-
     for lane in range(WIDTH):
         row = builder.add(first, ir.Constant(word, lane))
         row = builder.select(builder.icmp_signed("<", row, last), row, last)
-        where = builder.gep(rows.data, [builder.add(builder.mul(row, columns), column)])
-        ahead = builder.bitcast(builder.gep(where, [ir.Constant(word, _AHEAD)]), _BYTES)
+        begin = builder.gep(rows.data, [builder.mul(row, columns)])
+        where, ahead = builder.gep(begin, [column]), builder.bitcast(builder.gep(begin, [soon]), _BYTES)
         builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
         store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
         store.align = 8
@@ -102,14 +104,15 @@ def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ig
         src = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
         dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
         fields = [builder.gep(src.data, [builder.add(args[1], ir.Constant(args[1].type, i))]) for i in range(WIDTH)]
-        _write_transposed(builder, fields, dst, args[3], builder.add(args[1], args[4]))
+        column = builder.add(args[1], args[4])
+        _write_transposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
         return context.get_dummy_value()
 
     return types.void(source, types.intp, rows, types.intp, types.intp), codegen
 
 
 @intrinsic
-def _gathered_store(typingctx, source, places, begin, rows, first):  # type: ignore[no-untyped-def]
+def _gathered_store(typingctx, source, places, begin, rows, first, soon):  # type: ignore[no-untyped-def]
     """The fields of source (m,) at places[begin], .. to columns begin.. of rows first..first+7, or the last."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
@@ -118,10 +121,10 @@ def _gathered_store(typingctx, source, places, begin, rows, first):  # type: ign
         dst = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
         wanted = [builder.gep(at.data, [builder.add(args[2], ir.Constant(args[2].type, i))]) for i in range(WIDTH)]
         fields = [builder.gep(src.data, [builder.load(where)]) for where in wanted]
-        _write_transposed(builder, fields, dst, args[4], args[2])
+        _write_transposed(builder, fields, dst, args[4], args[2], args[5])
         return context.get_dummy_value()
 
-    return types.void(source, places, types.intp, rows, types.intp), codegen
+    return types.void(source, places, types.intp, rows, types.intp, types.intp), codegen
 
 
 @kernel
@@ -148,8 +151,9 @@ def unpack_places(source, places, groups, bounds, k, rows, first):
     The others stay as they are.
     """
     x, y, at = flat(source), rows_of(rows), view(places)
-    for g in range(bounds[k], bounds[k + 1]):
-        _gathered_store(x, at, groups[g], y, first)
+    end = bounds[k + 1]
+    for g in range(bounds[k], end):
+        _gathered_store(x, at, groups[g], y, first, groups[min(g + 2, end - 1)])
     if at.size < WIDTH:
         for i in range(at.size):
             for lane in range(min(WIDTH, y.shape[0] - first)):

@@ -9,12 +9,13 @@ from oracles import random_state, random_tree, relative_error
 
 import dynamics
 from ddp.errors import ProblemError
-from ddp.kernel import compilations
+from ddp.kernel import compilations, kernel
 from ddp.protocols import Expansion
 from dynamics.contraction import contract_rows
 from dynamics.lanes import WIDTH
 from dynamics.memory import recycled
 from dynamics.packing import pack, unpack
+from dynamics.views import folded, rows_of, view
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
 
@@ -45,6 +46,22 @@ def expansion(system, rng, N):
     system.expand(X, U, out)
     system.expand_second(X, U, out)
     return out
+
+
+@kernel
+def through_views(x, words):
+    """Write words[2] to x[0, 1, 2]; returns x[1, 1, 1], and the sum and number of words[1:3]."""
+    part, rows, square = view(words)[1:3], rows_of(x), folded(view(words), 2, 2)
+    view(x)[0, 1, 2] = float(square[1, 0])
+    return rows[1, 4], part[0] + part[1], part.size
+
+
+def test_views_share_the_memory_they_are_made_of(rng):
+    x, words = rng.normal(size=(2, 2, 3)), np.array([3, 5, 7, 11])
+    before = x.copy()
+    assert through_views(x, words) == (before[1, 1, 1], 12, 2)
+    before[0, 1, 2] = 7.0
+    assert np.array_equal(x, before)
 
 
 @pytest.mark.parametrize("m", [1, 7, 8, 9, 16, 23])
