@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-import numba
 import numpy as np
 from numba import carray
-from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 from ddp import cost_table
@@ -18,7 +16,16 @@ from ddp.algebra import factorise
 from ddp.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
-from ddp.kernel import OPTIONS, call_contraction, callback, inline, integer_pointer, kernel, pointer, specialised
+from ddp.kernel import (
+    call_contraction,
+    callback,
+    inline,
+    integer_pointer,
+    jitted,
+    kernel,
+    pointer,
+    specialised,
+)
 from ddp.protocols import Array, CompiledCost, Dynamics
 from ddp.terms import DerivedTerm, called
 
@@ -82,15 +89,15 @@ class CompiledDerivedTerm:
     @cached_property
     def compiled(self) -> CompiledCost:
         """Its C function."""
-        value = _jitted(self.term.value)
-        gradient = _jitted(self.term.gradient or specialised(_gradient_by_values, "gradient", value=value))
+        value = jitted(self.term.value)
+        gradient = jitted(self.term.gradient or specialised(_gradient_by_values, "gradient", value=value))
         by_differences = _hessian_by_values if self.term.gradient is None else _hessian_by_gradients
-        hessian = _jitted(self.term.hessian or specialised(by_differences, "hessian", value=value, gradient=gradient))
+        hessian = jitted(self.term.hessian or specialised(by_differences, "hessian", value=value, gradient=gradient))
         values = specialised(_values, "values", value=value)
         adding = _expand_diagonal if self.separable else _expand
         expand = specialised(adding, "expand", value=value, gradient=gradient, hessian=hessian)
         try:
-            return bind(_jitted(values), _jitted(expand), _adding().address, cached=False)
+            return bind(jitted(values), jitted(expand), _adding().address, cached=False)
         except NumbaError as reason:
             said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
             raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
@@ -107,11 +114,6 @@ class CompiledDerivedTerm:
         table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
         order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
         cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0)
-
-
-def _jitted(function: Callable[..., Any]) -> Any:
-    """A function that kernels can call, compiled when they are."""
-    return function if isinstance(function, Dispatcher) else numba.njit(function, **OPTIONS)
 
 
 # The templates: compiled for each term, with its functions for these names.

@@ -26,6 +26,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import event
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from ddp.compiled import Kernel, Pipeline
@@ -115,6 +116,11 @@ def kernel(function: Callable[..., Any]) -> Any:
         dispatcher.enable_caching()
     _registered.append(dispatcher)
     return dispatcher
+
+
+def jitted(function: Callable[..., Any]) -> Any:
+    """A function that kernels can call, compiled when they are and not kept on disk; as it is if numba knows it."""
+    return function if isinstance(function, Dispatcher) else numba.njit(function, **OPTIONS)
 
 
 def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
