@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import islice
@@ -21,6 +22,7 @@ from numba.core import compiler, typing
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
@@ -225,14 +227,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         context = compiler._make_subtarget(self.targetctx, flags)
         needed: list[Any] = []
         library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed)
+        fndesc = copy(kernel.fndesc)
+        fndesc.env_name += ".entry"  # objects that results are made of are the wrapper's, not the kernel's
+        environment = Environment.from_fndesc(fndesc)
         with ConfigStack().enter(flags), context.push_code_library(library):
-            context.create_cpython_wrapper(
-                library, kernel.fndesc, kernel.environment, None, release_gil=flags.release_gil
-            )
+            context.create_cpython_wrapper(library, fndesc, environment, None, release_gil=flags.release_gil)
             context.add_linking_libs(context.get_function(kernel.entry_point, kernel.signature).libs)
-            entry = context.get_executable(library, kernel.fndesc, kernel.environment)
+            entry = context.get_executable(library, fndesc, environment)
         return compiler.compile_result(
             typing_context=kernel.typing_context, target_context=context, entry_point=entry, library=library,
-            fndesc=kernel.fndesc, environment=kernel.environment, signature=kernel.signature, objectmode=False,
+            fndesc=fndesc, environment=environment, signature=kernel.signature, objectmode=False,
             type_annotation="", lifted=(), metadata={}, reload_init=needed,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddp import compiled, kernel, tiles
+from ddp import compiled, gaps, kernel
 
 INNER = """
 from ddp.kernel import kernel
@@ -25,6 +25,8 @@ def inner(x, scale):
 """
 
 OUTER = """
+from typing import Any, NamedTuple
+
 from ddp.kernel import callback, kernel, pointer
 from numba import carray
 from inner import inner
@@ -32,6 +34,14 @@ from inner import inner
 @kernel
 def outer(x):
     return inner(x, 2.0) + inner(x, 1.0)
+
+class Both(NamedTuple):
+    x: Any
+    total: float
+
+@kernel
+def both(x):
+    return Both(x, inner(x, 1.0))
 
 @callback
 def store(context, x, y, out):
@@ -51,6 +61,7 @@ with kernel.compilations(names.append):
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(outer.store.address)
     call(0, x.ctypes.data, 0, out.ctypes.data)
     assert out[0] == outer.outer(x) == inner.inner(x, 3.0)
+    assert isinstance(outer.both(x), outer.Both) and 3.0 * outer.both(x).total == out[0]
 print(out[0], *set(("inner", "outer")).intersection(names))
 """
 
@@ -120,4 +131,4 @@ def test_a_module_imported_again_is_called_anew(tmp_path, monkeypatch):
 
 
 def test_kernels_travel_between_processes_by_name():
-    assert pickle.loads(pickle.dumps(tiles.panel)) is tiles.panel
+    assert pickle.loads(pickle.dumps(gaps.weigh)) is gaps.weigh
