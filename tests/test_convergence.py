@@ -18,13 +18,13 @@ DDP_BARS = {
     "arm/throw": (28, 0.2035),
     "quadruped/reorientation": (60, 2.7003),
     "quadrotor/loop": (14, 17.138),
-    "quadruped/walk": (14, 0.032991),
-    "quadruped/trot": (5, 0.019261),
-    "quadruped/pace": (12, 0.059089),
-    "quadruped/bound": (14, 0.13429),
-    "quadruped/jump": (6, 0.12712),
+    "quadruped/walk": (14, 0.033557),
+    "quadruped/trot": (5, 0.019266),
+    "quadruped/pace": (12, 0.059151),
+    "quadruped/bound": (14, 0.13972),
+    "quadruped/jump": (6, 0.12826),
     "quadruped/stand": (4, 0.011897),
-    "biped/step": (7, 0.042857),
+    "biped/step": (7, 0.042933),
 }
 """Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""
 

@@ -10,7 +10,7 @@ from contact_oracles import Constrained
 from ddp import differences
 from ddp.errors import ProblemError
 from ddp.protocols import BatchTerm, Expansion
-from dynamics.contact import Contact
+from dynamics.contact import Contact, compile_contacts
 from dynamics.model import load
 from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -128,7 +128,7 @@ def test_what_an_expansion_has_found_of_forces_is_what_costs_find_themselves(rng
 
     alone = [expanded(X, exact) for exact in (False, True)]
     assert np.abs(alone[1][2] - alone[0][2]).max() > 0.01 * np.abs(alone[1][2]).max()
-    arrays = term._fixed[1]
+    arrays = compile_contacts(robot, feet[1:])
     for slices in ((slice(0, 14),), parts):
         out = Expansion(*(np.empty((14, *size)) for size in sizes))
         for part in slices:
