@@ -404,7 +404,9 @@ class Problem:
                 yield entry, slice(start, min(stop, N))
         for stretch, entry in self._during:
             a, b = max(start, stretch.start), min(stop, stretch.stop)
-            if a < b:
+            if b - a == len(stretch):
+                yield entry, slice(a, b)
+            elif a < b:
                 yield entry._replace(term=part(entry.term, a - stretch.start, b - stretch.start)), slice(a, b)
         for knot, entry in self._at:
             if start <= knot < stop:

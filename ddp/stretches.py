@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ddp.errors import ProblemError
 from ddp.protocols import BatchTerm, VaryingTerm
@@ -27,11 +27,10 @@ def check_length(name: str, term: BatchTerm, knots: range) -> None:
 
 def varying(term: BatchTerm) -> int | None:
     """For how many knots a term is made, if it differs from one to the next."""
-    return term.knots if isinstance(term, VaryingTerm) else None
+    count = getattr(term, "knots", None)  # most have none, and it takes long to ask whether an object has a protocol
+    return count if count is not None and isinstance(term, VaryingTerm) else None
 
 
 def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
     """What a term says of the knots start .. stop-1, counted from the beginning of its stretch."""
-    if isinstance(term, VaryingTerm) and term.knots is not None:
-        return term.part(start, stop)
-    return term
+    return term if varying(term) is None else cast(VaryingTerm, term).part(start, stop)
