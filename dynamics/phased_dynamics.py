@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -72,6 +71,8 @@ class Phase:
         least = 0 if struck else 1
         if not whole or self.knots < least:
             raise ProblemError(f"knots of a phase: expected a whole number of at least {least}, got {self.knots!r}")
+        if not isinstance(self.held, (bool, np.bool_)):
+            raise ProblemError(f"held of a phase: expected True or False, got {self.held!r}")
         for contact in held if self.held else ():
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
@@ -133,7 +134,8 @@ class PhasedDynamics:
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
         self._held: dict[tuple[int, int], tuple[bool, Contacts]] = {}
-        self._expanded: tuple[Array | None, deque[tuple[int, Array, Array]]] = None, deque()
+        self._expanded: tuple[tuple[int, Array, Array], ...] = ()
+        self._writing = threading.Lock()
         self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
@@ -266,10 +268,9 @@ class PhasedDynamics:
         """A, B and record of M knots, of which the first has index ``first``."""
         tree, *system = self._system(first, len(U))
         phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
-        owner = out.record if out.record.base is None else out.record.base
-        if self._expanded[0] is not owner:
-            self._expanded = owner, deque(maxlen=MOST_SLICES)
-        self._expanded[1].appendleft((X.ctypes.data, U.copy(), out.record))
+        with self._writing:
+            others = [old for old in self._expanded if _is_beside(old[2], out.record)]
+            self._expanded = ((X.ctypes.data, U.copy(), out.record), *others)[:MOST_SLICES]
 
     def recorded(self, X: Array, U: Array, contacts: Contacts) -> Array | None:
         """Records (M, .) of knots that have just been expanded, for those who want their contact forces.
@@ -278,7 +279,7 @@ class PhasedDynamics:
         points whose forces are in world axes. ``force_layout`` says where f and its derivatives are.
         """
         where, M = X.ctypes.data, len(X)
-        for begin, controls, records in tuple(self._expanded[1]):
+        for begin, controls, records in self._expanded:
             first = (where - begin) // (8 * self.nx)
             if 0 <= first <= len(records) - M:
                 record: Array = records[first : first + M]
@@ -354,6 +355,12 @@ class PhasedDynamics:
         out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
         self.expand(X, U, out, knot)
         if not np.isfinite(out.A).all():
+            if self._modes.table[self._modes_from(knot, 1)[0], 0] == HELD:
+                frames = ", ".join(contact.frame for contact in self.phase_of(knot).contacts)
+                raise ModelError(
+                    f"{self.robot.name}: no step from x = {X[0]} ends with {frames} where they are held: they depend "
+                    "on one another, contradict each other or are out of reach"
+                )
             raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
         return out
 
@@ -365,3 +372,9 @@ class PhasedDynamics:
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"
+
+
+def _is_beside(record: Array, other: Array) -> bool:
+    """Whether two arrays of records are different parts of the same memory."""
+    owners = [array if array.base is None else array.base for array in (record, other)]
+    return owners[0] is owners[1] and not np.may_share_memory(record, other)

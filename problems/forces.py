@@ -7,7 +7,7 @@ surface, in the axes that each contact names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -141,15 +141,27 @@ def _are_held(system: System, contacts: Sequence[Contact]) -> bool:
     """Whether the phases with these contacts, known by their frames, hold them exactly."""
     if not isinstance(system, PhasedDynamics):
         return False
-    names = {contact.frame for contact in contacts}
-    held = {phase.held for phase in system.phases if {contact.frame for contact in phase.contacts} == names}
+    names = sorted(contact.frame for contact in contacts)
+    same = [phase for phase in system.phases if phase.knots and sorted(c.frame for c in phase.contacts) == names]
+    held = {phase.held for phase in same}
     if len(held) > 1:
-        raise ProblemError(f"contacts: some phases with {', '.join(sorted(names))} are held, others are not")
+        raise ProblemError(f"contacts: some phases with {', '.join(names)} are held, others are not")
     if held == {True} and any(_is_turned(contact) for contact in contacts):
         raise ProblemError(
             "contacts: expected forces of held points in the axes of the world, and those of surfaces in their own"
         )
+    given = {contact.frame: contact.target for contact in contacts}
+    if held == {True} and not any(all(_is_at(given[c.frame], c.target) for c in phase.contacts) for phase in same):
+        raise ProblemError(
+            f"target of the contacts at {', '.join(names)}: expected where a phase of the system holds them, got "
+            f"{', '.join(str(given[name]) for name in names)}"
+        )
     return held == {True}
+
+
+def _is_at(target: Any, place: Any) -> bool:
+    """Whether two targets of contacts are one."""
+    return target is not None and np.allclose(getattr(target, "homogeneous", target), getattr(place, "homogeneous", place), atol=1e-9)
 
 
 def _is_turned(contact: Contact) -> bool:
