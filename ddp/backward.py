@@ -152,8 +152,6 @@ class Backward:
         by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
         if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
             return None
-        if by_costate and blend > 0.0:
-            self._age = 0
         return Behind(self, blend, mu, by_costate)
 
     def curvature(self) -> tuple[float, int]:
@@ -250,9 +248,10 @@ class Behind:
             )  # fmt: skip
             self._sums = tuple(sums)
 
-    @property
     def outcome(self) -> Sweep:
-        """What it came to."""
+        """What it came to, when all blocks are done."""
+        if self.weighted:
+            self._of._age = 0
         slope, change, gradient = self._sums
         contraction = COSTATE if self.weighted else VALUE if self._how[0] > 0.0 else NONE
         return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, contraction)

@@ -134,7 +134,7 @@ class Iterate:
             if problem.constrained or not (guess.alone and self._no_motion(guess.X, X, rolled)):
                 return X, rolled, self.gaps
             U = rolled
-        gaps = d.difference(guess.X[1:], d.step(guess.X[:-1], U))
+        gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
             return X, U, self.gaps
         return guess.X, U, gaps
@@ -202,7 +202,7 @@ class Iterate:
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
         self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
         self._scale()
-        return behind.outcome
+        return behind.outcome()
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised.

@@ -21,6 +21,7 @@ from ddp.kernel import (
     callback,
     inline,
     integer_pointer,
+    is_compilable,
     jitted,
     kernel,
     pointer,
@@ -47,10 +48,11 @@ class JittedTerm:
         ddp.Problem(dynamics, running=[ddp.JittedTerm(effort)], ...)
 
     value(x, u): the cost, x (nx,), u (nu,) arrays; at the end of the horizon u is zeros.
-    gradient(x, u): (n+nu,) or (n,);  hessian(x, u): (n+nu, n+nu) or (n, n), or (n+nu,), the diagonal of one that is
-    diagonal everywhere, which is faster: derivatives of ``value(x ⊕ dx, u + du)`` at zero; the short shapes say that u
-    does not matter. Where they are not given they are differences of fourth order, of the gradient if there is one;
-    that takes time, and states that are plain numbers, nx = n.
+    gradient(x, u): (n+nu,) or (n,);  hessian(x, u): (n+nu, n+nu) or (n, n): derivatives of
+    ``value(x ⊕ dx, u + du)`` at zero; the short shapes say that u does not matter. A hessian (n+nu,) is the diagonal of
+    one that is diagonal everywhere, which is faster, and of a convex term: it is Gauss-Newton's too. Where they are not
+    given they are differences of fourth order, of the gradient if there is one; that takes time, and states that are
+    plain numbers, nx = n.
 
     Functions are compiled once a process, in seconds. Where one raises, the cost or its derivative is NaN: a step there
     is rejected, and at the guess it is an error that names term and knot.
@@ -63,8 +65,8 @@ class JittedTerm:
     def __post_init__(self) -> None:
         for name in ("value", "gradient", "hessian"):
             function = getattr(self, name)
-            if not callable(function) and (function is not None or name == "value"):
-                raise ProblemError(f"{name}: expected a function of x and u, got {function!r}")
+            if not is_compilable(function) and (function is not None or name == "value"):
+                raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {function!r}")
 
 
 class CompiledDerivedTerm:
@@ -89,15 +91,8 @@ class CompiledDerivedTerm:
     @cached_property
     def compiled(self) -> CompiledCost:
         """Its C function."""
-        value = jitted(self.term.value)
-        gradient = jitted(self.term.gradient or specialised(_gradient_by_values, "gradient", value=value))
-        by_differences = _hessian_by_values if self.term.gradient is None else _hessian_by_gradients
-        hessian = jitted(self.term.hessian or specialised(by_differences, "hessian", value=value, gradient=gradient))
-        values = specialised(_values, "values", value=value)
-        adding = _expand_diagonal if self.separable else _expand
-        expand = specialised(adding, "expand", value=value, gradient=gradient, hessian=hessian)
         try:
-            return bind(jitted(values), jitted(expand), _adding().address, cached=False)
+            return compiled(self.term.value, self.term.gradient, self.term.hessian, self.separable)
         except NumbaError as reason:
             said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
             raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
@@ -114,6 +109,19 @@ class CompiledDerivedTerm:
         table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
         order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
         cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0)
+
+
+@cache
+def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
+    """The C function of a term's functions, for all terms that are made of them."""
+    of_value = jitted(value)
+    of_gradient = jitted(gradient or specialised(_gradient_by_values, "gradient", value=of_value))
+    by_differences = _hessian_by_values if gradient is None else _hessian_by_gradients
+    of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
+    values = specialised(_values, "values", value=of_value)
+    adding = _expand_diagonal if diagonal else _expand
+    expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
+    return bind(jitted(values), jitted(expand), _adding().address, cached=False)
 
 
 # The templates: compiled for each term, with its functions for these names.
@@ -141,11 +149,15 @@ def _expand(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ignore[no-u
             l[k] += scale * value(x, u)
             place(X[k], U[k], x, u)
             g = gradient(x, u)
+            if g.size > lz.shape[1]:
+                raise ValueError
             for i in range(g.size):
                 lz[k, i] += scale * g[i]
             place(X[k], U[k], x, u)
             h = hessian(x, u)
             m = len(h)
+            if m > lz.shape[1] or h.shape[1] != m:
+                raise ValueError
             for i in range(m):
                 for j in range(m):
                     H[m * i + j] = h[i, j]
@@ -165,12 +177,16 @@ def _expand_diagonal(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ig
             g = gradient(x, u)
             place(X[k], U[k], x, u)
             h = hessian(x, u)
+            if g.size > lz.shape[1] or h.size > lz.shape[1]:
+                raise ValueError
             for i in range(g.size):
                 lz[k, i] += scale * g[i]
             for i in range(h.size):
                 lzz[k, i, i] += scale * h[i]
         except Exception:
-            l[k], lz[k], lzz[k] = np.nan, np.nan, np.nan
+            l[k], lz[k] = np.nan, np.nan
+            for i in range(lz.shape[1]):  # nobody clears the rest of a diagonal matrix
+                lzz[k, i, i] = np.nan
 
 
 def _gradient_by_values(x, u):  # type: ignore[no-untyped-def]

@@ -118,6 +118,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def is_compilable(function: Any) -> bool:
+    """Whether it is a plain function, or one that numba knows already."""
+    return isinstance(function, (FunctionType, Dispatcher))
+
+
 def jitted(function: Callable[..., Any]) -> Any:
     """A function that kernels can call, compiled when they are and not kept on disk; as it is if numba knows it."""
     return function if isinstance(function, Dispatcher) else numba.njit(function, **OPTIONS)

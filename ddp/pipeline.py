@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Condition
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Condition, get_ident
 
 import numpy as np
 
@@ -32,14 +32,17 @@ class Pipeline:
         self._stages = derive, contract
         self._waiting = deque((0, block) for block in range(len(blocks)))
         self._done: tuple[set[int], set[int]] = set(), set()
-        self._failures: dict[tuple[int, int], Exception] = {}
+        self._failures: dict[tuple[int, int], BaseException] = {}
         self._changed = Condition()
         self._over = False
+        self._sweeping = get_ident()
 
     def run(self, pool: ThreadPoolExecutor, count: int, weigh: Stage | None, sweep: Stage) -> None:
         """Do it all; without ``weigh`` nothing is contracted. Of several failures raises that of the earliest knots."""
-        others = [pool.submit(self._serve) for _ in range(count)]
+        others: list[Future[None]] = []
         try:
+            for _ in range(count):
+                others.append(pool.submit(self._serve))
             self._follow(weigh, sweep)
         finally:
             with self._changed:
@@ -98,8 +101,10 @@ class Pipeline:
         try:
             if (work := self._stages[stage]) is not None:
                 work(*self._blocks[block])
-        except Exception as failure:
+        except BaseException as failure:  # of whatever kind: the sweeping thread waits for this block
             self._failures[stage, block] = failure
+            if get_ident() == self._sweeping and not isinstance(failure, Exception):
+                raise
         with self._changed:
             self._done[stage].add(block)
             self._changed.notify_all()

@@ -126,6 +126,7 @@ class Problem:
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
+        _ = self._table  # what cannot be compiled is told here
         if self.constraints or self.terminal_constraints or self.constraints_at:
             lists = self.constraints, self.constraints_at, self.terminal_constraints
             object.__setattr__(self, "_placed", place(self.dynamics, horizon, x0, *lists))
@@ -160,7 +161,8 @@ class Problem:
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`."""
-        return self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
+        Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
+        return np.ascontiguousarray(Xs, dtype=np.float64), np.ascontiguousarray(Us, dtype=np.float64)
 
     def padded(self, U: Array) -> Array:
         """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
@@ -176,7 +178,7 @@ class Problem:
     def total(self, X: Array, U: Array) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), contiguous; infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
-        total = cost_table.total(self._table, X, U, costs)
+        total = cost_table.total(self._table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
         if self._interpreted and total < np.inf:
             self._add_values(X, self.padded(U), costs)
             total = cost_table.sum_of(costs)
@@ -262,11 +264,13 @@ class Problem:
     @cached_property
     def _table(self) -> cost_table.Table:
         """The compiled terms."""
-        return cost_table.table_of(
-            (entry.term.compiled, knots.start, knots.stop, entry.weight)
-            for entry, knots in self._within(0, self.horizon + 1)
-            if isinstance(entry.term, CompiledTerm)
-        )
+        rows = []
+        for entry, knots in self._within(0, self.horizon + 1):
+            if isinstance(entry.term, CompiledTerm):
+                with _naming(entry, knots):
+                    rows.append((entry.term.compiled, knots.start, knots.stop, entry.weight))
+        object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
+        return cost_table.table_of(rows)
 
     @cached_property
     def _interpreted(self) -> bool:
@@ -356,7 +360,8 @@ class Problem:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_table"}  # addresses are of a process
+        of_this_process = "_table", "_alive"  # addresses
+        return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
     def lagrangian(self) -> Lagrangian:
@@ -428,7 +433,7 @@ class Problem:
         elsewhere = d.integrate(self.x0, 0.1 * np.cos(1.0 + np.arange(d.n)))
         X, U = np.stack([self.x0, self.x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(d.nu))
         for entry, knots in self._within(0, self.horizon + 1):
-            if isinstance(entry.term, DerivedTerm):
+            if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm)):  # users' own, perhaps not defined there
                 continue
             with _naming(entry, knots), np.errstate(all="ignore"):
                 one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)

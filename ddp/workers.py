@@ -223,6 +223,8 @@ class _Threads:
         others = [self._pool.submit(_take, self._waiting, work, failures) for _ in range(self._count - 1)]
         _take(self._waiting, work, failures)
         wait(others)
+        for other in others:
+            other.result()  # what is no Exception
         if failures:
             raise failures[min(failures)]
 

@@ -161,7 +161,9 @@ def _are_held(system: System, contacts: Sequence[Contact]) -> bool:
 
 def _is_at(target: Any, place: Any) -> bool:
     """Whether two targets of contacts are one."""
-    return target is not None and np.allclose(getattr(target, "homogeneous", target), getattr(place, "homogeneous", place), atol=1e-9)
+    if target is None:
+        return False
+    return np.allclose(getattr(target, "homogeneous", target), getattr(place, "homogeneous", place), atol=1e-9)
 
 
 def _is_turned(contact: Contact) -> bool:

@@ -201,7 +201,7 @@ def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
     def problem(*functions):
         return dataclasses.replace(base, running=[ddp.JittedTerm(*functions)])
 
-    with pytest.raises(ddp.ProblemError, match=r"value: expected a function of x and u, got 3"):
+    with pytest.raises(ddp.ProblemError, match=r"value: expected a function of x and u that numba can compile, got 3"):
         ddp.JittedTerm(3)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*gradient: expected shape \(3,\) or \(2,\), got \(1,\)"):
         problem(bent, lambda x, u: u)
