@@ -209,3 +209,56 @@ def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
         problem(bent, bent_gradient, lambda x, u: 1 / 0)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*numba cannot compile it"):
         problem(lambda x, u: [].undefined)
+
+
+@numba.njit
+def free_of_charge(x, u):
+    return 0.0
+
+
+@numba.njit
+def longer_far_away(x, u):
+    return np.full(4000 if abs(x[0]) > 1.0 else 3, 1.0)
+
+
+@numba.njit
+def flat(x, u):
+    return np.zeros((3, 3))
+
+
+def test_a_gradient_that_changes_its_size_is_nan_there_and_nowhere_else():
+    problem = dataclasses.replace(
+        pendulum(horizon=10), running=[ddp.JittedTerm(free_of_charge, longer_far_away, flat)], terminal=[]
+    )
+    X, U, out = np.zeros((11, 2)), np.zeros((11, 1)), problem.allocate()
+    X[3] = 2.0
+    problem.expand(X, U, out, 0, 11)
+    assert np.isnan(out.lz[3]).all()
+    assert np.isfinite(np.delete(out.lz, 3, axis=0)).all()
+    assert np.isfinite(out.A).all()
+
+
+class MadeOnAccess:
+    """A compiled term that keeps nothing itself."""
+
+    def __init__(self, system):
+        self._given = system, [1.0, -1.0], [2.0, 0.5]
+
+    @property
+    def compiled(self):
+        return StateCost(*self._given).compiled
+
+    def values(self, X, U):
+        return StateCost(*self._given).values(X, U)
+
+    def expand(self, *given):
+        StateCost(*self._given).expand(*given)
+
+
+def test_what_the_table_points_to_lives_as_long_as_the_problem(system, trajectory):
+    X, U = trajectory
+    ready = ddp.Problem(system, [StateCost(system, [1.0, -1.0], [2.0, 0.5])], [], np.zeros(2), N)
+    problem = ddp.Problem(system, [MadeOnAccess(system)], [], np.zeros(2), N)
+    rubbish = [np.full(2, np.nan) for _ in range(1000)]
+    assert problem.total(X, U[:-1]) == ready.total(X, U[:-1])
+    assert len(rubbish) == 1000

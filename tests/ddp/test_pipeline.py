@@ -69,3 +69,22 @@ def test_a_failure_of_the_sweeping_thread_ends_the_others():
         with pytest.raises(KeyboardInterrupt):
             Pipeline(blocks(4), lambda *_: time.sleep(1e-3)).run(pool, 1, None, sweep)
         assert pool.submit(int, "7").result() == 7
+
+
+def test_a_pool_that_takes_no_more_work_is_told_and_nobody_waits():
+    class Full(ThreadPoolExecutor):
+        def submit(self, *work):
+            if self._threads:
+                raise RuntimeError("no more threads")
+            return super().submit(*work)
+
+    with Full(2) as pool, pytest.raises(RuntimeError, match="no more"):
+        Pipeline(blocks(4), lambda *_: None).run(pool, 2, None, lambda *_: None)
+
+
+def test_whatever_ends_a_thread_ends_the_pass():
+    def derive(start, stop):
+        raise SystemExit(3)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(SystemExit):
+        Pipeline(blocks(4), derive).run(pool, 1, None, lambda *_: None)

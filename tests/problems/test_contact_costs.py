@@ -141,6 +141,11 @@ def test_what_an_expansion_has_found_of_forces_is_what_costs_find_themselves(rng
     assert system.recorded(X[4:9], U[4:9] + 1e-9, arrays) is None
     assert system.recorded(X[4:9].copy(), U[4:9], arrays) is None
     assert system.recorded(X[:2], U[:2], arrays) is None
+    other = X.copy()
+    system.expand(other, U + 1.0, out)
+    assert system.recorded(X[4:9], U[4:9], arrays) is None  # overwritten
+    system.expand(X, U, out)
+    assert system.recorded(X[4:9], U[4:9], arrays) is not None
     X[5] += 1e-9
     assert system.recorded(X[4:9], U[4:9], arrays) is None
 
