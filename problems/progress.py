@@ -13,13 +13,16 @@ from ddp.solution import Record
 
 COMPILING = "compiling kernels (first run only)"
 
+_compiled: set[str] = set()
+"""The kernels that this process has been seen to compile."""
+
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[Record], None]]:
     """Within the block, show that ``label`` is at work; yields a callback for ``ddp.solve``.
 
-    On a terminal: a line with the kernels that compile and one with the iteration. Elsewhere: one line if
-    anything has to be compiled.
+    On a terminal: a line with the kernels that compile and one with the iteration. Elsewhere: one line, once a
+    process, if anything has to be compiled.
     """
     console = Console(stderr=True)
     columns = (
@@ -32,15 +35,14 @@ def progress(label: str) -> Iterator[Callable[[Record], None]]:
     )
     compiling = bars.add_task(COMPILING, total=None, note="", visible=False)
     solving = bars.add_task(label, total=None, note="")
-    compiled: set[str] = set()
     iterations = 0
 
     def started(name: str) -> None:
-        if not compiled and not console.is_terminal:
+        if not _compiled and not console.is_terminal:
             console.print(f"{COMPILING}...", highlight=False)
-        compiled.add(name)
-        known = max(len(kernel.registered()), len(compiled))
-        bars.update(compiling, note=f"{len(compiled)} of at most {known}", visible=True)
+        _compiled.add(name)
+        known = max(len(kernel.registered()), len(_compiled))
+        bars.update(compiling, note=f"{len(_compiled)} of at most {known}", visible=True)
 
     def iterated(record: Record) -> None:
         nonlocal iterations
