@@ -176,7 +176,7 @@ class Problem:
         return costs
 
     def total(self, X: Array, U: Array) -> float:
-        """The cost of a rollout X (N+1, nx) under U (N, nu), contiguous; infinite where it diverges."""
+        """The cost of a rollout X (N+1, nx) under U (N, nu); infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
         total = cost_table.total(self._table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
         if self._interpreted and total < np.inf:
@@ -215,6 +215,7 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         cost_table.expand(self._table, self.separable, start, stop, X, U, out.l, out.lz, out.lzz)
         if self._interpreted:
             for entry, rows in self._python_terms(start, stop, out.dual):
@@ -234,6 +235,7 @@ class Problem:
 
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         cost_table.expand_exact(self._table, self.separable, self._curved, start, stop, X, U, out.lzz, out.exact)
         if self._interpreted:
             for run_begin, run_end in self._curved.tolist():

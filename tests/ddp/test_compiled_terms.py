@@ -262,3 +262,15 @@ def test_what_the_table_points_to_lives_as_long_as_the_problem(system, trajector
     rubbish = [np.full(2, np.nan) for _ in range(1000)]
     assert problem.total(X, U[:-1]) == ready.total(X, U[:-1])
     assert len(rubbish) == 1000
+
+
+def test_states_in_any_order_of_memory_cost_the_same(mixed, trajectory):
+    problem, (X, U) = mixed[0], trajectory
+    columns = np.asfortranarray(X), np.asfortranarray(U)
+    outcomes = [problem.allocate(), problem.allocate()]
+    for out, given in zip(outcomes, ((X, U), columns), strict=True):
+        problem.expand(*given, out, 0, N + 1)
+        problem.expand_costs(*given, out, 0, N + 1)
+    assert problem.total(columns[0], columns[1][:-1]) == problem.total(X, U[:-1])
+    for name in ("l", "lz", "lzz", "exact"):
+        np.testing.assert_array_equal(getattr(outcomes[0], name), getattr(outcomes[1], name))
