@@ -11,7 +11,9 @@ it. Symbols are therefore made of a kernel's name and types alone, the same in e
 from __future__ import annotations
 
 import hashlib
+import logging
 import sys
+from contextlib import suppress
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
@@ -20,12 +22,15 @@ from typing import Any, NamedTuple
 
 from numba.core import compiler, typing
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
+
+logger = logging.getLogger("mayne")
 
 SMALL = 400
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
@@ -149,12 +154,17 @@ def is_findable(function: Any) -> bool:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """Where kernels are kept."""
+    """Where kernels are kept. What cannot be read, cut short or of types that are no more, is made anew."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except OtherSymbolError:
+            return None
+        except Exception as reason:  # whatever unpickling old or damaged files can raise
+            logger.info("the cached kernel %s cannot be read (%r) and is compiled again", self._name, reason)
+            with suppress(OSError):
+                self.flush()
             return None
 
 
@@ -163,6 +173,16 @@ class _EntryCache(_Cache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return (*super()._index_key(sig, codegen), "entry")
+
+
+class Callback(CFunc):  # type: ignore[misc]
+    """A compiled function that C calls, at its ``address``."""
+
+    def __init__(self, py_func: Any, sig: Any, targetoptions: Any) -> None:
+        super().__init__(py_func, normalize_signature(sig), {}, targetoptions, pipeline_class=Pipeline)
+
+    def enable_caching(self) -> None:
+        self._cache = _Cache(self.__wrapped__)
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]

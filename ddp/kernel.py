@@ -12,8 +12,10 @@ import hashlib
 import inspect
 import logging
 import os
+import site
 import stat
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +31,7 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
-from ddp.compiled import Kernel, Pipeline
+from ddp.compiled import Callback, Kernel
 
 logger = logging.getLogger("mayne")
 
@@ -37,6 +39,7 @@ OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "bou
 """`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
 
 _PACKAGES = ("ddp", "dynamics", "problems")
+_INSTALLED = tuple({*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()})
 _registered: list[Any] = []
 
 
@@ -71,13 +74,19 @@ def private_folder(parent: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="mayne-", dir=parent))
 
 
+def _can_change(name: str) -> bool:
+    """Whether it is a module of the project's or of the user's, and not one of those installed beside them."""
+    path = getattr(sys.modules.get(name), "__file__", None)
+    return path is not None and (name.split(".")[0] in _PACKAGES or not path.startswith(_INSTALLED))
+
+
 def _dependencies(module: str) -> set[str]:
-    """The project's modules whose objects ``module`` has imported so far, itself included, transitively."""
+    """``module`` and those of ours and of the user whose objects it has imported so far, transitively."""
     found: set[str] = set()
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or name not in sys.modules or name.split(".")[0] not in _PACKAGES:
+        if name in found or not _can_change(name):
             continue
         found.add(name)
         for value in list(vars(sys.modules[name]).values()):
@@ -91,9 +100,7 @@ def _digest(module: str) -> str:
     """A digest of the sources that a kernel of ``module`` can depend on."""
     total = hashlib.sha256(numba.__version__.encode())
     for name in sorted(_dependencies(module)):
-        path = getattr(sys.modules[name], "__file__", None)
-        if path:
-            total.update(Path(path).read_bytes())
+        total.update(Path(str(sys.modules[name].__file__)).read_bytes())
     return total.hexdigest()[:16]
 
 
@@ -155,7 +162,11 @@ def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -
     with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
         signature = types.void(types.int64, types.int64, types.int64, types.int64)
         options = {"error_model": "numpy", "fastmath": {"contract"}}
-        return numba.cfunc(signature, cache=cached, pipeline_class=Pipeline, **options)(function)
+        made = Callback(function, signature, options)
+        if cached:
+            made.enable_caching()
+        made.compile()
+        return made
 
 
 @intrinsic

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddp import compiled, gaps, kernel
+from ddp import compiled, gaps
 
 INNER = """
 from ddp.kernel import kernel
@@ -53,7 +53,6 @@ import ctypes
 import numpy as np
 from ddp import compiled, kernel
 compiled.SMALL = 0
-kernel._PACKAGES += ("inner", "outer")
 names = []
 with kernel.compilations(names.append):
     import inner, outer
@@ -109,6 +108,16 @@ def test_what_is_lost_is_compiled_again_for_those_who_call_it(again):
     assert run(again) == (9.0, {"inner"})
 
 
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", ["cut short", "of types that are no more"])
+def test_what_cannot_be_read_is_compiled_again(again, ending, damage):
+    for path in (again / "cache").rglob(f"*.{ending}"):
+        kept = path.read_bytes()
+        path.write_bytes(kept[:60] if damage == "cut short" else kept.replace(b"numba", b"nomba"))
+    assert run(again) == (9.0, {"inner", "outer"})
+    assert run(again) == (9.0, set())
+
+
 def test_a_change_reaches_the_callers_in_other_files(again):
     write(again, 2.0)
     assert run(again) == (18.0, {"inner", "outer"})
@@ -118,7 +127,6 @@ def test_a_module_imported_again_is_called_anew(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(compiled, "SMALL", 0)
-    monkeypatch.setattr(kernel, "_PACKAGES", (*kernel._PACKAGES, "inner", "outer"))
     for factor in (1.0, 2.0):
         write(tmp_path, factor)
         for name in ("inner", "outer"):
