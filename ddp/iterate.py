@@ -128,12 +128,10 @@ class Iterate:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
-        U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
+        U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed or guess.alone else guess.U
         X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
-        if not guess.imposed:
-            if problem.constrained or not (guess.alone and self._no_motion(guess.X, X, rolled)):
-                return X, rolled, self.gaps
-            U = rolled
+        if not guess.imposed and not (guess.alone and self._no_motion(guess.X, X, U)):
+            return X, rolled, self.gaps
         gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
             return X, U, self.gaps
@@ -141,10 +139,11 @@ class Iterate:
 
     def _no_motion(self, staying: Array, X: Array, U: Array) -> bool:
         """Whether controls and the states X that follow from them are no guess worth following."""
-        if not np.isfinite(X).all():
+        diverges = not np.isfinite(X).all()
+        if self.problem.constrained and not diverges:
             return False
-        costs = [self.problem.total(states, U) for states in (X, staying)]
-        return costs[0] < np.inf and costs[0] - costs[1] > (WORSE - 1.0) * abs(costs[1])
+        rolled, stayed = np.inf if diverges else self.problem.total(X, U), self.problem.total(staying, U)
+        return stayed < np.inf and rolled - stayed > (WORSE - 1.0) * abs(stayed)
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
