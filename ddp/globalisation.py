@@ -23,7 +23,7 @@ import numpy as np
 from ddp.backward import Sweep
 from ddp.protocols import Array
 
-GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
+GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "convex", "exact", "exact+lm"
 
 SHIFT = 1e-9
 """The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
@@ -32,6 +32,7 @@ below one, so that it stays small beside them: convergence would end where the e
 TRUSTED = 0.02
 """An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
 
+SHORT = 0.25
 SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES, LM_ASTRAY = 0.125, 2.0**-9, 6, 6
 
 
@@ -110,10 +111,11 @@ class Globalisation:
         self.mode = LEVENBERG_MARQUARDT if hessian == "exact" else GAUSS_NEWTON
         self.mixed = hessian == "auto"
         self.tolerance, self.switch, self.max_regularization = tolerance, switch, max_regularization
-        self.mu = {GAUSS_NEWTON: 0.0, LEVENBERG_MARQUARDT: 0.0}
+        self.base = GAUSS_NEWTON
+        self.mu = {GAUSS_NEWTON: 0.0, CONVEX: 0.0, LEVENBERG_MARQUARDT: 0.0}
         self.blend = 1.0
-        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in (GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT)}
-        self.exact_patience, self.lm_patience = _Patience(), _Patience()
+        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in (GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT)}
+        self.exact_patience, self.lm_patience, self.base_patience = _Patience(), _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
         self.trusted = {EXACT: False, LEVENBERG_MARQUARDT: False}
@@ -160,10 +162,11 @@ class Globalisation:
         if own is None:
             return None
         if own.alpha > 0.5:
-            self.mu[GAUSS_NEWTON] /= 10.0
+            self.mu[self.base] /= 10.0
         elif own.alpha <= 0.01:
-            self.mu[GAUSS_NEWTON] *= 10.0
-        struggles = own.alpha == 0.0 or max(self.alphas[GAUSS_NEWTON]) < 0.1
+            self.mu[self.base] *= 10.0
+        best = own = self._other_base(point, own)
+        struggles = own.alpha == 0.0 or max(self.alphas[self.base]) < 0.1
         if not (self.mixed and struggles and self.exact_patience.over):
             self.exact_patience.wait -= 1
             return best
@@ -173,6 +176,20 @@ class Globalisation:
         else:
             self.exact_patience.rewarded()
             self.mode = EXACT
+        return best
+
+    def _other_base(self, point: Point, own: Attempt) -> Attempt:
+        self.base_patience.wait -= 1
+        if not (self.mixed and max(self.alphas[self.base]) <= SHORT and self.base_patience.over):
+            return own
+        before = self.base
+        self.base = CONVEX if self.base == GAUSS_NEWTON else GAUSS_NEWTON
+        best = _lower(own, self._gauss_newton(point))
+        if best is own:
+            self.base = before
+            self.base_patience.disappointed()
+        else:
+            self.base_patience.rewarded()
         return best
 
     def _exact_iteration(self, point: Point) -> Attempt | None:
@@ -187,7 +204,7 @@ class Globalisation:
         best = self._compared_with_gauss_newton(point, own, self.exact_patience)
         if best.alpha == 0.0 and own.blend <= SMALLEST_BLEND:  # nothing left to try here but a larger mu
             self._give_up(self.exact_patience)
-            self.mu[GAUSS_NEWTON] *= 10.0
+            self.mu[self.base] *= 10.0
         elif best is own:
             self.exact_patience.rewarded()
         return best
@@ -240,14 +257,17 @@ class Globalisation:
     # the three models
 
     def _gauss_newton(self, point: Point) -> Attempt | None:
-        self.mu[GAUSS_NEWTON] = max(self.mu[GAUSS_NEWTON], shift(point))
-        while (mu := self.mu[GAUSS_NEWTON]) <= self.max_regularization:
-            sweep = point.sweep(0.0, mu)
+        model = self.base
+        self.mu[model] = max(self.mu[model], shift(point))
+        while (mu := self.mu[model]) <= self.max_regularization:
+            sweep = point.sweep(0.0, mu) if model == GAUSS_NEWTON else point.convex_sweep(0.0, mu)
+            if sweep is None:
+                return None
             if sweep.failed < 0:
                 self.failed = None
-                return self._searched(point, GAUSS_NEWTON, 0.0, mu, sweep)
+                return self._searched(point, model, 0.0, mu, sweep)
             self.failed = sweep.failed
-            self.mu[GAUSS_NEWTON] *= 10.0
+            self.mu[model] *= 10.0
         return None
 
     def _exact(self, point: Point) -> Attempt | None:
@@ -284,6 +304,10 @@ class Globalisation:
 
     def _second_order(self, point: Point, hessian: str, blend: float, mu: float) -> Sweep:
         """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
+        if self.base == CONVEX and blend < 1.0:
+            sweep = point.convex_sweep(blend, mu)
+            if sweep is not None:
+                return sweep
         if self.trusted[hessian] and blend == 1.0:
             sweep = point.sweep(blend, mu, True)
             if sweep.failed < 0:
@@ -296,7 +320,7 @@ class Globalisation:
         longest = min(1.0, 4.0 * max(*alphas, 1.0 / 64.0))
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
-        if hessian != GAUSS_NEWTON:
+        if hessian in self.trusted:
             kept = _kept(point.cost - step.cost, sweep.expected)
             self.trusted[hessian] = step.alpha == 1.0 and abs(kept - 1.0) < TRUSTED
         return Attempt(hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)

@@ -181,6 +181,26 @@ class Iterate:
         """The largest penalty of a constraint; 0 without any."""
         return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
 
+    def convex_sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep | None:
+        """A sweep from Gauss-Newton's costs with the convex part of what these leave out; None if that is naught.
+
+        That is, l_zz + (exact - l_zz)₊, without the negative eigenvalues of the difference.
+        """
+        self._differentiate(2 if blend > 0.0 else 1)
+        if self.order < 2:
+            self.work.costs()
+            self.order = 2
+        d = self.work.derivatives
+        knots = np.flatnonzero((d.exact != d.lzz).any(axis=(1, 2)) & ~self.problem.separable)
+        values, vectors = np.linalg.eigh(d.exact[knots] - d.lzz[knots], UPLO="U")
+        if not (values > EPSILON * np.abs(d.lzz[knots]).max(axis=(1, 2), initial=0.0)[:, None]).any():
+            return None
+        kept = d.lzz[knots]
+        d.lzz[knots] += np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
+        sweep = self.backward(blend, mu, costates)
+        d.lzz[knots] = kept
+        return sweep
+
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
         sweep = self._followed(blend, mu, costates)
