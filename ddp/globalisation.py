@@ -1,16 +1,19 @@
 """How a second-order method far from its optimum is kept from harm, and near it from being slowed down.
 
-Three models of the problem, each with its own protection:
+Four models of the problem, each with its own protection:
 
     gauss-newton  no second derivatives of residuals and dynamics, + mu I           best far away
-    exact         Gauss-Newton + s (exact - Gauss-Newton), s halved until it works  best near the end
+    convex        Gauss-Newton + what is convex of what it leaves out of the        where its steps are too long by
+                  costs, l_zz + (exact - l_zz)₊, + mu I                             far: residuals that stay large
+    exact         one of these + s (exact - it), s halved until it works            best near the end
     exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate,
                   but no longer than six iterations in a row whose steps do not bring what it promised
 
 The mode is the model that an iteration starts with. It changes when another model, tried at the same iterate
 because the first one struggled, reaches a lower cost; trials that do not pay are repeated at growing
 intervals. Near the optimum Gauss-Newton hands over to the exact model, unless at its present rate it needs
-no more than two iterations to the tolerance: the exact model would not be faster, and costs more.
+no more than two iterations to the tolerance: the exact model would not be faster, and costs more. The first two
+take each other's place in the same way, within one mode.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 from ddp.backward import Sweep
 from ddp.protocols import Array
 
-GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "convex", "exact", "exact+lm"
+MODELS = GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "convex", "exact", "exact+lm"
 
 SHIFT = 1e-9
 """The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
@@ -32,7 +35,9 @@ below one, so that it stays small beside them: convergence would end where the e
 TRUSTED = 0.02
 """An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
 
-SHORT = 0.25
+SHORT = 1.0 / 16.0
+"""Where no step of the last two was longer, the other of Gauss-Newton and the convex model is tried."""
+
 SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES, LM_ASTRAY = 0.125, 2.0**-9, 6, 6
 
 
@@ -78,8 +83,15 @@ class Point(Protocol):
     def control_weight(self) -> float:
         """The mean of the diagonal of the cost's Hessians in u: the scale that makes mu large or small."""
 
-    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
-        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order."""
+    @property
+    def curved(self) -> bool:
+        """Whether Gauss-Newton leaves anything out of the costs."""
+
+    def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
+        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order.
+
+        convex: with what is convex of what Gauss-Newton leaves out of the costs.
+        """
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack from alpha = ``longest`` along the policy of ``sweep``."""
@@ -111,10 +123,10 @@ class Globalisation:
         self.mode = LEVENBERG_MARQUARDT if hessian == "exact" else GAUSS_NEWTON
         self.mixed = hessian == "auto"
         self.tolerance, self.switch, self.max_regularization = tolerance, switch, max_regularization
-        self.base = GAUSS_NEWTON
+        self.base = GAUSS_NEWTON  # or CONVEX: which of them the first mode is, and what is blended with the exact model
         self.mu = {GAUSS_NEWTON: 0.0, CONVEX: 0.0, LEVENBERG_MARQUARDT: 0.0}
         self.blend = 1.0
-        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in (GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT)}
+        self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in MODELS}
         self.exact_patience, self.lm_patience, self.base_patience = _Patience(), _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
@@ -179,8 +191,9 @@ class Globalisation:
         return best
 
     def _other_base(self, point: Point, own: Attempt) -> Attempt:
+        """Where steps are short, the better of Gauss-Newton and the convex model; it stays in use."""
         self.base_patience.wait -= 1
-        if not (self.mixed and max(self.alphas[self.base]) <= SHORT and self.base_patience.over):
+        if not (self.mixed and point.curved and max(self.alphas[self.base]) <= SHORT and self.base_patience.over):
             return own
         before = self.base
         self.base = CONVEX if self.base == GAUSS_NEWTON else GAUSS_NEWTON
@@ -254,15 +267,13 @@ class Globalisation:
             self.mode = LEVENBERG_MARQUARDT
         return other
 
-    # the three models
+    # the models
 
     def _gauss_newton(self, point: Point) -> Attempt | None:
         model = self.base
         self.mu[model] = max(self.mu[model], shift(point))
         while (mu := self.mu[model]) <= self.max_regularization:
-            sweep = point.sweep(0.0, mu) if model == GAUSS_NEWTON else point.convex_sweep(0.0, mu)
-            if sweep is None:
-                return None
+            sweep = point.sweep(0.0, mu, convex=model == CONVEX)
             if sweep.failed < 0:
                 self.failed = None
                 return self._searched(point, model, 0.0, mu, sweep)
@@ -304,15 +315,11 @@ class Globalisation:
 
     def _second_order(self, point: Point, hessian: str, blend: float, mu: float) -> Sweep:
         """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
-        if self.base == CONVEX and blend < 1.0:
-            sweep = point.convex_sweep(blend, mu)
-            if sweep is not None:
-                return sweep
         if self.trusted[hessian] and blend == 1.0:
             sweep = point.sweep(blend, mu, True)
             if sweep.failed < 0:
                 return sweep
-        return point.sweep(blend, mu)
+        return point.sweep(blend, mu, convex=self.base == CONVEX)
 
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search of a model, starting no more than four times beyond where its last two ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -67,7 +68,8 @@ class Guess(NamedTuple):
     """What to start from: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
-    too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much.
+    too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much, or
+    diverges.
     """
 
     X: Array
@@ -96,6 +98,7 @@ class Iterate:
             work.derivatives, problem.dynamics, multipliers, reuse, self._limited, work.contract, segments
         )
         self.backward.separable = problem.separable
+        self._curved = not problem.separable.all()
         d = problem.dynamics
         self._lanes = d.lanes if isinstance(d, Lanes) else 0
         self.diverged: tuple[Array, Array] | None = None
@@ -181,28 +184,19 @@ class Iterate:
         """The largest penalty of a constraint; 0 without any."""
         return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
 
-    def convex_sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep | None:
-        """A sweep from Gauss-Newton's costs with the convex part of what these leave out; None if that is naught.
+    @property
+    def curved(self) -> bool:
+        """Whether Gauss-Newton leaves anything out of the costs, so that there is a ``convex`` sweep."""
+        return self._curved
 
-        That is, l_zz + (exact - l_zz)₊, without the negative eigenvalues of the difference.
+    def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
+        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``.
+
+        convex: with what is convex of what Gauss-Newton leaves out of the costs, l_zz + (exact - l_zz)₊ for l_zz.
         """
-        self._differentiate(2 if blend > 0.0 else 1)
-        if self.order < 2:
-            self.work.costs()
-            self.order = 2
-        d = self.work.derivatives
-        knots = np.flatnonzero((d.exact != d.lzz).any(axis=(1, 2)) & ~self.problem.separable)
-        values, vectors = np.linalg.eigh(d.exact[knots] - d.lzz[knots], UPLO="U")
-        if not (values > EPSILON * np.abs(d.lzz[knots]).max(axis=(1, 2), initial=0.0)[:, None]).any():
-            return None
-        kept = d.lzz[knots]
-        d.lzz[knots] += np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
-        sweep = self.backward(blend, mu, costates)
-        d.lzz[knots] = kept
-        return sweep
-
-    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
-        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
+        if convex and blend < 1.0:
+            with self._convex_costs(2 if blend > 0.0 else 1):
+                return self.backward(blend, mu, costates)
         sweep = self._followed(blend, mu, costates)
         if sweep is None:
             self._differentiate(2 if blend > 0.0 else 1)
@@ -211,6 +205,23 @@ class Iterate:
             self.backward.forget()
             return self.sweep(blend, mu, costates)
         return sweep
+
+    @contextmanager
+    def _convex_costs(self, order: int) -> Iterator[None]:
+        """Within the block, derivatives of this order whose Gauss-Newton costs have that part in them."""
+        self._differentiate(order)
+        if self.order < 2:
+            self.work.costs()
+            self.order = 2
+        d = self.work.derivatives
+        knots = np.flatnonzero(~self.problem.separable)
+        kept = d.lzz[knots]
+        values, vectors = np.linalg.eigh(np.nan_to_num(d.exact[knots] - kept, posinf=0.0, neginf=0.0), UPLO="U")
+        d.lzz[knots] += np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
+        try:
+            yield
+        finally:
+            d.lzz[knots] = kept
 
     def _followed(self, blend: float, mu: float, costates: bool) -> Sweep | None:
         """The same while derivatives are being made, where those who make them can be followed and have not begun."""

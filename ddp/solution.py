@@ -34,7 +34,8 @@ class Record:
     gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none, more than 1 where the full step brought more than promised.
-    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
+    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "convex", "exact" or "exact+lm", see
+        globalisation.py.
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "costate" (Newton), "kept"
         (from an earlier iterate, see ``DDP.reuse``) or "none".

@@ -112,6 +112,21 @@ def test_exact_gains_are_the_optimal_sensitivity_and_gauss_newtons_are_not(solve
     assert np.abs(gauss_newton.K[0] @ d - truth).max() > 1e-4 * np.abs(truth).max()
 
 
+def test_residuals_that_stay_large_on_an_unstable_arm_do_not_stop_it():
+    problem = problems.find("arm/out-of-reach").build(robot="kinova", position=(1.33, -1.94, 0.11))
+    solution = ddp.solve(problem)
+    assert solution.iterations <= 60  # in 1000 it is not there by Gauss-Newton and the exact model alone
+    assert "convex" in {record.hessian for record in solution.history}
+
+
+def test_controls_that_make_an_arm_diverge_are_a_guess_all_the_same(rng):
+    problem = problems.find("arm/reach").build(robot="kinova")
+    guess = problem.dynamics.nominal_control(problem.x0) + rng.normal(scale=3.0, size=(problem.horizon, 6))
+    assert not np.isfinite(problem.dynamics.rollout(problem.x0, guess)).all()
+    expected = ddp.solve(problem).cost
+    assert ddp.solve(problem, guess=guess).cost == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_quadruped_is_solved_in_less_than_a_gigabyte():
     code = (
         "import ddp, problems\n"

@@ -4,13 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import scipy.linalg
 from oracles import chain_of
 from recursion import dense_sweep as dense_recursion
 from systems import Quadratic
 
 import ddp
+import problems
 from ddp.backward import AUTO, COSTATE, VALUE, Backward
 from ddp.derivatives import Derivatives
+from ddp.iterate import Guess, Iterate
+from ddp.workers import differentiator
 from dynamics.function_dynamics import FunctionDynamics
 from dynamics.robot_dynamics import RobotDynamics
 
@@ -65,6 +69,27 @@ def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, m
     np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-10 * np.abs(K).max())
     assert sweep.d0 == pytest.approx(d0, rel=1e-10)
     assert sweep.expected == pytest.approx(0.5 * d0, rel=1e-10)
+
+
+def test_the_convex_sweep_is_the_textbook_recursion_with_the_curvature_that_is_not_negative(rng):
+    problem = problems.find("arm/out-of-reach").build(horizon=6)
+    U = problem.dynamics.nominal_control(problem.x0) + rng.normal(size=(6, 6))
+    with differentiator(problem, 1) as work:
+        X = np.tile(problem.x0, (7, 1))
+        iterate = Iterate(problem, work, Guess(X, U, np.zeros((6, 6, 12))))
+        sweep = iterate.sweep(0.0, 0.1, convex=True)
+        d = work.derivatives
+        left_out = np.triu(d.exact) + np.triu(d.exact, 1).swapaxes(1, 2) - d.lzz
+        values = np.linalg.eigvalsh(left_out)
+        assert values.min() < -1.0 < 1.0 < values.max()
+        positive = 0.5 * (left_out + np.array([scipy.linalg.polar(M)[1] for M in left_out]))  # M + (MᵀM)^½
+        d = d._replace(lzz=d.lzz + positive, record=np.zeros((6, 12 * 18 * 18)))
+        k, K, d0 = dense_sweep(d, 0.0, 0.1)
+        np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-8 * np.abs(k).max())
+        np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-8 * np.abs(K).max())
+        assert sweep.d0 == pytest.approx(d0, rel=1e-8)
+        plain = iterate.sweep(0.0, 0.1)
+        assert not np.allclose(plain.K, K, rtol=0, atol=1e-2 * np.abs(K).max())
 
 
 def test_an_indefinite_hessian_is_reported_with_its_knot(rng):

@@ -162,7 +162,9 @@ def test_a_guess_of_infinite_cost_says_which_term_and_where():
     def steep(x, u):
         return np.inf if x[0] > 0.0 else 0.0
 
-    solution = ddp.solve(problem(running=[TERM, Term(steep)]), guess=np.ones((10, 1)), throw=False)
+    limited, controls = problem(running=[TERM, Term(steep)]), np.ones((10, 1))
+    followed = limited.dynamics.rollout(limited.x0, controls), controls
+    solution = ddp.solve(limited, guess=followed, throw=False)
     assert solution.status.startswith("not converged, the guess has no finite cost")
     assert solution.status.endswith("running[1] (Term): its cost is inf at knot 1")
 

@@ -64,8 +64,8 @@ def metered():
     """A `Meter` of all solves in the block."""
     meter, sweep, search = Meter(), Iterate.sweep, Iterate.search
 
-    def counted_sweep(self, blend, mu, costates=False):
-        outcome = sweep(self, blend, mu, costates)
+    def counted_sweep(self, blend, mu, *how, **more):
+        outcome = sweep(self, blend, mu, *how, **more)
         meter.swept(blend, outcome, self.problem.horizon)
         return outcome
 
