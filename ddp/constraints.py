@@ -176,11 +176,11 @@ class DerivedConstraint:
 
     def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
         """c as a function of z = (dx, du), real or complex."""
-        n = self.dynamics.n
+        n, complex_x = self.dynamics.n, x.astype(complex)
 
         def moved(z: Any) -> Any:
             if np.iscomplexobj(z):
-                return np.atleast_1d(self.function(self.dynamics.integrate(x.astype(complex), z[:n]), u + z[n:]))
+                return np.atleast_1d(self.function(self.dynamics.integrate(complex_x, z[:n]), u + z[n:]))
             return self._value(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
 
         return moved

@@ -70,9 +70,9 @@ def second_order(f: Function, z: Array) -> tuple[Array, Array]:
     By complex step, and by differences of complex steps, if real differences along every coordinate and one
     direction more agree with both; else by real differences alone.
     """
-    analytic = _by_complex_step(lambda: (complex_jacobian(f, z), _complex_hessian(f, z)))
-    if analytic is not None:
-        J, H = analytic
+    J = _by_complex_step(lambda: complex_jacobian(f, z))
+    H = None if J is None else _by_complex_step(lambda: _complex_hessian(f, z, J))
+    if H is not None:
         h = steps(z, SECOND)
         directions = np.concatenate([np.eye(z.size), np.cos(1.0 + np.arange(z.size))[None]]) * h
         values = _values(f, z, displacements(directions))
@@ -88,10 +88,10 @@ def second_order(f: Function, z: Array) -> tuple[Array, Array]:
     return real_jacobian(f, z), real_hessian(f, z)
 
 
-def complex_jacobian(f: Function, z: Array) -> Array:
-    """``df/dz`` by complex step, derivative index last; f must be analytic as a program."""
+def complex_jacobian(f: Function, z: Array, along: NDArray[np.intp] | None = None) -> Array:
+    """``df/dz``, or its columns ``along``, by complex step, derivative index last; f must be analytic as a program."""
     columns = []
-    for j in range(z.size):
+    for j in np.arange(z.size) if along is None else along:
         moved = z.astype(np.complex128)
         moved[j] += 1j * IMAGINARY
         columns.append(np.asarray(f(moved)).imag / IMAGINARY)
@@ -163,9 +163,20 @@ def _around(values: Array) -> Array:
     return values[1:].reshape(len(POINTS), -1, *values.shape[1:])
 
 
-def _complex_hessian(f: Function, z: Array) -> Array:
-    H = real_jacobian(lambda moved: complex_jacobian(f, moved), z)
-    return 0.5 * (H + np.swapaxes(H, -1, -2))
+def _complex_hessian(f: Function, z: Array, J: Array) -> Array:
+    """``d²f/dz²`` from J and complex steps elsewhere: of those entries of z alone whose columns of J change at all."""
+    bent = np.zeros(z.size, dtype=bool)
+    for phase in (1.0, 2.0):
+        elsewhere = complex_jacobian(f, z + steps(z, SECOND) * np.cos(phase + np.arange(z.size)))
+        bent |= (elsewhere != J).reshape(-1, z.size).any(axis=0)
+    H = np.zeros((*J.shape, z.size))
+    along = np.flatnonzero(bent)
+    if along.size:
+        directions = np.diag(steps(z, FIRST))[along]
+        values = np.array([complex_jacobian(f, z + move, along) for move in displacements(directions)])
+        found = np.moveaxis(first_difference(values), 0, -1) / steps(z, FIRST)[along]
+        H[..., along[:, None], along] = 0.5 * (found + np.swapaxes(found, -1, -2))
+    return H
 
 
 def _by_complex_step(derivatives: Callable[[], Any]) -> Any:
