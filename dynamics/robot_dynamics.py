@@ -276,9 +276,11 @@ def _paired(
     a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
 ) -> tuple[Array, Array, bool]:
     """Two arguments as batches of one length, and whether both were single samples."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        if a.dtype == b.dtype == dtype and a.shape == (a_size,) and b.shape == (b_size,):
-            return a[None].copy(), b[None].copy(), True
+    if (
+        isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        and a.dtype == b.dtype == dtype and (a.shape, b.shape) == ((a_size,), (b_size,))
+    ):  # fmt: skip
+        return a[None].copy(), b[None].copy(), True
     try:
         A: Array = np.asarray(a, dtype)
         B: Array = np.asarray(b, dtype)
