@@ -75,9 +75,8 @@ def weigh_relations(tree, nq, h, record, weight, omegas):
     nv = tree.body.size
     effective, J = np.empty(nv), np.empty((6, 6))
     for t in range(record.shape[0]):
-        w, omega = weight[t], omegas[t]
         for i in range(nv):
-            effective[i] = -h * (w[nv + i] + h * w[i])
+            effective[i] = -h * (weight[t, nv + i] + h * weight[t, i])
         for b in range(tree.parent.size):
             kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
             if is_group(kind):
@@ -85,14 +84,14 @@ def weigh_relations(tree, nq, h, record, weight, omegas):
                 for i in range(nj):
                     total = 0.0
                     for k in range(nj):
-                        total += J[slot(kind, k), slot(kind, i)] * w[iv + k]
-                    effective[iv + i] = -h * (w[nv + iv + i] + h * total)
+                        total += J[slot(kind, k), slot(kind, i)] * weight[t, iv + k]
+                    effective[iv + i] = -h * (weight[t, nv + iv + i] + h * total)
         for j in range(nv):
-            omega[j] = 0.0
+            omegas[t, j] = 0.0
         for i in range(nv):
-            row = nq + 2 * nv + i * nv
+            factor, row = effective[i], nq + 2 * nv + i * nv
             for j in range(nv):
-                omega[j] += record[t, row + j] * effective[i]
+                omegas[t, j] += record[t, row + j] * factor
 
 
 @kernel
