@@ -13,6 +13,17 @@ from ddp.kernel import inline
 
 
 @inline
+def _series(t, terms):
+    """``720 c6`` and ``5040 c7``, by so many terms beyond 1."""
+    even = 1.0 + 0.0 * t
+    odd = 1.0 + 0.0 * t
+    for j in range(terms, 0, -1):
+        even = 1.0 - even * t * (1.0 / ((2 * j + 5.0) * (2 * j + 6.0)))
+        odd = 1.0 - odd * t * (1.0 / ((2 * j + 6.0) * (2 * j + 7.0)))
+    return even, odd
+
+
+@inline
 def stumpff(t):
     """``c_0 ... c_7`` at t = θ², 0 <= θ < 4π.
 
@@ -20,11 +31,7 @@ def stumpff(t):
     beyond, the same relation upwards from cos and sin.
     """
     if t.real < 10.0:
-        even = 1.0 + 0.0 * t
-        odd = 1.0 + 0.0 * t
-        for j in range(12, 0, -1):
-            even = 1.0 - even * t * (1.0 / ((2 * j + 5.0) * (2 * j + 6.0)))
-            odd = 1.0 - odd * t * (1.0 / ((2 * j + 6.0) * (2 * j + 7.0)))
+        even, odd = _series(t, 6) if t.real < 0.5 else _series(t, 12)
         c6 = even / 720.0
         c7 = odd / 5040.0
         c5 = 1.0 / 120.0 - t * c7
