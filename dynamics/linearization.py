@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
+from ddp.tiles import add_product, clear_rows, copy_rows, write_rows
 from dynamics.forward import forward_dynamics, invert
 from dynamics.groups import twist_of
 from dynamics.implicit import first_order
@@ -131,25 +132,28 @@ def square(x, start, n):
 def turn_group_rows(tree, b, h, nq, record, A, B):
     """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
     iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, A.shape[2], B.shape[2]
-    T, J = np.empty((6, 6)), np.empty((6, 6))
-    rows, turned = np.zeros((6, n + nu)), np.empty((6, n + nu))
+    ld = (n + nu + 7) // 8 * 8
+    T, J = np.empty((6, 8)), np.empty((6, 8))
+    E, turned = np.empty((7, ld)), np.empty((7, ld))
     for t in range(A.shape[0]):
-        v, a = record[t, nq : nq + nv], record[t, nq + nv : nq + 2 * nv]
-        xi = next_twist(kind, v, a, iv, h)
+        rows, columns, out = E.ctypes.data, J.ctypes.data, turned.ctypes.data  # here: they live as long as the loop
+        motion = view(record[t])
+        xi = next_twist(kind, motion[nq : nq + nv], motion[nq + nv : nq + 2 * nv], iv, h)
         adjoint_inverse(xi, T)
         right_jacobian6(xi, J)
+        own_A, own_B = A.ctypes.data + 8 * n * (t * n + iv), B.ctypes.data + 8 * nu * (t * n + iv)
+        for i in range(nj):  # the zeros after B may fall on the row to come
+            for k in range(nj):  # slots ascend: nothing is read after it was written
+                J[i, k] = h * J[slot(kind, i), slot(kind, k)]
+            copy_rows(rows + 8 * i * ld, ld, own_A + 8 * n * (nv + i), n, 1, n)
+            copy_rows(rows + 8 * (i * ld + n), ld, own_B + 8 * nu * (nv + i), nu, 1, nu)
+        clear_rows(out, ld, nj, ld)
+        add_product(out, ld, nj, ld, columns, 8, 1, rows, ld, nj)
+        write_rows(own_A, n, out, ld, nj, n)
+        write_rows(own_B, nu, out + 8 * n, ld, nj, nu)
         for i in range(nj):
-            rows[slot(kind, i), :n] = A[t, nv + iv + i]
-            rows[slot(kind, i), n:] = B[t, nv + iv + i]
-        multiply6(J, rows, turned)
-        for i in range(nj):
-            si = slot(kind, i)
-            for j in range(n):
-                A[t, iv + i, j] = h * turned[si, j]
-            for j in range(nu):
-                B[t, iv + i, j] = h * turned[si, n + j]
             for j in range(nj):
-                A[t, iv + i, iv + j] += T[si, slot(kind, j)]
+                A[t, iv + i, iv + j] += T[slot(kind, i), slot(kind, j)]
 
 
 @kernel
