@@ -294,7 +294,7 @@ def add_coupling(p):
 
 @kernel
 def add_group_curvatures(p, h, v, a, weight):
-    """Those of all joints whose motions do not commute, with v, a, weights on (δq', δv'), after `weigh_acceleration`."""
+    """Those of all joints whose motions do not commute, with weights on (δq', δv'), after `weigh_acceleration`."""
     for b in range(p.number):
         kind, iv, _ = read_group(p, b)
         add_group_curvature(p, b, h, next_twist(kind, v, a, iv, h), weight)
