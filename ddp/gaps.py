@@ -61,13 +61,14 @@ def cross(room, blocks, J, C, blend):
 
 
 @kernel
-def weigh(start, stop, A, lz, gaps, closing, context, p, weights):
+def weigh(start, stop, A, B, lz, K, follows, gaps, closing, context, p, weights):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
 
-    p (n,), the costate of knot ``stop``, becomes that of ``start``: p = l_x + Aᵀ Jᵀ p.
+    p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
+    ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
     """
-    n = p.size
-    both = np.empty((2, n, n))
+    n, nu = p.size, B.shape[2]
+    both, slope = np.empty((2, n, n)), np.empty(nu)
     for t in range(stop - 1, start - 1, -1):
         weight = weights[t]
         if closing != 0 and gaps[t].any():
@@ -85,3 +86,12 @@ def weigh(start, stop, A, lz, gaps, closing, context, p, weights):
         for i in range(n):
             for j in range(n):
                 p[j] += A[t, i, j] * weight[i]
+        if follows:
+            for i in range(nu):
+                slope[i] = lz[t, n + i]
+            for j in range(n):
+                for i in range(nu):
+                    slope[i] += B[t, j, i] * weight[j]
+            for i in range(nu):
+                for j in range(n):
+                    p[j] += K[t, i, j] * slope[i]

@@ -76,7 +76,7 @@ def test_workers_and_reuse_go_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"multipliers": "lambda"}, "multipliers: expected one of 'auto', 'value', 'costate', got 'lambda'"),
+        ({"multipliers": "lambda"}, "multipliers: expected one of 'auto', 'value', 'costate', 'policy', got 'lambda'"),
         ({"reuse": -1}, "reuse: expected a whole number of at least 0, got -1"),
         ({"reuse": 0.5}, "reuse: expected a whole number"),
     ],
