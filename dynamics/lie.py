@@ -29,8 +29,13 @@ from dynamics.spatial import add3, cross3, dot3, rotate, rotate_back, scale3
 
 @inline
 def exp3(w):
-    """The rotation by |w| about w: ``c0 1 + c1 [w] + c2 w wᵀ``."""
-    c = stumpff(dot3(w, w))
+    """The rotation by |w| about w."""
+    return _rotation(stumpff(dot3(w, w)), w)
+
+
+@inline
+def _rotation(c, w):
+    """``c0 1 + c1 [w] + c2 w wᵀ``."""
     x, y, z = c[1] * w[0], c[1] * w[1], c[1] * w[2]
     u = c[2] * w[0], c[2] * w[1], c[2] * w[2]
     return (
@@ -135,7 +140,9 @@ def _log_translation(w, p):
 @inline
 def exp6(xi):
     """``Exp(xi) = (R, p)``, as pin.exp6."""
-    return exp3(xi[3:6]), _exp_translation(xi)
+    w = xi[3:6]
+    c = stumpff(dot3(w, w))
+    return _rotation(c, w), _bent(c[1], c[2], c[3], w, xi[0:3])
 
 
 @inline
