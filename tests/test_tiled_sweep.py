@@ -43,7 +43,9 @@ def assert_close(sweep, expected, rtol=1e-7):
 @pytest.mark.parametrize(
     ("multipliers", "torn"), [(VALUE, False), (VALUE, True), (COSTATE, False), (COSTATE, True), (POLICY, False)]
 )
-@pytest.mark.parametrize("name", ["quadruped/reorientation", "quadrotor/loop", "arm/reach", "pendulum/swing-up"])
+@pytest.mark.parametrize(
+    "name", ["quadruped/reorientation", "quadrotor/loop", "arm/reach", "pendulum/swing-up", "cartpole/swing-up"]
+)
 def test_what_the_sweep_knows_of_a_problem_changes_nothing(name, multipliers, torn):
     problem, guess = problem_and_guess(name, torn)
     d = problem.dynamics

@@ -108,6 +108,14 @@ def control_without_effect(x, u):
     return np.array([x[0] + 0.1 * u[0]])
 
 
+def test_so_does_the_only_control_of_a_small_system():
+    cost = Quadratic(np.array([1.0, 1.0, 0.0]), np.ones(3))
+    problem = ddp.Problem(FunctionDynamics(lambda x, u: 0.9 * x, 2, 1), [cost], [cost], np.ones(2), 10)
+    solution = ddp.solve(problem, guess=np.full((10, 1), 0.5))
+    assert (solution.U == 0.5).all()
+    assert not solution.K.any()
+
+
 def test_a_control_that_nothing_depends_on_stays_where_it_is():
     cost = Quadratic(np.array([1.0, 1.0, 0.0]), np.ones(3))
     problem = ddp.Problem(FunctionDynamics(control_without_effect, 1, 2), [cost], [cost], np.zeros(1), 10)
