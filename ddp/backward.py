@@ -108,8 +108,8 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        halves = dynamics.semi_implicit if isinstance(dynamics, Batched) and not limited else None
-        batched = N if halves and multipliers != VALUE else 0
+        halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
+        batched = N if halves and multipliers != VALUE and not limited and isinstance(dynamics, Batched) else 0
         self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
         self._weights = np.zeros((N, n))
         self._followed = False
@@ -126,11 +126,11 @@ class Backward:
         self._room = RoomOwner(n, nu)
         self._model = tiled_sweep.ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            halves[1] if halves else np.zeros((0, 2), dtype=np.int64),
+            (halves or NO_HALVES)[1],
         )  # fmt: skip
         self._action = np.zeros((nu, nu))
-        self._halves = _halves(dynamics)
-        self._steps = (dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None) or NO_HALVES
+        self._steps = halves or NO_HALVES
+        self._halves = self._steps if _pays(n, self._steps[1]) else NO_HALVES
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
 
     @property
@@ -328,12 +328,9 @@ def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array,
         dynamics.contract(record, weights, out)
 
 
-def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
-    """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
-    halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
-    if halves is None or dynamics.n < max(SMALL, BENT * halves[1][:, 1].sum()):
-        return NO_HALVES
-    return halves
+def _pays(n: int, bent: NDArray[np.int64]) -> bool:
+    """Whether there is something to gain where a semi-implicit step has these bent rows among so many of n."""
+    return bool(n >= max(SMALL, BENT * bent[:, 1].sum()))
 
 
 def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:

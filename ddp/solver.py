@@ -52,8 +52,8 @@ class DDP:
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
     constraints: how the problem's constraints are held, if it has any.
     segments: 1, or how many parts of the horizon are swept at once, by as many threads less one (`segments`): gains
-        are the same but for rounding. For Gauss-Newton's Hessians and costate multipliers; V_x is only known one knot
-        after another. Where gaps are open or controls have limits, sweeps are of one piece.
+        are the same but for rounding. For Gauss-Newton's Hessians and multipliers known before; V_x of the sweep is
+        only known one knot after another. Where gaps are open or controls have limits, sweeps are of one piece.
     """
 
     tolerance: float = 1e-9
