@@ -49,6 +49,9 @@ MOST_SWEEPS = 5
 SMALL, BENT = 12, 6
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one row of R among so many of n."""
 
+NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
+"""Of steps that are not semi-implicit."""
+
 VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
 policy, or what each sweep is told to take."""
@@ -106,8 +109,9 @@ class Backward:
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         halves = dynamics.semi_implicit if isinstance(dynamics, Batched) and not limited else None
-        self._blocks_size = 6 * padded((n // 2) ** 2) if halves else 0
-        self._in_blocks = np.zeros((N if halves and multipliers != VALUE else 0, self._blocks_size))
+        batched = N if halves and multipliers != VALUE else 0
+        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._weights = np.zeros((N, n))
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
@@ -126,7 +130,17 @@ class Backward:
         )  # fmt: skip
         self._action = np.zeros((nu, nu))
         self._halves = _halves(dynamics)
+        self._steps = (dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None) or NO_HALVES
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
+
+    @property
+    def gaps(self) -> Array:
+        """Those that are open, (N, n)."""
+        return self._gaps
+
+    @gaps.setter
+    def gaps(self, gaps: Array) -> None:
+        self._gaps, self._torn = gaps, bool(gaps.any())
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -148,7 +162,7 @@ class Backward:
         """
         if self._multipliers in (VALUE, COSTATE):
             return self._multipliers
-        known = self._followed and not self.gaps.any()
+        known = self._followed and not self._torn
         if known and (self._multipliers == POLICY or len(self._in_blocks)):
             return POLICY
         return COSTATE if costates else VALUE
@@ -193,7 +207,7 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        weights = np.empty_like(self.gaps)
+        weights = self._weights
         N, n = weights.shape
         self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy(), weights)
         second = self._in_blocks if len(self._in_blocks) else self._second
@@ -204,13 +218,14 @@ class Backward:
     def _weigh(self, start: int, stop: int, multiplier: str, p: Array, weights: Array) -> None:
         """The weights of these knots, p being that after the last of them."""
         d, follows = self._derivatives, multiplier == POLICY
-        weigh(start, stop, d.A, d.B, d.lz, self._K, follows, self.gaps, *self._closing[:2], p, weights)
+        around = *self._steps, self.gaps, *self._closing[:2]
+        weigh(start, stop, d.A, d.B, d.lz, self._K, follows, *around, p, weights)
 
     def _swept(self, blend: float, mu: float, kept: bool, known: bool, by_costate: bool) -> Sweep:
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         halves, around = self._halves, (self.gaps, self._blocks, self._limited, self.low, self.high, known, self._held)
         how = float(blend), float(mu), by_costate, kept, self.separable
-        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self.gaps.any()):
+        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
             done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *halves, *around)
             if done:
@@ -230,7 +245,7 @@ class Backward:
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep, by_costate: bool) -> Sweep:
         """The same policy, or a better one, with its model's step in the box: see `limits`."""
         d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
-        open_gaps = self.gaps.any()
+        open_gaps = self._torn
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
         bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
@@ -266,7 +281,7 @@ class Behind:
         self.weighted = self._multiplier not in (NONE, VALUE)
         self.described = self._multiplier == VALUE or (self.weighted and not len(backward._in_blocks))
         N, n = backward.gaps.shape
-        self._N, self._costate, self._weights = N, np.empty(n), np.empty((N, n))
+        self._N, self._costate, self._weights = N, np.empty(n), backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
         self._second = backward._in_blocks if self.weighted and not self.described else backward._second
         if blend > 0.0:
@@ -317,7 +332,7 @@ def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
     """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
     halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
     if halves is None or dynamics.n < max(SMALL, BENT * halves[1][:, 1].sum()):
-        return 0.0, np.zeros((0, 2), dtype=np.int64)
+        return NO_HALVES
     return halves
 
 

@@ -30,6 +30,7 @@ from ddp.riccati import (
     value,
 )
 from ddp.room import numbers_at, read_room, rows_at
+from ddp.small_knot import is_small, small_knot
 from ddp.tiles import add_product, clear_rows, copy_rows
 
 NOTHING = (0.0, 0.0, 0.0)
@@ -173,6 +174,21 @@ def bend_value(model, room, t, blend):
 
 
 @kernel
+def step_small(model, room, t, blend, mu, separable):
+    """`small_knot` of knot t."""
+    p = read_model(model)
+    n, nz = p.n, p.n + p.nu
+    lzz, T = p.lzz + 8 * t * nz * nz, 0
+    exact = lzz if separable or blend == 0.0 else p.exact + 8 * t * nz * nz
+    if blend > 0.0:
+        T = p.T + t * p.step
+    return small_knot(
+        room, n, p.A + 8 * t * n * n, p.B + 8 * t * n, p.lz + 8 * t * nz, lzz, exact, blend, T, mu, p.k + 8 * t,
+        p.K + 8 * t * n,
+    )  # fmt: skip
+
+
+@kernel
 def sweep(
     start, stop, before, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high,
     known, held, action,
@@ -191,10 +207,21 @@ def sweep(
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
+    small = plain and is_small(n, nu) and (blend == 0.0 or p.blocks != 0)
     slope, change, steepest = before
     if stop == p.N:
         start_at_end(model, room, blend, mu, separable)
     for t in range(stop - 1, start - 1, -1):
+        if small:
+            pivot, brought, g = step_small(model, room, t, blend, mu, separable[t])
+            if abs(g) > steepest or np.isnan(g):
+                steepest = abs(g)
+            change += brought
+            slope = 2.0 * change
+            if pivot > 0.0 and abs(change) < np.inf:
+                continue
+            action[0, 0] = pivot if not pivot > 0.0 else np.nan
+            return t, slope, change, steepest
         fill(room, rows)
         if open_gaps:
             moved = arrive(room, gaps[t])

@@ -24,6 +24,7 @@ from dynamics.model import Model
 from dynamics.runge_kutta import fraction, share
 from dynamics.spatial import cross_motion, join
 from dynamics.tables import lane_root, scatter, spread, where_less
+from dynamics.views import folded, row_of, rows_of
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
@@ -103,25 +104,25 @@ def between(tree, nq, old, x, dx):
 
 
 @kernel
-def feedback(alpha, U, k, K, lower, upper, n, nu, dx, u):
-    """u := clip(U + α k + K dx), four controls at a time; K (nu, n) as one row of numbers."""
+def feedback(alpha, U, k, K, lower, upper, n, dx, u):
+    """u := clip(U + α k + K dx), four controls at a time."""
+    nu = U.size
     i = 0
     while i + 4 <= nu:
         a, b = U[i] + alpha * k[i], U[i + 1] + alpha * k[i + 1]
         c, d = U[i + 2] + alpha * k[i + 2], U[i + 3] + alpha * k[i + 3]
-        row = i * n
         for j in range(n):
             e = dx[j]
-            a += K[row + j] * e
-            b += K[row + n + j] * e
-            c += K[row + 2 * n + j] * e
-            d += K[row + 3 * n + j] * e
+            a += K[i, j] * e
+            b += K[i + 1, j] * e
+            c += K[i + 2, j] * e
+            d += K[i + 3, j] * e
         u[i], u[i + 1], u[i + 2], u[i + 3] = a, b, c, d
         i += 4
     while i < nu:
         a = U[i] + alpha * k[i]
         for j in range(n):
-            a += K[i * n + j] * dx[j]
+            a += K[i, j] * dx[j]
         u[i] = a
         i += 1
     for i in range(nu):
@@ -280,15 +281,13 @@ def rollout(model, arena, S, h, stages, U, X):
 def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
 
-    Rows are numbers at addresses: an array of its own for every row of a knot would cost more than a small step.
+    Rows of a knot are views: to count references to an array for each costs more than a small step.
     """
     N, nu = U.shape
-    nx, n = X.shape[1], gaps.shape[1]
-    torn = gaps.any()
-    old, controls, gains, policy = X.ctypes.data, U.ctypes.data, K.ctypes.data, k.ctypes.data
-    low, high, open_, to_X, to_U = (
-        lower.ctypes.data, upper.ctypes.data, gaps.ctypes.data, Xs.ctypes.data, Us.ctypes.data,
-    )  # fmt: skip
+    nx, n, torn = X.shape[1], gaps.shape[1], gaps.any()
+    controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
+    low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
+    old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
     tree = tables_of(model)
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
@@ -309,30 +308,28 @@ def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs
                 scatter(x + 64 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
             if t == N:
                 break
-            row = 8 * t * nu
             between(tree, nq, numbers(old + 8 * t * nx), column(x), column(dx))
             feedback(
-                alpha, numbers(controls + row), numbers(policy + row), numbers(gains + row * n), numbers(low + row),
-                numbers(high + row), n, nu, column(dx), column(u),
+                alpha, row_of(controls, t), row_of(steps, t), folded(row_of(gains, t), nu, n), row_of(low, t),
+                row_of(high, t), n, column(dx), column(u),
             )  # fmt: skip
             for i in range(0, nu, WIDTH):
                 scatter(u + 64 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
             one_step(tree, S, h, stages, nq, x, column(u), w, memory)
             if torn:
-                gap = numbers(open_ + 8 * t * n)
-                open_gap(tree, nq, n, alpha, gap, column(x), column(dx), column(memory))
+                open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
 
 
 @kernel
-def open_gap(tree, nq, n, alpha, gap, x, dx, new):
-    """x := x ⊕ (α - 1) gap (n,), and to the last bit x where α = 1; new: a table for a configuration."""
+def open_gap(tree, nq, alpha, gap, x, dx, new):
+    """x := x ⊕ (α - 1) gap, and to the last bit x where α = 1; new: a table for a configuration."""
     closed = True
-    for i in range(n):
+    for i in range(gap.size):
         closed = closed and gap[i] == 0.0
     if closed:
         return
     share = alpha - 1.0
-    for i in range(n):
+    for i in range(gap.size):
         dx[i] = share * gap[i]
     moved(tree, x, dx, new)
     for i in range(nq):

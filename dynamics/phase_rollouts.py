@@ -194,17 +194,12 @@ def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, u
                 w = bench(tree, contacts, modes.table[mode, 2], arena)
             states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
             between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
-            row = 8 * t * nu
-            feedback(
-                alpha, numbers(U.ctypes.data + row), numbers(k.ctypes.data + row), numbers(K.ctypes.data + row * n),
-                numbers(lower.ctypes.data + row), numbers(upper.ctypes.data + row), n, nu, between_states, controls,
-            )  # fmt: skip
+            feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)
             for i in range(0, nu, WIDTH):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
             advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
-            gap = numbers(gaps.ctypes.data + 8 * t * n)
-            open_gap(tables, nq, n, alpha, gap, states, between_states, column(xi.ctypes.data))
+            open_gap(tables, nq, alpha, gaps[t], states, between_states, column(xi.ctypes.data))
     return True
