@@ -13,6 +13,7 @@ import dynamics
 from ddp.errors import ProblemError
 from ddp.kernel import compilations, kernel
 from ddp.protocols import Expansion
+from ddp.tiles import padded
 from dynamics.coefficients import stumpff
 from dynamics.contraction import contract_rows
 from dynamics.lanes import WIDTH, lane_array
@@ -109,6 +110,24 @@ def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
         unpack_columns(lanes, wider, t, 3)
     assert np.array_equal(out, rows)
     assert np.array_equal(wider, np.pad(rows, ((0, 0), (3, 2))))
+
+
+@pytest.mark.parametrize(("key", "N"), [("ur5", 1), ("hyq", 11), (5, 3), (6, 8), (7, 9)])
+def test_blocks_of_many_knots_are_the_hessian_of_each_in_q_v_and_the_next_v(key, N, rng):
+    system = system_of(key, "semi-implicit-euler")
+    out, weight, m = expansion(system, rng, N), rng.normal(size=(N, system.n)), system.robot.nv
+    blocks = np.zeros((N, 6, padded(m * m)))
+    system.contract_batch(out.record, weight, blocks.reshape(N, -1))
+    qq, qv, vv, qn, nq, nn = np.moveaxis(blocks[:, :, : m * m].reshape(N, 6, m, m), 1, 0)
+    exact = np.empty((N, system.n + system.nu, system.n + system.nu))
+    system.contract(out.record, weight, exact)
+    assert np.array_equal(nq, np.swapaxes(qn, 1, 2))
+    for t in range(N):
+        to = np.zeros((3, m, system.n + system.nu))
+        to[0, :, :m], to[1, :, m : 2 * m], to[2] = np.eye(m), np.eye(m), np.hstack([out.A[t, m:], out.B[t, m:]])
+        table = [[qq[t], qv[t], qn[t]], [qv[t].T, vv[t], 0.0 * vv[t]], [nq[t], 0.0 * vv[t], nn[t]]]
+        total = sum(to[i].T @ table[i][k] @ to[k] for i in range(3) for k in range(3))
+        assert relative_error(total, exact[t]) < 1e-10
 
 
 @pytest.mark.parametrize(("key", "integrator"), SYSTEMS)
