@@ -195,11 +195,11 @@ class Iterate:
         convex: with what is convex of what Gauss-Newton leaves out of the costs, l_zz + (exact - l_zz)₊ for l_zz.
         """
         if convex and blend < 1.0:
-            with self._convex_costs(2 if blend > 0.0 else 1):
+            with self._convex_costs(2 if blend > 0.0 else 1, costates):
                 return self.backward(blend, mu, costates)
         sweep = self._followed(blend, mu, costates)
         if sweep is None:
-            self._differentiate(2 if blend > 0.0 else 1)
+            self._differentiate(2 if blend > 0.0 else 1, costates)
             sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
@@ -207,9 +207,9 @@ class Iterate:
         return sweep
 
     @contextmanager
-    def _convex_costs(self, order: int) -> Iterator[None]:
+    def _convex_costs(self, order: int, costates: bool) -> Iterator[None]:
         """Within the block, derivatives of this order whose Gauss-Newton costs have that part in them."""
-        self._differentiate(order)
+        self._differentiate(order, costates)
         if self.order < 2:
             self.work.costs()
             self.order = 2
@@ -230,7 +230,7 @@ class Iterate:
         if follow is None or behind is None:
             return None
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
-        self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
+        self.order, self._recorded = (2, behind.described) if blend > 0.0 else (1, False)
         self._scale()
         return behind.outcome()
 
@@ -295,7 +295,7 @@ class Iterate:
 
     def concavity(self) -> str:
         """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
-        sweep = self.backward(1.0 if self.order == 2 else 0.0, 0.0)
+        sweep = self.sweep(1.0 if self.order == 2 else 0.0, 0.0)
         if sweep.failed < 0 or not np.isfinite(self.backward.curvature()[0]):
             return ""
         smallest, control = self.backward.curvature()
@@ -359,12 +359,12 @@ class Iterate:
             for i in range(count):
                 yield Xs[i], Us[i]
 
-    def _differentiate(self, order: int) -> None:
+    def _differentiate(self, order: int, costates: bool = False) -> None:
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded = 1, False
             self._scale()
-        if order == 2 and self.backward.fresh and not self._recorded:
+        if order == 2 and not self._recorded and self.backward.reads_records(costates):
             self.work.second()
             self.order, self._recorded = 2, True
         elif self.order < order:

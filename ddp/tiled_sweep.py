@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import carray
+from numpy.typing import NDArray
 
 from ddp.box import clamp
 from ddp.derivatives import Derivatives
@@ -14,7 +15,9 @@ from ddp.kernel import call_contraction, integer_pointer, kernel
 from ddp.protocols import Array, Contraction
 from ddp.riccati import (
     action_value,
+    add_blocks,
     add_hessian,
+    bend,
     factorize,
     fill,
     forget_idle,
@@ -27,6 +30,7 @@ from ddp.riccati import (
     value,
 )
 from ddp.room import numbers_at, read_room, rows_at
+from ddp.small_knot import is_small, small_knot
 from ddp.tiles import add_product, clear_rows, copy_rows
 
 NOTHING = (0.0, 0.0, 0.0)
@@ -37,6 +41,7 @@ class Model(NamedTuple):
     """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
 
     stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
+    blocks: whether T are those of `protocols.Batched`.  bent (g, 2), of number runs: where their nn has entries.
     k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
     """
 
@@ -60,6 +65,9 @@ class Model(NamedTuple):
     context: int
     closing: int
     closing_context: int
+    bent: int
+    number: int
+    blocks: int
 
 
 class ModelOwner:
@@ -67,25 +75,34 @@ class ModelOwner:
 
     def __init__(
         self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
-        closing: Contraction,
+        closing: Contraction, bent: NDArray[np.int64],
     ) -> None:  # fmt: skip
-        self._alive = d, second, k, K, bends, contraction, closing
+        self._alive = d, k, K, bends, contraction, closing, bent
         at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
         step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
         numbers = [
             *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
+            bent.ctypes.data, len(bent), 0,
         ]  # fmt: skip
         self._header = np.array(numbers, dtype=np.int64)
         self.address = int(self._header.ctypes.data)
+        self._taken = second
+
+    def take(self, second: Array, blocks: bool) -> None:
+        """Contracted second orders T, one for each knot or one place for all, as Hessians or as blocks."""
+        if second is not self._taken:
+            self._taken = second
+            step = second.strides[0] if len(second) > 1 else 0
+            self._header[10], self._header[11], self._header[22] = second.ctypes.data, step, blocks
 
 
 @kernel
 def read_model(address):
     """The ``Model`` at an address."""
-    x = carray(integer_pointer(address), 20)
+    x = carray(integer_pointer(address), 23)
     return Model(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19],
+        x[17], x[18], x[19], x[20], x[21], x[22],
     )  # fmt: skip
 
 
@@ -132,16 +149,43 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
     p, r = read_model(model), read_room(room)
     nz = p.n + p.nu
     load_costs(model, room, t, blend, separable[t])
-    if blend > 0.0:
+    T = 0
+    if blend > 0.0 and p.blocks != 0:
+        T = p.T + t * p.step
+        add_blocks(room, blend, T)
+    elif blend > 0.0:
         add_hessian(room, blend, p.T + t * p.step)
     A, B, lz = p.A + 8 * t * p.n * p.n, p.B + 8 * t * p.n * p.nu, p.lz + 8 * t * nz
     if h > 0.0:
         load_halves(room, h, bent, A, B)
-        semi_implicit_action_value(room, h, bent, rows, lz)
+        semi_implicit_action_value(room, h, bent, rows, lz, blend, T)
     else:
         load(room, A, B)
-        action_value(room, rows, lz)
+        action_value(room, rows, lz, blend, T)
     add_to_diagonal(r.Q, r.ld, p.n, nz, mu)
+
+
+@kernel
+def bend_value(model, room, t, blend):
+    """What a second order adds to the next value, once before `act`."""
+    p = read_model(model)
+    if blend > 0.0 and p.blocks != 0 and p.number > 0:
+        bend(room, blend, p.T + t * p.step, carray(integer_pointer(p.bent), (p.number, 2)))
+
+
+@kernel
+def step_small(model, room, t, blend, mu, separable):
+    """`small_knot` of knot t."""
+    p = read_model(model)
+    n, nz = p.n, p.n + p.nu
+    lzz, T = p.lzz + 8 * t * nz * nz, 0
+    exact = lzz if separable or blend == 0.0 else p.exact + 8 * t * nz * nz
+    if blend > 0.0:
+        T = p.T + t * p.step
+    return small_knot(
+        room, n, p.A + 8 * t * n * n, p.B + 8 * t * n, p.lz + 8 * t * nz, lzz, exact, blend, T, mu, p.k + 8 * t,
+        p.K + 8 * t * n,
+    )  # fmt: skip
 
 
 @kernel
@@ -163,10 +207,21 @@ def sweep(
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
+    small = plain and is_small(n, nu) and (blend == 0.0 or p.blocks != 0)
     slope, change, steepest = before
     if stop == p.N:
         start_at_end(model, room, blend, mu, separable)
     for t in range(stop - 1, start - 1, -1):
+        if small:
+            pivot, brought, g = step_small(model, room, t, blend, mu, separable[t])
+            if abs(g) > steepest or np.isnan(g):
+                steepest = abs(g)
+            change += brought
+            slope = 2.0 * change
+            if pivot > 0.0 and abs(change) < np.inf:
+                continue
+            action[0, 0] = pivot if not pivot > 0.0 else np.nan
+            return t, slope, change, steepest
         fill(room, rows)
         if open_gaps:
             moved = arrive(room, gaps[t])
@@ -179,6 +234,7 @@ def sweep(
                 cross(room, blocks, J, J + 8 * n * n, blend)
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
+        bend_value(model, room, t, blend)
         act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
             g = q[1, n + i]

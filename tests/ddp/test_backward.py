@@ -57,7 +57,7 @@ def dense_sweep(d: Derivatives, blend: float, mu: float) -> tuple[np.ndarray, np
     return k, K, d0
 
 
-@pytest.mark.parametrize(("n", "nu"), [(1, 1), (4, 1), (3, 3), (5, 2), (12, 6), (36, 12)])
+@pytest.mark.parametrize(("n", "nu"), [(1, 1), (2, 1), (4, 1), (3, 3), (5, 2), (12, 6), (36, 12)])
 @pytest.mark.parametrize(("blend", "mu"), [(0.0, 0.0), (0.25, 0.1), (1.0, 1e-9)])
 def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, mu):
     d = random_derivatives(rng, 20, n, nu)
@@ -92,28 +92,32 @@ def test_the_convex_sweep_is_the_textbook_recursion_with_the_curvature_that_is_n
         assert not np.allclose(plain.K, K, rtol=0, atol=1e-2 * np.abs(K).max())
 
 
-def test_an_indefinite_hessian_is_reported_with_its_knot(rng):
-    d = random_derivatives(rng, 20, 4, 2)
-    d.lzz[13] = -1e6 * np.eye(6)
-    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0)
-    assert sweep.failed == 13
+@pytest.mark.parametrize(("n", "nu"), [(2, 1), (4, 1), (4, 2)])
+def test_an_indefinite_hessian_is_reported_with_its_knot(rng, n, nu):
+    d = random_derivatives(rng, 20, n, nu)
+    d.lzz[13] = -1e6 * np.eye(n + nu)
+    backward = Backward(d, FunctionDynamics(lambda x, u: x, n, nu))
+    assert backward(0.0, 0.0).failed == 13
+    assert backward.curvature()[0] < -1e5
 
 
+@pytest.mark.parametrize(("n", "nu"), [(2, 1), (4, 1), (4, 2)])
 @pytest.mark.parametrize("where", ["A", "lz", "lzz"])
-def test_a_nan_anywhere_fails_the_sweep(rng, where):
-    d = random_derivatives(rng, 20, 4, 2)
+def test_a_nan_anywhere_fails_the_sweep(rng, where, n, nu):
+    d = random_derivatives(rng, 20, n, nu)
     getattr(d, where)[7] = np.nan
-    assert Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0).failed >= 6
+    assert Backward(d, FunctionDynamics(lambda x, u: x, n, nu))(0.0, 0.0).failed >= 6
 
 
+@pytest.mark.parametrize(("n", "nu"), [(2, 1), (4, 1), (4, 2)])
 @pytest.mark.parametrize("knot", [0, 7, 19])
-def test_a_gradient_that_is_no_number_is_not_taken_for_zero(rng, knot):
-    d = random_derivatives(rng, 20, 4, 2)
+def test_a_gradient_that_is_no_number_is_not_taken_for_zero(rng, knot, n, nu):
+    d = random_derivatives(rng, 20, n, nu)
     for array in (d.B, d.lzz):
         array[:] = 0.0
-    d.lzz[:] = np.eye(6)
-    d.lz[knot, 4:] = np.nan  # nothing but the gradient itself depends on it
-    sweep = Backward(d, FunctionDynamics(lambda x, u: x, 4, 2))(0.0, 0.0)
+    d.lzz[:] = np.eye(n + nu)
+    d.lz[knot, n:] = np.nan  # nothing but the gradient itself depends on it
+    sweep = Backward(d, FunctionDynamics(lambda x, u: x, n, nu))(0.0, 0.0)
     assert np.isnan(sweep.gradient)
 
 

@@ -35,10 +35,10 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K):
         load_hessian(room, H[t].ctypes.data)
         if h > 0.0:
             load_halves(room, h, bent, A[t].ctypes.data, B[t].ctypes.data)
-            semi_implicit_action_value(room, h, bent, 2, l[t].ctypes.data)
+            semi_implicit_action_value(room, h, bent, 2, l[t].ctypes.data, 0.0, 0)
         else:
             load(room, A[t].ctypes.data, B[t].ctypes.data)
-            action_value(room, 2, l[t].ctypes.data)
+            action_value(room, 2, l[t].ctypes.data, 0.0, 0)
         forget_idle(room)
         if not factorize(room):
             return t
