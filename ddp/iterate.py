@@ -129,7 +129,7 @@ class Iterate:
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed else guess.U
-        X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
+        X, rolled, _ = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
         if not guess.imposed:
             if problem.constrained or not (guess.alone and self._no_motion(guess.X, X, rolled)):
                 return X, rolled, self.gaps
@@ -215,8 +215,8 @@ class Iterate:
         alphas = _step_lengths(longest)
         spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
         rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
-        for alpha, (X, U) in zip(alphas, rollouts, strict=True):
-            cost = self.problem.total(X, U)
+        for alpha, (X, U, notes) in zip(alphas, rollouts, strict=True):
+            cost = self.problem.total(X, U, notes)
             finite = abs(cost) < np.inf
             self.diverged = None
             if not finite:
@@ -227,7 +227,7 @@ class Iterate:
             decrease, promised = self.cost - cost, sweep.promised(alpha)
             share = 0.1 if promised >= 0.0 else (2.0 if self.gap else 0.0)
             enough = decrease > share * promised
-            enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
+            enough = enough or (abs(sweep.d0) < max(1e-12, rounding) and decrease >= -rounding)
             if enough and finite:
                 step = Step(alpha, cost, X, U)
                 if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > 100.0 * self.resolution:
@@ -238,8 +238,8 @@ class Iterate:
     def _longer(self, sweep: Sweep, step: Step) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
         rollouts = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
-        for alpha, (X, U) in zip(LONGER, rollouts, strict=True):
-            cost = self.problem.total(X, U)
+        for alpha, (X, U, notes) in zip(LONGER, rollouts, strict=True):
+            cost = self.problem.total(X, U, notes)
             if cost < step.cost:
                 step = Step(alpha, cost, X, U)
         return step
@@ -320,14 +320,13 @@ class Iterate:
 
     def _rollouts(
         self, X: Array, U: Array, k: Array, K: Array, alphas: tuple[float, ...], spare: tuple[float, ...] = ()
-    ) -> Iterator[tuple[Array, Array]]:
-        """Rollouts under one alpha after another; those of ``spare`` alphas, done with the first, are kept."""
-        self._spare: list[tuple[Array, Array]] = []
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """Rollouts under one alpha after another, with their notes; those of ``spare`` alphas are kept."""
+        self._spare: list[tuple[Array, Array, Array]] = []
         for count, chunk in _chunks(alphas, self._lanes, spare):
-            Xs, Us = self.problem.track(X, U, k, K, chunk, self.gaps)
-            self._spare += [(Xs[i], Us[i]) for i in range(count, len(chunk))]
-            for i in range(count):
-                yield Xs[i], Us[i]
+            found = list(zip(*self.problem.track(X, U, k, K, chunk, self.gaps), strict=True))
+            self._spare += found[count:]
+            yield from found[:count]
 
     def _differentiate(self, order: int) -> None:
         if self.order < 1:

@@ -161,8 +161,11 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time."""
+def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+
+    notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
+    """
     N, nu = U.shape
     nx, n, still, tables = X.shape[1], gaps.shape[1], without_gravity(tree), tables_of(tree)
     nv = tree.body.size
@@ -201,5 +204,8 @@ def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, u
             advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
+            for i in range(0, w.s.f.size, WIDTH):
+                out, size = notes[begin, t, i:].ctypes.data, notes.shape[2]
+                scatter(w.f.ctypes.data + 64 * i, w.s.f.size - i, out, N * size, count)
             open_gap(tables, nq, alpha, gaps[t], states, between_states, column(xi.ctypes.data))
     return True

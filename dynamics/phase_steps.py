@@ -111,8 +111,11 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap."""
+def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+    """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap.
+
+    notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
+    """
     still = without_gravity(tree)
     dx, diverged = np.zeros(2 * tree.body.size), np.zeros(alphas.size, np.bool_)
     Xs[:, 0] = X[0]
@@ -125,7 +128,7 @@ def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, X
         for m in range(alphas.size):
             alpha, Xn, Un = alphas[m], Xs[m], Us[m]
             if diverged[m]:
-                Xn[t + 1], Un[t] = np.nan, np.nan
+                Xn[t + 1], Un[t], notes[m, t] = np.nan, np.nan, np.nan
                 continue
             difference_state(tree, X[t], Xn[t], dx)
             for i in range(U.shape[1]):
@@ -136,7 +139,10 @@ def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, X
             if not step(tree, still, modes, schedule[t], contacts, e, S, h, Xn[t], Un[t], w, Xn[t + 1]):
                 Xn[t + 1] = np.nan
                 diverged[m] = True
-            elif scaled(alpha - 1.0, gaps[t], dx):
+            notes[m, t, : w.r.f.size] = w.r.f
+            if diverged[m]:
+                continue
+            if scaled(alpha - 1.0, gaps[t], dx):
                 integrate_state(tree, Xn[t + 1], dx, Xn[t + 1])
 
 
