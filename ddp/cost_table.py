@@ -120,6 +120,17 @@ def expand(table, noted, separable, start, stop, X, U, record, l, lz, lzz):
 
 
 @kernel
+def expand_at_once(table, noted, separable, start, stop, X, U, record, l, lz, lzz, exact):
+    """Costs, gradients and exact Hessians of the knots start .. stop-1, and Gauss-Newton's where they are separable."""
+    l[start:stop] = 0.0
+    lz[start:stop] = 0.0
+    clear_hessians(separable, start, stop, exact)
+    expand_rows(table, EXACT, start, stop, X, U, l, lz, exact, 0, NO_NOTES)
+    expand_rows(noted, EXACT, start, stop, X, U, l, lz, exact, 0, record)
+    copy_diagonals(separable, start, stop, exact, lzz)
+
+
+@kernel
 def expand_exact(table, noted, separable, curved, start, stop, X, U, record, lzz, exact):
     """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
     copy_diagonals(separable, start, stop, lzz, exact)

@@ -109,6 +109,7 @@ class Iterate:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.order, self.cost, self.obstacle = 0, np.inf, None
         self._recorded = False  # the dynamics' second order
+        self._gauss_newton = True  # whether the Gauss-Newton Hessians are there, if any derivatives are
         self.backward.moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
@@ -187,6 +188,9 @@ class Iterate:
         sweep = self._followed(blend, mu, costates)
         if sweep is None:
             self._differentiate(2 if blend > 0.0 else 1)
+            if blend < 1.0 and not self._gauss_newton:
+                self.work.gauss_newton()
+                self._gauss_newton = True
             sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
@@ -201,6 +205,7 @@ class Iterate:
             return None
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
         self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
+        self._gauss_newton = True
         self._scale()
         return behind.outcome()
 
@@ -329,9 +334,13 @@ class Iterate:
             yield from found[:count]
 
     def _differentiate(self, order: int) -> None:
+        if self.order < 1 and order == 2 and self.backward.fresh:
+            self.work.at_once(self.X, self.problem.padded(self.U))
+            self.order, self._recorded, self._gauss_newton = 2, True, False
+            self._scale()
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
-            self.order, self._recorded = 1, False
+            self.order, self._recorded, self._gauss_newton = 1, False, True
             self._scale()
         if order == 2 and self.backward.fresh and not self._recorded:
             self.work.second()
@@ -343,4 +352,5 @@ class Iterate:
     def _scale(self) -> None:
         """What later judgements are relative to."""
         derivatives = self.work.derivatives
-        self._magnitude, self._control_weight = scales(derivatives.l, derivatives.lzz, self.U.shape[1])
+        H = derivatives.lzz if self._gauss_newton else derivatives.exact
+        self._magnitude, self._control_weight = scales(derivatives.l, H, self.U.shape[1])

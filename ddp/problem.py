@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,8 +178,8 @@ class Problem:
     ) -> tuple[Array, Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes."""
         given = X, U, k, K, alphas, gaps, *self._limits
-        if len(self._noted) and isinstance(self.dynamics, Noting):
-            return self.dynamics.track_noting(*given)
+        if len(self._noted):
+            return cast(Noting, self.dynamics).track_noting(*given)
         Xs, Us = self.dynamics.track(*given)
         notes = np.empty((len(alphas), 0, 0))
         return np.ascontiguousarray(Xs, dtype=np.float64), np.ascontiguousarray(Us, dtype=np.float64), notes
@@ -237,6 +237,10 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+        self.expand_gauss_newton(X, U, out, start, stop)
+
+    def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The costs of `expand` alone."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         tables, record = (self._table, self._noted, self.separable), out.record
         cost_table.expand(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz)
@@ -255,6 +259,22 @@ class Problem:
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
         self.expand_costs(X, U, out, start, stop)
+
+    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """`expand` and `expand_second`, but for Gauss-Newton Hessians that are not the exact ones as well."""
+        knots = slice(start, min(stop, self.horizon))
+        if knots.stop > knots.start:
+            expansion = Expansion(out.A[knots], out.B[knots], out.record[knots])
+            self.dynamics.expand(X[knots], U[knots], expansion, start)
+            self.dynamics.expand_second(X[knots], U[knots], expansion, start)
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        tables, record = (self._table, self._noted, self.separable), out.record
+        cost_table.expand_at_once(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz, out.exact)
+        if self._interpreted:
+            for entry, rows in self._python_terms(start, stop, out.dual, True):
+                with _naming(entry, rows):
+                    own = out.l[rows], out.lz[rows], out.exact[rows]
+                    entry.term.expand(X[rows], U[rows], entry.weight, True, *own)
 
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
