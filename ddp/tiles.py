@@ -277,6 +277,18 @@ def _write_some(typingctx, out, x, count):  # type: ignore[no-untyped-def]
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
+@intrinsic
+def _write_scaled(typingctx, out, factor, x, count):  # type: ignore[no-untyped-def]
+    """The first ``count`` of eight numbers out := factor times those of x; nothing is touched beyond them."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        out, factor, x, count = args
+        store_some(builder, builder.fmul(splat(builder, factor), load_some(builder, x, count)), out, count)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64, types.int64, types.int64), codegen
+
+
 @kernel
 def copy_rows(out, ldo, x, ldx, rows, columns):
     """out := rows of x, which may be dense: exactly its ``columns`` are read; zeros to the next multiple of eight."""
@@ -302,6 +314,15 @@ def write_rows(out, ldo, x, ldx, rows, columns):
         target, source = out + 8 * i * ldo, x + 8 * i * ldx
         for j in range(0, columns, WIDTH):
             _write_some(target + 8 * j, source + 8 * j, columns - j)
+
+
+@kernel
+def write_scaled(out, ldo, factor, x, ldx, rows, columns):
+    """out := factor times rows of x; both may be dense: exactly their ``columns`` are touched."""
+    for i in range(rows):
+        target, source = out + 8 * i * ldo, x + 8 * i * ldx
+        for j in range(0, columns, WIDTH):
+            _write_scaled(target + 8 * j, factor, source + 8 * j, columns - j)
 
 
 @kernel

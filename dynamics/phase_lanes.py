@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
-from ddp.tiles import WIDTH, add_product, clear_rows, padded
+from ddp.tiles import WIDTH, add_product, clear_rows, padded, write_rows
 from dynamics.contact import POINT
 from dynamics.contact_delassus import REDUNDANT
 from dynamics.contact_kinematics import lane_places, lane_places_size
@@ -79,6 +79,17 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
 
 
 @kernel
+def drives_last(S):
+    """Whether controls are the torques of the last degrees of freedom: then z_u = K⁻¹ S are columns of K⁻¹."""
+    nv, nu = S.shape
+    for i in range(nv):
+        for j in range(nu):
+            if S[i, j] != (1.0 if i == nv - nu + j else 0.0):
+                return False
+    return True
+
+
+@kernel
 def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
     """The same of one mode, as if every joint's motions commuted; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
@@ -98,7 +109,7 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     dofs = lane_array(about[: FIELDS * where.lx].reshape(FIELDS, where.lx, WIDTH))
     feet = lane_array(about[FIELDS * where.lx :].reshape(9, where.lm, WIDTH))
     tau, no_fext, full = lane_vector(arena, nv), lane_matrix(arena, 0, 6), r.Rq
-    rows = np.empty((WIDTH, nz * ld))
+    rows, driven = np.empty((WIDTH, nz * ld)), not drives_last(S)
     for t in range(0, N, WIDTH):
         pack(X, t, head[: X.shape[1]])
         pack(U, t, u)
@@ -127,8 +138,11 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
             record[i, where.K + nz * lk : where.Z] = 0.0
             record[i, where.Z + nz * ld : where.D] = 0.0
             Z = record[i].ctypes.data + 8 * where.Z
+            own = record[i].ctypes.data + 8 * where.K
             clear_rows(Z, ld, nz, ld)
-            add_product(Z, ld, nz, ld, record[i].ctypes.data + 8 * where.K, lk, 1, rows[i - t].ctypes.data, ld, nz)
+            add_product(Z, ld, nz, ld if driven else whole(n), own, lk, 1, rows[i - t].ctypes.data, ld, nz)
+            if not driven:
+                write_rows(Z + 8 * n, ld, own + 8 * (nv - nu), lk, nz, nu)
             spread_step(record[i, where.Z :], ld, h, A[i], B[i])
         judge(D, pivots, head[nq + nv : nq + n], sound, t)
 

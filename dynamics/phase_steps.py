@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
+from ddp.tiles import write_scaled
 from dynamics.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.contact_batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contact_kinematics import Place, places
@@ -198,18 +199,15 @@ def drive(S, where, r, record):
 def spread_step(Z, ld, h, A, B):
     """A, B of a step with accelerations z_y, the first nv rows of ld numbers."""
     n, nu = B.shape
-    nv = n // 2
+    nv, z, to_A, to_B = n // 2, Z.ctypes.data, A.ctypes.data, B.ctypes.data
+    write_scaled(to_A, n, h * h, z, ld, nv, n)
+    write_scaled(to_A + 8 * nv * n, n, h, z, ld, nv, n)
+    write_scaled(to_B, nu, h * h, z + 8 * n, ld, nv, nu)
+    write_scaled(to_B + 8 * nv * nu, nu, h, z + 8 * n, ld, nv, nu)
     for i in range(nv):
-        z = Z[i * ld : i * ld + n + nu]
-        for j in range(n):
-            A[nv + i, j] = h * z[j]
-            A[i, j] = h * h * z[j]
         A[i, i] += 1.0
         A[i, nv + i] += h
         A[nv + i, nv + i] += 1.0
-        for j in range(nu):
-            B[nv + i, j] = h * z[n + j]
-            B[i, j] = h * h * z[n + j]
 
 
 @kernel
