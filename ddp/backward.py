@@ -9,7 +9,12 @@ With z = (dx, du), F = [A B], and the next value's gradient v = V_x and Hessian 
     V = Q_xx - Yᵀ D⁻¹ Y,   v = q_x - Yᵀ D⁻¹ y        the value of this knot
 
 ``blend`` s scales what Gauss-Newton leaves out: l_zz = GN + s (exact - GN) and s v · f_zz. ``mu`` is added to
-the diagonals of every V and Q_uu. `Multipliers` says what contracts f_zz: v, or the costate.
+the diagonals of every V and Q_uu. f_zz is contracted with v, known only knot by knot, or with what is known before:
+
+    p = l_x + Aᵀ p' + Kᵀ (l_u + Bᵀ p')
+
+with the gains K of an earlier sweep, which is v if they do not change, or with K = 0: the costate. At an optimum all
+of them are the same. Motion that is unstable makes costates huge, but not v, and not p under gains that stabilise it.
 
 Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
 controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
@@ -24,7 +29,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +38,10 @@ from ddp import tiled_sweep
 from ddp.derivatives import Derivatives
 from ddp.gaps import weigh
 from ddp.limits import improve
-from ddp.protocols import Array, Contraction, Dynamics, SemiImplicit
+from ddp.protocols import Array, Batched, Contraction, Dynamics, SemiImplicit
 from ddp.room import RoomOwner
 from ddp.segments import Segments, cut
+from ddp.tiles import padded
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -43,9 +49,12 @@ MOST_SWEEPS = 5
 SMALL, BENT = 12, 6
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one row of R among so many of n."""
 
-VALUE, COSTATE, AUTO = "value", "costate", "auto"
-"""What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), or what each sweep
-is told to take."""
+NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
+"""Of steps that are not semi-implicit."""
+
+VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
+"""What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
+policy, or what each sweep is told to take."""
 
 NONE, KEPT = "none", "kept"
 """Nothing does (Gauss-Newton); or it was contracted at an earlier iterate."""
@@ -58,7 +67,7 @@ class Sweep(NamedTuple):
     gradient: max-norm of the gradient of the total cost with respect to the controls; where a control is at a limit and
         pushed against it, that is zero.
     failed: the knot whose Q_uu is not positive definite (or not finite), -1 if all are.
-    contraction: what contracted the dynamics' second order: "none", "value", "costate" or "kept".
+    contraction: what contracted the dynamics' second order: "none", "value", "costate", "policy" or "kept".
     """
 
     k: Array
@@ -82,14 +91,15 @@ class Backward:
     separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
-    contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz); default the dynamics.
+    contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
+        `Batched` if it is told so; default the dynamics.
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     """
 
     def __init__(
         self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
-        limited: bool = False, contract: Callable[[Array, Array], None] | None = None,
+        limited: bool = False, contract: Callable[[Array, Array, bool], None] | None = None,
         segments: int = 1,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
@@ -97,7 +107,12 @@ class Backward:
         self._derivatives = derivatives
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
-        self._contract = contract or partial(dynamics.contract, derivatives.record)
+        self._contract = contract or partial(contract_with, dynamics, derivatives.record)
+        halves = dynamics.semi_implicit if isinstance(dynamics, Batched) and not limited else None
+        batched = N if halves and multipliers != VALUE else 0
+        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._weights = np.zeros((N, n))
+        self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
         self._age: int | None = None
@@ -110,11 +125,22 @@ class Backward:
         self._blocks = blocks_of(self._closing, n)
         self._room = RoomOwner(n, nu)
         self._model = tiled_sweep.ModelOwner(
-            derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing
-        )
+            derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
+            halves[1] if halves else np.zeros((0, 2), dtype=np.int64),
+        )  # fmt: skip
         self._action = np.zeros((nu, nu))
         self._halves = _halves(dynamics)
+        self._steps = (dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None) or NO_HALVES
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
+
+    @property
+    def gaps(self) -> Array:
+        """Those that are open, (N, n)."""
+        return self._gaps
+
+    @gaps.setter
+    def gaps(self, gaps: Array) -> None:
+        self._gaps, self._torn = gaps, bool(gaps.any())
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -126,33 +152,51 @@ class Backward:
 
     @property
     def fresh(self) -> bool:
-        """Whether the next sweep with blend > 0 reads the records of the derivatives, not what an earlier one kept."""
+        """Whether the next sweep with blend > 0 contracts the second order, and does not take what is there."""
         return self._age is None
+
+    def multiplier(self, costates: bool = False) -> str:
+        """What contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
+
+        Where that is open, it is the policy's if many knots are contracted at once, and a policy for them is known.
+        """
+        if self._multipliers in (VALUE, COSTATE):
+            return self._multipliers
+        known = self._followed and not self._torn
+        if known and (self._multipliers == POLICY or len(self._in_blocks)):
+            return POLICY
+        return COSTATE if costates else VALUE
+
+    def reads_records(self, costates: bool = False) -> bool:
+        """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
+        return self.fresh and (self.multiplier(costates) == VALUE or not len(self._in_blocks))
 
     def __call__(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0.
 
         costates: whether they contract the second order, where ``multipliers`` leave that open.
         """
-        by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
-        if blend > 0.0 and by_costate and self._age is None:
-            self._contract_with_costates()
-        kept = blend > 0.0 and self._age is not None and (by_costate or self._reuse > 0)
+        multiplier = self.multiplier(costates)
+        by_costate = multiplier == COSTATE
+        before = multiplier != VALUE
+        if blend > 0.0 and before and self._age is None:
+            self._contract_before(multiplier)
+        kept = blend > 0.0 and self._age is not None and (before or self._reuse > 0)
         if blend > 0.0 and not kept:
             self._age = None  # what is there is overwritten
+            self._model.take(self._second, False)
         found = self._swept(blend, mu, kept, False, by_costate)
         if blend > 0.0:
-            found = found._replace(contraction=KEPT if self._age else COSTATE if by_costate else VALUE)
+            found = found._replace(contraction=KEPT if self._age else multiplier)
             if self._reuse and found.failed < 0:
                 self._age = self._age or 0
         return self._kept_in_limits(blend, mu, found, by_costate) if self._limited and found.failed < 0 else found
 
     def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
         """The same sweep, of derivatives that are still being made; None where it takes all of them to begin."""
-        by_costate = self._multipliers == COSTATE or (self._multipliers == AUTO and costates)
         if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
             return None
-        return Behind(self, blend, mu, by_costate)
+        return Behind(self, blend, mu, self.multiplier(costates))
 
     def curvature(self) -> tuple[float, int]:
         """The smallest eigenvalue of Q_uu at the knot where the last sweep failed, and the control most concerned."""
@@ -161,33 +205,47 @@ class Backward:
         values, vectors = np.linalg.eigh(self._action)
         return float(values[0]), int(np.argmax(np.abs(vectors[:, 0])))
 
-    def _contract_with_costates(self) -> None:
+    def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        d, weights, closing = self._derivatives, np.empty_like(self.gaps), self._closing[:2]
+        weights = self._weights
         N, n = weights.shape
-        weigh(0, N, d.A, d.lz, self.gaps, *closing, d.lz[N, :n].copy(), weights)
-        self._contract(weights, self._second)
+        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy(), weights)
+        second = self._in_blocks if len(self._in_blocks) else self._second
+        self._contract(weights, second, second is self._in_blocks)
+        self._model.take(second, second is self._in_blocks)
         self._age = 0
+
+    def _weigh(self, start: int, stop: int, multiplier: str, p: Array, weights: Array) -> None:
+        """The weights of these knots, p being that after the last of them."""
+        d, follows = self._derivatives, multiplier == POLICY
+        around = *self._steps, self.gaps, *self._closing[:2]
+        weigh(start, stop, d.A, d.B, d.lz, self._K, follows, *around, p, weights)
 
     def _swept(self, blend: float, mu: float, kept: bool, known: bool, by_costate: bool) -> Sweep:
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         halves, around = self._halves, (self.gaps, self._blocks, self._limited, self.low, self.high, known, self._held)
         how = float(blend), float(mu), by_costate, kept, self.separable
-        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self.gaps.any()):
+        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
             done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *halves, *around)
             if done:
+                self._judge(-1)
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1)
         failed, slope, change, gradient = tiled_sweep.sweep(
             0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *halves, *around,
             self._action,
         )  # fmt: skip
+        self._judge(failed)
         return Sweep(self._k, self._K, -slope, -change, gradient, failed)
+
+    def _judge(self, failed: int) -> None:
+        """Whether what a sweep left is a policy for weights; one that failed left some of the last one's gains."""
+        self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep, by_costate: bool) -> Sweep:
         """The same policy, or a better one, with its model's step in the box: see `limits`."""
         d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
-        open_gaps = self.gaps.any()
+        open_gaps = self._torn
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
         bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
@@ -213,29 +271,34 @@ class Backward:
 class Behind:
     """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py.
 
-    weighted: whether costates contract the second order, block by block.
+    weighted: whether the second order is contracted before, block by block.
+    described: whether what the dynamics' ``expand_second`` writes is read.
     """
 
-    def __init__(self, backward: Backward, blend: float, mu: float, by_costate: bool) -> None:
-        self._of, self._how = backward, (float(blend), float(mu), by_costate)
-        self.weighted = by_costate and blend > 0.0
+    def __init__(self, backward: Backward, blend: float, mu: float, multiplier: str) -> None:
+        self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
+        self._how = float(blend), float(mu), multiplier == COSTATE
+        self.weighted = self._multiplier not in (NONE, VALUE)
+        self.described = self._multiplier == VALUE or (self.weighted and not len(backward._in_blocks))
         N, n = backward.gaps.shape
-        self._N, self._costate, self._weights = N, np.empty(n), np.empty((N, n))
+        self._N, self._costate, self._weights = N, np.empty(n), backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
+        self._second = backward._in_blocks if self.weighted and not self.described else backward._second
+        if blend > 0.0:
+            backward._model.take(self._second, self._second is backward._in_blocks)
 
     def weigh(self, start: int, stop: int) -> None:
-        """The costates of the knots start .. stop-1 of 0 .. N."""
-        of, d = self._of, self._of._derivatives
+        """The weights of the knots start .. stop-1 of 0 .. N."""
         if stop > self._N:
-            self._costate[:] = d.lz[self._N, : self._costate.size]
-        weigh(start, min(stop, self._N), d.A, d.lz, of.gaps, *of._closing[:2], self._costate, self._weights)
+            self._costate[:] = self._of._derivatives.lz[self._N, : self._costate.size]
+        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate, self._weights)
 
     def contract(self, start: int, stop: int) -> None:
-        """The second order of these knots with their costates."""
-        knots = slice(start, min(stop, self._N))
+        """The second order of these knots with their weights."""
+        knots, of = slice(start, min(stop, self._N)), self._of
         if knots.stop > start:
-            of, record = self._of, self._of._derivatives.record
-            of._dynamics.contract(record[knots], self._weights[knots], of._second[knots])
+            parts = of._derivatives.record[knots], self._weights[knots], self._second[knots]
+            contract_with(of._dynamics, *parts, not self.described)
 
     def sweep(self, start: int, stop: int) -> None:
         """The recursion over these knots, unless it failed at later ones."""
@@ -252,16 +315,24 @@ class Behind:
         """What it came to, when all blocks are done."""
         if self.weighted:
             self._of._age = 0
+        self._of._judge(self._failed)
         slope, change, gradient = self._sums
-        contraction = COSTATE if self.weighted else VALUE if self._how[0] > 0.0 else NONE
-        return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, contraction)
+        return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)
+
+
+def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
+    """The second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
+    if in_blocks:
+        cast(Batched, dynamics).contract_batch(record, weights, out)
+    else:
+        dynamics.contract(record, weights, out)
 
 
 def _halves(dynamics: Dynamics) -> tuple[float, NDArray[np.int64]]:
     """The step h and the bent rows of a semi-implicit step; h = 0 of others, and where there is too little to gain."""
     halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
     if halves is None or dynamics.n < max(SMALL, BENT * halves[1][:, 1].sum()):
-        return 0.0, np.zeros((0, 2), dtype=np.int64)
+        return NO_HALVES
     return halves
 
 

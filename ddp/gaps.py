@@ -61,27 +61,57 @@ def cross(room, blocks, J, C, blend):
 
 
 @kernel
-def weigh(start, stop, A, lz, gaps, closing, context, p, weights):
+def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p, weights):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
 
-    p (n,), the costate of knot ``stop``, becomes that of ``start``: p = l_x + Aᵀ Jᵀ p.
+    p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
+    ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
+    h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
     """
-    n = p.size
-    both = np.empty((2, n, n))
+    n, nu = p.size, B.shape[2]
+    both, slope, effective, torn = np.empty((2, n, n)), np.empty(nu), np.empty(n), gaps.any()
     for t in range(stop - 1, start - 1, -1):
-        weight = weights[t]
-        if closing != 0 and gaps[t].any():
+        if torn and closing != 0 and gaps[t].any():
             call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
             for j in range(n):
-                weight[j] = 0.0
+                weights[t, j] = 0.0
             for i in range(n):
                 for j in range(n):
-                    weight[j] += both[0, i, j] * p[i]
+                    weights[t, j] += both[0, i, j] * p[i]
         else:
             for j in range(n):
-                weight[j] = p[j]
+                weights[t, j] = p[j]
         for j in range(n):
-            p[j] = lz[t, j]
+            p[j], effective[j] = lz[t, j], weights[t, j]
+        if h > 0.0:
+            pass_on(n // 2, h, bent, p, effective)
         for i in range(n):
+            factor = effective[i]
+            if factor != 0.0:
+                for j in range(n):
+                    p[j] += A[t, i, j] * factor
+        if follows:
+            for i in range(nu):
+                slope[i] = lz[t, n + i]
             for j in range(n):
-                p[j] += A[t, i, j] * weight[i]
+                factor = effective[j]
+                if factor != 0.0:
+                    for i in range(nu):
+                        slope[i] += B[t, j, i] * factor
+            for i in range(nu):
+                factor = slope[i]
+                for j in range(n):
+                    p[j] += K[t, i, j] * factor
+
+
+@kernel
+def pass_on(m, h, bent, p, w):
+    """Weights w (n,) on δq' = δq + h δv' go to δv' and, in p, to δq; those on rows that are ``bent`` stay."""
+    b = 0
+    for i in range(m):
+        while b < bent.shape[0] and i >= bent[b, 0] + bent[b, 1]:
+            b += 1
+        if b == bent.shape[0] or i < bent[b, 0]:
+            p[i] += w[i]
+            w[m + i] += h * w[i]
+            w[i] = 0.0

@@ -187,7 +187,7 @@ class Iterate:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
         sweep = self._followed(blend, mu, costates)
         if sweep is None:
-            self._differentiate(2 if blend > 0.0 else 1)
+            self._differentiate(2 if blend > 0.0 else 1, costates)
             if blend < 1.0 and not self._gauss_newton:
                 self.work.gauss_newton()
                 self._gauss_newton = True
@@ -204,7 +204,7 @@ class Iterate:
         if follow is None or behind is None:
             return None
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
-        self.order, self._recorded = (2, True) if blend > 0.0 else (1, False)
+        self.order, self._recorded = (2, behind.described) if blend > 0.0 else (1, False)
         self._gauss_newton = True
         self._scale()
         return behind.outcome()
@@ -270,7 +270,7 @@ class Iterate:
 
     def concavity(self) -> str:
         """Where, without regularisation, the Hessian in the controls is not positive definite, and by how much."""
-        sweep = self.backward(1.0 if self.order == 2 else 0.0, 0.0)
+        sweep = self.sweep(1.0 if self.order == 2 else 0.0, 0.0)
         if sweep.failed < 0 or not np.isfinite(self.backward.curvature()[0]):
             return ""
         smallest, control = self.backward.curvature()
@@ -333,8 +333,8 @@ class Iterate:
             self._spare += found[count:]
             yield from found[:count]
 
-    def _differentiate(self, order: int) -> None:
-        if self.order < 1 and order == 2 and self.backward.fresh:
+    def _differentiate(self, order: int, costates: bool = False) -> None:
+        if self.order < 1 and order == 2 and self.backward.reads_records(costates):
             self.work.at_once(self.X, self.problem.padded(self.U))
             self.order, self._recorded, self._gauss_newton = 2, True, False
             self._scale()
@@ -342,7 +342,7 @@ class Iterate:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded, self._gauss_newton = 1, False, True
             self._scale()
-        if order == 2 and self.backward.fresh and not self._recorded:
+        if order == 2 and not self._recorded and self.backward.reads_records(costates):
             self.work.second()
             self.order, self._recorded = 2, True
         elif self.order < order:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ddp.backward import contract_with
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -123,9 +124,9 @@ class Processes:
     def gauss_newton(self) -> None:
         self._tell(GAUSS_NEWTON)
 
-    def contract(self, weights: Array, out: Array) -> None:
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
-        self._problem.dynamics.contract(self.derivatives.record, weights, out)
+        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
     def close(self) -> None:
         """End the processes, at the latest by force."""

@@ -177,6 +177,22 @@ class SemiImplicit(Protocol):
 
 
 @runtime_checkable
+class Batched(Protocol):
+    """Semi-implicit dynamics that contract many knots at once, if weights are known before, faster than one by one.
+
+    The Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` is one of δq, δv and δv', of which δv' = E δz. Its blocks
+    (m, m) qq, qv, vv, qn, nq = qnᵀ, nn, n for δv', are one behind the other, each in whole registers of P numbers.
+    """
+
+    @property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """As `SemiImplicit`; where it is None there are no such blocks. nn has entries in the runs' rows alone."""
+
+    def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
+        """Write them into out (M, 6 P), with a weight (M, n) for each of M knots; entries of nn that vanish stay."""
+
+
+@runtime_checkable
 class Lanes(Protocol):
     """Dynamics that roll out several step lengths for the price of one."""
 

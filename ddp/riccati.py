@@ -15,6 +15,9 @@ Then with V = [V_q V_v] by columns, C = V_v + h V_q, H = V_vq + h V_qq and the p
 
     Fᵀ V F = e_q G_q + Eᵀ ([H 0 0] + (C_v + h C_q) E + H R) + Rᵀ G_q,    G_q = [V_qq 0 0] + C_q E + V_qq R.
 
+A second order that is known as blocks of δq, δv and δv' (`protocols.Batched`) takes no product of its own: T_qq, T_qv
+and T_vv are added to Q, T_nn to V_v (`bend`), and T_qn and its transpose to what E multiplies.
+
 All matrices are in a `Room`. Of Q the rows of x are right on and above the diagonal within the columns of x, the rows
 of u everywhere; V is where Q_xx was, and as upper triangular. Gradients come in rows, that of the value, the costate,
 and a third where gaps or limits ask for it: one product serves all.
@@ -126,11 +129,49 @@ def add_hessian(room, factor, H):
 
 
 @kernel
-def action_value(room, rows, lz):
-    """Q += Fᵀ W F, and ``rows`` rows q := l_z + Fᵀ w: after `fill` and `load`, with Q as it is loaded."""
+def block_at(T, k, m):
+    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, qn, nq, nn."""
+    return T + 8 * k * ((m * m + WIDTH - 1) // WIDTH * WIDTH)
+
+
+@kernel
+def add_blocks(room, factor, T):
+    """Q += factor times the blocks of x of a second order at an address."""
+    r = read_room(room)
+    m, ld = r.n // 2, r.ld
+    add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
+    add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
+    add_rows(r.Q + 8 * m * (ld + 1), ld, factor, block_at(T, 2, m), m, m, m)
+
+
+@kernel
+def bend(room, factor, T, bent):
+    """W_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
+    r = read_room(room)
+    m = r.n // 2
+    W, nn = rows_at(r.W, r.n, r.lx), rows_at(block_at(T, 5, m), m, m)
+    for b in range(bent.shape[0]):
+        first, end = bent[b, 0], bent[b, 0] + bent[b, 1]
+        for i in range(first, end):
+            for j in range(first, end):
+                W[m + i, m + j] += factor * nn[i, j]
+
+
+@kernel
+def action_value(room, rows, lz, factor, T):
+    """Q += Fᵀ W F, and ``rows`` rows q := l_z + Fᵀ w: after `fill` and `load`, with Q as it is loaded.
+
+    T: 0, or the address of a second order whose blocks qn and nq are added, ``factor`` times.
+    """
     r = read_room(room)
     n, ld, lx = r.n, r.ld, r.lx
+    m = n // 2
     clear_rows(r.G, ld, n, ld)
+    if T != 0:
+        add_rows(r.G + 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
+        clear_rows(r.C, lx, m, lx)
+        add_rows(r.C, lx, factor, block_at(T, 3, m), m, m, m)
+        add_upper_product(r.Q, ld, m, lx, r.C, lx, 1, r.F + 8 * m * ld, ld, m)
     add_product(r.G, ld, n, ld, r.W, lx, 1, r.F, ld, n)
     add_square(room, r.F, r.G, n)
     copy_rows(r.q, ld, lz, 0, rows, n + r.nu)
@@ -147,7 +188,7 @@ def add_square(room, X, Y, rows):
 
 
 @kernel
-def semi_implicit_action_value(room, h, bent, rows, lz):
+def semi_implicit_action_value(room, h, bent, rows, lz, factor, T):
     """The same for a semi-implicit step, after `load_halves`."""
     r = read_room(room)
     n, ld, lx, W = r.n, r.ld, r.lx, r.W
@@ -159,9 +200,16 @@ def semi_implicit_action_value(room, h, bent, rows, lz):
     add_scaled(last, lx, last, lx, h, C, lx, m, half)
     clear_rows(G, ld, m, ld)
     copy_rows(G, ld, H, lx, m, m)
+    if T != 0:
+        add_rows(G, ld, factor, block_at(T, 4, m), m, m, m)
+        add_rows(C, lx, factor, block_at(T, 3, m), m, m, m)
     add_product(G, ld, m, ld, last, lx, 1, E, ld, m)
     add_rows(r.Q, ld, 1.0, W, lx, m, m)
     add_upper_product(r.Q, ld, m, lx, C, lx, 1, E, ld, m)
+    if T != 0:  # C as it was, where that is wanted
+        for b in range(bent.shape[0]):
+            row = 8 * bent[b, 0] * lx
+            add_scaled(C + row, lx, W + 8 * m + row, lx, h, W + row, lx, bent[b, 1], half)
     copy_rows(r.q, ld, lz, 0, rows, n + r.nu)
     add_rows(r.q, ld, 1.0, r.w, lx, rows, m)
     for b in range(bent.shape[0]):

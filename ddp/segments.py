@@ -33,7 +33,7 @@ from ddp.kernel import kernel
 from ddp.protocols import Array
 from ddp.riccati import factorize, fill, forget_idle, value
 from ddp.room import RoomOwner, numbers_at, read_room, rows_at
-from ddp.tiled_sweep import NOTHING, act, add_to_diagonal, sweep
+from ddp.tiled_sweep import NOTHING, act, add_to_diagonal, bend_value, sweep
 
 EXTENDED = 1.9
 """The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
@@ -201,6 +201,7 @@ def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curve
         along[i, i] = 1.0
     for t in range(stop - 1, start - 1, -1):
         fill(room, 2)
+        bend_value(model, room, t, blend)
         act(model, room, t, 2, blend, mu, separable, h, bent)
         transport(room, h, bent, along, weighted, removed, by_lambda)
         for i in range(n, nz):

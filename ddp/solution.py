@@ -36,8 +36,8 @@ class Record:
         if none, more than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm".
     blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
-    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "costate" (Newton), "kept"
-        (from an earlier iterate, see ``DDP.reuse``) or "none".
+    contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
+        last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
     violation: the largest of all constraints, after it.  penalty: the largest of all constraints.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ddp.augmented import AugmentedLagrangian, certified, minimise, relaxed
-from ddp.backward import AUTO, COSTATE, VALUE, Sweep
+from ddp.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
 from ddp.iterate import CLOSED, Guess, Iterate
@@ -41,9 +41,12 @@ class DDP:
         1e-3 is cautious, 1e-1 eager.
     max_regularization: beyond this mu the solve ends, not converged.
     multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
-        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "auto"
-        is V_x, which takes fewer iterations, but the costate, which is faster, after an exact step that kept its
-        promise: there both mean the same.
+        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "policy"
+        is V_x under the gains of the last sweep, known before, too: within a few per cent it takes V_x's iterations,
+        where costates may take twice as many. "auto" is the policy's where the dynamics contract many knots faster than
+        one by one, as those of robots without contacts do (semi-implicit, controls without limits). For others it is
+        V_x, and the costate after an exact step that kept its promise, where they mean the same. "policy" and "auto"
+        are V_x where no sweep has succeeded yet, and as long as gaps are open.
     reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
@@ -67,7 +70,7 @@ class DDP:
         for name in ("tolerance", "switch", "max_regularization"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
-        for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE))):
+        for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE, POLICY))):
             if (value := getattr(self, name)) not in known:
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
         object.__setattr__(self, "segments", positive_integer("segments", self.segments))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import carray
+from numpy.typing import NDArray
 
 from ddp.box import clamp
 from ddp.derivatives import Derivatives
@@ -14,7 +15,9 @@ from ddp.kernel import call_contraction, integer_pointer, kernel
 from ddp.protocols import Array, Contraction
 from ddp.riccati import (
     action_value,
+    add_blocks,
     add_hessian,
+    bend,
     factorize,
     fill,
     forget_idle,
@@ -37,6 +40,7 @@ class Model(NamedTuple):
     """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
 
     stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
+    blocks: whether T are those of `protocols.Batched`.  bent (g, 2), of number runs: where their nn has entries.
     k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
     """
 
@@ -60,6 +64,9 @@ class Model(NamedTuple):
     context: int
     closing: int
     closing_context: int
+    bent: int
+    number: int
+    blocks: int
 
 
 class ModelOwner:
@@ -67,25 +74,34 @@ class ModelOwner:
 
     def __init__(
         self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
-        closing: Contraction,
+        closing: Contraction, bent: NDArray[np.int64],
     ) -> None:  # fmt: skip
-        self._alive = d, second, k, K, bends, contraction, closing
+        self._alive = d, k, K, bends, contraction, closing, bent
         at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
         step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
         numbers = [
             *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
+            bent.ctypes.data, len(bent), 0,
         ]  # fmt: skip
         self._header = np.array(numbers, dtype=np.int64)
         self.address = int(self._header.ctypes.data)
+        self._taken = second
+
+    def take(self, second: Array, blocks: bool) -> None:
+        """Contracted second orders T, one for each knot or one place for all, as Hessians or as blocks."""
+        if second is not self._taken:
+            self._taken = second
+            step = second.strides[0] if len(second) > 1 else 0
+            self._header[10], self._header[11], self._header[22] = second.ctypes.data, step, blocks
 
 
 @kernel
 def read_model(address):
     """The ``Model`` at an address."""
-    x = carray(integer_pointer(address), 20)
+    x = carray(integer_pointer(address), 23)
     return Model(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19],
+        x[17], x[18], x[19], x[20], x[21], x[22],
     )  # fmt: skip
 
 
@@ -132,16 +148,28 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
     p, r = read_model(model), read_room(room)
     nz = p.n + p.nu
     load_costs(model, room, t, blend, separable[t])
-    if blend > 0.0:
+    T = 0
+    if blend > 0.0 and p.blocks != 0:
+        T = p.T + t * p.step
+        add_blocks(room, blend, T)
+    elif blend > 0.0:
         add_hessian(room, blend, p.T + t * p.step)
     A, B, lz = p.A + 8 * t * p.n * p.n, p.B + 8 * t * p.n * p.nu, p.lz + 8 * t * nz
     if h > 0.0:
         load_halves(room, h, bent, A, B)
-        semi_implicit_action_value(room, h, bent, rows, lz)
+        semi_implicit_action_value(room, h, bent, rows, lz, blend, T)
     else:
         load(room, A, B)
-        action_value(room, rows, lz)
+        action_value(room, rows, lz, blend, T)
     add_to_diagonal(r.Q, r.ld, p.n, nz, mu)
+
+
+@kernel
+def bend_value(model, room, t, blend):
+    """What a second order adds to the next value, once before `act`."""
+    p = read_model(model)
+    if blend > 0.0 and p.blocks != 0 and p.number > 0:
+        bend(room, blend, p.T + t * p.step, carray(integer_pointer(p.bent), (p.number, 2)))
 
 
 @kernel
@@ -179,6 +207,7 @@ def sweep(
                 cross(room, blocks, J, J + 8 * n * n, blend)
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
+        bend_value(model, room, t, blend)
         act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
             g = q[1, n + i]

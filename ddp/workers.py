@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ddp.backward import Behind
+from ddp.backward import Behind, contract_with
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, positive_integer
 from ddp.pipeline import Pipeline
@@ -110,8 +110,8 @@ class Differentiator(Protocol):
     def gauss_newton(self) -> None:
         """Gauss-Newton costs of the same trajectory alone."""
 
-    def contract(self, weights: Array, out: Array) -> None:
-        """The dynamics' second order, contracted with weights (N, n), into ``out`` (N, nz, nz)."""
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        """The dynamics' second order with weights (N, n) into ``out`` (N, nz, nz), or as the blocks of `Batched`."""
 
     @property
     def followed(self) -> Follow | None:
@@ -174,8 +174,8 @@ class _Local:
     def gauss_newton(self) -> None:
         self._each(self._problem.expand_gauss_newton)
 
-    def contract(self, weights: Array, out: Array) -> None:
-        self._problem.dynamics.contract(self.derivatives.record, weights, out)
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
     def close(self) -> None:
         """Nothing to end."""
@@ -211,18 +211,23 @@ class _Threads:
     def gauss_newton(self) -> None:
         self._each(self._problem.expand_gauss_newton)
 
-    def contract(self, weights: Array, out: Array) -> None:
-        record, contract = self.derivatives.record, self._problem.dynamics.contract
-        self._share(lambda start, stop: contract(record[start:stop], weights[start:stop], out[start:stop]), len(record))
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        dynamics, record = self._problem.dynamics, self.derivatives.record
+
+        def contract(start: int, stop: int) -> None:
+            contract_with(dynamics, record[start:stop], weights[start:stop], out[start:stop], in_blocks)
+
+        self._share(contract, len(record))
 
     def followed(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
         """See `Differentiator.followed`."""
         self._X, self._U = X, U
+        complete = self._problem.expand_second if sweep.described else self._problem.expand_costs
 
         def derive(start: int, stop: int) -> None:
             self._problem.expand(X, U, self.derivatives, start, stop)
             if second:
-                self._problem.expand_second(X, U, self.derivatives, start, stop)
+                complete(X, U, self.derivatives, start, stop)
 
         blocks = list(reversed(slices(len(X), self._count)))
         weigh = sweep.weigh if sweep.weighted else None
@@ -320,8 +325,8 @@ class _Measured:
     def gauss_newton(self) -> None:
         self._timed(self._now.gauss_newton)
 
-    def contract(self, weights: Array, out: Array) -> None:
-        self._timed(partial(self._now.contract, weights, out))
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        self._timed(partial(self._now.contract, weights, out, in_blocks))
 
     @property
     def followed(self) -> Follow | None:

@@ -8,23 +8,45 @@ here by Lambert's continued fraction, whose levels have derivatives as simple.
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import overload
 
-from ddp.kernel import inline
+from ddp.kernel import inline, kernel
+from dynamics.lanes import lanes, sine_cosine
+from dynamics.tables import lane_root, spread, where_less
 
 
 @inline
-def stumpff(t):
-    """``c_0 ... c_7`` at t = θ², 0 <= θ < 4π.
+def _series(t, terms):
+    """``720 c6`` and ``5040 c7``, by so many terms beyond 1."""
+    even = 1.0 + 0.0 * t
+    odd = 1.0 + 0.0 * t
+    for j in range(terms, 0, -1):
+        even = 1.0 - even * t * (1.0 / ((2 * j + 5.0) * (2 * j + 6.0)))
+        odd = 1.0 - odd * t * (1.0 / ((2 * j + 6.0) * (2 * j + 7.0)))
+    return even, odd
+
+
+def stumpff(t):  # type: ignore[no-untyped-def]
+    """``c_0 ... c_7`` at t = θ², 0 <= θ < 4π, of any number, inside kernels."""
+    return _stumpff(t)
+
+
+@overload(stumpff, jit_options={"forceinline": True})
+def _stumpff_overload(t):  # type: ignore[no-untyped-def]
+    if t == lanes:
+        return lambda t: _lane_stumpff(t)
+    return lambda t: _stumpff(t)
+
+
+@inline
+def _stumpff(t):
+    """Of floats and complex numbers.
 
     Up to t = 10 the series of c6 and c7 (no cancellation there) and ``c_k = 1/k! - t c_{k+2}`` downwards;
     beyond, the same relation upwards from cos and sin.
     """
     if t.real < 10.0:
-        even = 1.0 + 0.0 * t
-        odd = 1.0 + 0.0 * t
-        for j in range(12, 0, -1):
-            even = 1.0 - even * t * (1.0 / ((2 * j + 5.0) * (2 * j + 6.0)))
-            odd = 1.0 - odd * t * (1.0 / ((2 * j + 6.0) * (2 * j + 7.0)))
+        even, odd = _series(t, 6) if t.real < 0.5 else _series(t, 12)
         c6 = even / 720.0
         c7 = odd / 5040.0
         c5 = 1.0 / 120.0 - t * c7
@@ -44,6 +66,27 @@ def stumpff(t):
         c6 = (1.0 / 24.0 - c4) / t
         c7 = (1.0 / 120.0 - c5) / t
     return c0, c1, c2, c3, c4, c5, c6, c7
+
+
+@kernel
+def _lane_stumpff(t):
+    """The same of lanes, by both ways."""
+    ten = spread(10.0)
+    near, far = where_less(t, ten, t, ten), where_less(t, ten, ten, t)
+    even, odd = _series(near, 12)
+    c6, c7 = even * (1.0 / 720.0), odd * (1.0 / 5040.0)
+    c5, c4 = 1.0 / 120.0 - near * c7, 1.0 / 24.0 - near * c6
+    c3, c2 = 1.0 / 6.0 - near * c5, 0.5 - near * c4
+    theta, inverse = lane_root(far), 1.0 / far
+    sine, d0 = sine_cosine(theta)
+    d1, d2 = sine / theta, (1.0 - d0) * inverse
+    d3, d4 = (1.0 - d1) * inverse, (0.5 - d2) * inverse
+    d5, d6 = (1.0 / 6.0 - d3) * inverse, (1.0 / 24.0 - d4) * inverse
+    return (
+        where_less(t, ten, 1.0 - near * c2, d0), where_less(t, ten, 1.0 - near * c3, d1),
+        where_less(t, ten, c2, d2), where_less(t, ten, c3, d3), where_less(t, ten, c4, d4),
+        where_less(t, ten, c5, d5), where_less(t, ten, c6, d6), where_less(t, ten, c7, (1.0 / 120.0 - d5) * inverse),
+    )  # fmt: skip
 
 
 @inline

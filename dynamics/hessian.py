@@ -7,7 +7,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.kernel import kernel
-from dynamics.inverse import felt_at_root, turn_back
+from dynamics.inverse import felt_at_root, floats, turn_back
 from dynamics.joints import FREE_FLYER
 from dynamics.kinematics import Workspace
 from dynamics.model import Model
@@ -99,6 +99,10 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     g = tree.gravity
     for i in range(tree.body.size):
         b = tree.body[i]
+        if floats(tree.kind[b], tree.parent[b]):
+            if i == tree.iv[b]:
+                floating_hessian(tree, ws, b, qq, qv, vv, qa)
+            continue
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
         chi, z = load6(ws.chi, i), load3(ws.z, b)
         I, hK, hKw = load10(ws.Ic, b), load12(ws.hKc, b), load12(ws.hKw, b)
@@ -152,6 +156,42 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
             qv[j, i] = 0.0
             qa[j, i] = 0.0
             j = tree.previous[j]
+
+
+@kernel
+def floating_hessian(tree, ws, b, qq, qv, vv, qa):
+    """The same within a free-flyer on the world, along the root's axes e_k, where χ = ψ' = 0:
+
+    qq_ji = s_j·(g ×* (s_i ×* pf)) + (s_i × s_j)·(g ×* pf)    vv_ji = -s_ja·b_wi + (s_i × s_j)·pf    qv = qa = 0
+    """
+    R, hKw, first, gravity = load9(ws.R, b), load12(ws.hKw, b), tree.iv[b], tree.gravity
+    g = (gravity[0], gravity[1], gravity[2], gravity[3], gravity[4], gravity[5])
+    pf = momentum(hKw)
+    by_q, by_v = turn_back(R, cross_force(g, pf)), turn_back(R, pf)
+    for k in range(6):
+        i, s = first + k, load6(ws.s, first + k)
+        felt, bw = turn_back(R, cross_force(g, cross_force(s, pf))), rotate_back(R, coriolis_transposed_times(hKw, s))
+        for l in range(6):
+            j = first + l
+            qq[j, i] = felt[l]
+            vv[j, i] = qv[j, i] = qa[j, i] = 0.0 * felt[l]
+        for l in range(3):
+            vv[first + 3 + l, i] = -bw[l]
+    for k in range(3):  # e_k × e_l = e_m
+        l, m = (k + 1) % 3, (k + 2) % 3
+        linear_k, linear_l, angular_k, angular_l = first + k, first + l, first + 3 + k, first + 3 + l
+        qq[angular_l, angular_k] += by_q[3 + m]
+        qq[angular_k, angular_l] -= by_q[3 + m]
+        vv[angular_l, angular_k] += by_v[3 + m]
+        vv[angular_k, angular_l] -= by_v[3 + m]
+        qq[angular_l, linear_k] += by_q[m]
+        qq[linear_l, angular_k] += by_q[m]
+        qq[angular_k, linear_l] -= by_q[m]
+        qq[linear_k, angular_l] -= by_q[m]
+        vv[angular_l, linear_k] += by_v[m]
+        vv[linear_l, angular_k] += by_v[m]
+        vv[angular_k, linear_l] -= by_v[m]
+        vv[linear_k, angular_l] -= by_v[m]
 
 
 @kernel

@@ -52,7 +52,7 @@ from dynamics.knot_plan import (
 )
 from dynamics.lane_curvature import ETA, FIELDS, HK, PSI, PSIDD, F, I, S, put
 from dynamics.lanes import lane_array
-from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
+from dynamics.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.linearization import next_twist
 from dynamics.packed import matrix, vector
 from dynamics.spatial import (
@@ -64,7 +64,6 @@ from dynamics.spatial import (
     cross3,
     cross_force,
     cross_motion,
-    dot6,
     inertia_times,
     momentum,
     momentum_operator,
@@ -128,9 +127,7 @@ def contract_knot(p, record, weight, hessian):
     relate(p)
     load_accelerations(p, first_order)
     assemble(p)
-    for b in range(p.number):
-        kind, iv, nj = read_group(p, b)
-        add_group_curvature(p, kind, iv, nj, h, next_twist(kind, v, a, iv, h), vector(weight, 2 * nv))
+    add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
     mirror(p.H, ld)
     write_dense(hessian, p.H, ld, nz)
 
@@ -158,7 +155,7 @@ def weigh_acceleration(p, h, v, a, weight):
         effective[i] = h * (weight[nv + i] + h * weight[i])
     for b in range(p.number):
         kind, iv, nj = read_group(p, b)
-        J = matrix(p.J, 6, 6)
+        J = matrix(p.J + 384 * b, 6, WIDTH)
         right_jacobian6(next_twist(kind, v, a, iv, h), J)
         for i in range(nj):
             total = 0.0
@@ -296,36 +293,35 @@ def add_coupling(p):
 
 
 @kernel
-def add_group_curvature(p, kind, iv, nj, h, xi, weight):
+def add_group_curvatures(p, h, v, a, weight):
+    """Those of all joints whose motions do not commute, with weights on (δq', δv'), after `weigh_acceleration`."""
+    for b in range(p.number):
+        kind, iv, _ = read_group(p, b)
+        add_group_curvature(p, b, h, next_twist(kind, v, a, iv, h), weight)
+
+
+@kernel
+def add_group_curvature(p, b, h, xi, weight):
     """H += the Hessian of w·(½ (D_η Jr) η + ½ [A δq, Jr η]) of one joint's ``q ⊕ ξ``, on and above its diagonal.
 
-    η = h E δz (6, ld), E = [h a_q | 1 + h a_v | h a_u] the joint's rows; with C of the one and D of the other part,
-    that is ηᵀ (C η + Dᵀ δq) + δqᵀ D η.
+    η = h E δz, E = [h a_q | 1 + h a_v | h a_u] the joint's rows; with C of the one and D of the other part that is
+    ηᵀ (C η + Dᵀ δq) + δqᵀ D η. The rows of A become η / h².
     """
     nv, ld = p.nv, p.ld
-    w = twist_of(kind, weight, iv, 1.0)
-    eta, curved, A, H = matrix(p.eta, 6, ld), matrix(p.curved, 6, ld), matrix(p.A, nv, ld), matrix(p.H, ld, ld)
-    turned, C, J, T = matrix(p.turned, 6, ld), matrix(p.C, 6, 6), matrix(p.J, 6, 6), matrix(p.C + 8 * 36, 6, 6)
-    clear_lanes(p.eta, 6 * ld)
-    clear_lanes(p.curved, 6 * ld)
-    clear_lanes(p.turned, 6 * ld)
-    for i in range(nj):
-        for j in range(ld):
-            eta[slot(kind, i), j] = h * h * A[iv + i, j]
-        eta[slot(kind, i), nv + iv + i] += h
+    kind, iv, nj = read_group(p, b)
+    A, curved, C, D = matrix(p.A, nv, ld), matrix(p.curved, 6, ld), matrix(p.C, 6, WIDTH), matrix(p.D, 6, WIDTH)
+    w, square, eta = twist_of(kind, weight, iv, 1.0), h * h, p.A + 8 * iv * ld
     right_jacobian6_contracted(xi, w, C)
-    add_product(p.curved, ld, 6, ld, p.C, 6, 1, p.eta, ld, 6)
-    adjoint_inverse(xi, T)
-    right_jacobian6(xi, J)
-    for i in range(6):  # D_ik = w·[A e_i, Jr e_k]
-        Ai = (T[0, i], T[1, i], T[2, i], T[3, i], T[4, i], T[5, i])
-        for k in range(6):
-            Jk = (J[0, k], J[1, k], J[2, k], J[3, k], J[4, k], J[5, k])
-            C[i, k] = 0.5 * dot6(w, cross_motion(Ai, Jk))
-    add_product(p.turned, ld, 6, ld, p.C, 6, 1, p.eta, ld, 6)
+    bracket_contracted(xi, w, matrix(p.J + 384 * b, 6, WIDTH), D)
     for i in range(nj):
-        for k in range(6):
-            curved[k, iv + i] += C[slot(kind, i), k]
-        for j in range(ld):
-            H[iv + i, j] += turned[slot(kind, i), j]
-    add_upper_product(p.H, ld, 2 * nv + p.nu, ld, p.eta, 1, ld, p.curved, ld, 6)
+        A[iv + i, nv + iv + i] += 1.0 / h
+        for k in range(nj):  # a joint's slots ascend: none is read after it was written
+            C[i, k] = square * square * C[slot(kind, i), slot(kind, k)]
+            D[i, k] = square * D[slot(kind, i), slot(kind, k)]
+    clear_lanes(p.curved, nj * ld)
+    add_product(p.curved, ld, nj, ld, p.C, WIDTH, 1, eta, ld, nj)
+    for i in range(nj):
+        for k in range(nj):
+            curved[k, iv + i] += D[i, k]
+    add_product(p.H + 8 * iv * ld, ld, nj, ld, p.D, WIDTH, 1, eta, ld, nj)
+    add_upper_product(p.H, ld, 2 * nv + p.nu, ld, eta, 1, ld, p.curved, ld, nj)

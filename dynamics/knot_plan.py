@@ -25,6 +25,7 @@ class Plan(NamedTuple):
     """Sizes and addresses: of a record's parts, nv and nz padded (lx, ld), and scratch; begin: of the description.
 
     groups (g, 3): kind, first degree of freedom and number of them of joints whose motions do not commute.
+    J (groups, 6, 8): Jr of each.  C, D (8, 8), (6, 8): of one group's curvature.
     reals: the step h.  runs: panels of rows of qa, how many rows, how many runs of columns, and where those begin, end.
     half, above, under (nv, lx): (j < i) + ½ (same body), (j ≤ i), (j < i)ᵀ; strict, below: (j < i), (j ≤ i)ᵀ.
     upper, lower: where rows of ``above`` and ``under`` have entries, see `tiles.bands`.
@@ -57,11 +58,10 @@ class Plan(NamedTuple):
     aq: int
     A: int
     H: int
-    eta: int
     curved: int
-    turned: int
     J: int
     C: int
+    D: int
 
 
 class Curvature:
@@ -84,7 +84,7 @@ class Curvature:
         parts = [np.ravel(table) for table in (groups, upper, lower, _runs(tree, above | strict.T, bound))]
         self._integers = np.concatenate(parts).astype(np.int64)
         tables = self._integers.ctypes.data + 8 * np.cumsum([0, *(part.size for part in parts[:-1])])
-        sizes = [nv * lx] * 5 + [ROWS * lx, lx, *[nv * lx] * 6, nv * ld, ld * ld, 6 * ld, 6 * ld, 6 * ld, 36, 100]
+        sizes = [nv * lx] * 5 + [ROWS * lx, lx, *[nv * lx] * 6, nv * ld, ld * ld, 6 * ld, 48 * len(groups), 64, 48]
         places = np.cumsum([WIDTH, *(padded(size) + WIDTH for size in sizes)])
         memory = np.zeros(places[-1] + WIDTH)
         self._reals = memory[-memory.ctypes.data // 8 % WIDTH :]
@@ -131,9 +131,8 @@ def record_parts(nq: int, nv: int, nu: int) -> tuple[int, int]:
 @kernel
 def read_plan(context):
     """The ``Plan`` at an address."""
-    x = carray(integer_pointer(context), 32)
+    x = carray(integer_pointer(context), 31)
     return Plan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
         x[17], x[18], x[19], x[20], x[21], x[22], x[23], x[24], x[25], x[26], x[27], x[28], x[29], x[30],
-        x[31],
     )  # fmt: skip

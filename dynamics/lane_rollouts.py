@@ -24,6 +24,7 @@ from dynamics.model import Model
 from dynamics.runge_kutta import fraction, share
 from dynamics.spatial import cross_motion, join
 from dynamics.tables import lane_root, scatter, spread, where_less
+from dynamics.views import folded, row_of, rows_of
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
@@ -278,9 +279,15 @@ def rollout(model, arena, S, h, stages, U, X):
 
 @kernel
 def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time."""
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+
+    Rows of a knot are views: to count references to an array for each costs more than a small step.
+    """
     N, nu = U.shape
-    nx, n = X.shape[1], gaps.shape[1]
+    nx, n, torn = X.shape[1], gaps.shape[1], gaps.any()
+    controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
+    low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
+    old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
     tree = tables_of(model)
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
@@ -298,15 +305,19 @@ def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs
             column(x)[i] = X[0, i]
         for t in range(N + 1):
             for i in range(0, nx, WIDTH):
-                scatter(x + 64 * i, nx - i, Xs.ctypes.data + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
+                scatter(x + 64 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
             if t == N:
                 break
-            between(tree, nq, numbers(X[t].ctypes.data), column(x), column(dx))
-            feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, column(dx), column(u))
+            between(tree, nq, numbers(old + 8 * t * nx), column(x), column(dx))
+            feedback(
+                alpha, row_of(controls, t), row_of(steps, t), folded(row_of(gains, t), nu, n), row_of(low, t),
+                row_of(high, t), n, column(dx), column(u),
+            )  # fmt: skip
             for i in range(0, nu, WIDTH):
-                scatter(u + 64 * i, nu - i, Us.ctypes.data + 8 * ((begin * N + t) * nu + i), N * nu, count)
+                scatter(u + 64 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
             one_step(tree, S, h, stages, nq, x, column(u), w, memory)
-            open_gap(tree, nq, alpha, gaps[t], column(x), column(dx), column(memory))
+            if torn:
+                open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
 
 
 @kernel

@@ -22,15 +22,20 @@ import numpy as np
 
 from ddp.kernel import inline, kernel
 from dynamics.coefficients import cotangent_ratios, eighth_arctangent, stumpff
-from dynamics.spatial import cross3, dot3, rotate, rotate_back
+from dynamics.spatial import add3, cross3, dot3, rotate, rotate_back, scale3
 
 # -- rotations ---------------------------------------------------------------------------------------
 
 
 @inline
 def exp3(w):
-    """The rotation by |w| about w: ``c0 1 + c1 [w] + c2 w wᵀ``."""
-    c = stumpff(dot3(w, w))
+    """The rotation by |w| about w."""
+    return _rotation(stumpff(dot3(w, w)), w)
+
+
+@inline
+def _rotation(c, w):
+    """``c0 1 + c1 [w] + c2 w wᵀ``."""
     x, y, z = c[1] * w[0], c[1] * w[1], c[1] * w[2]
     u = c[2] * w[0], c[2] * w[1], c[2] * w[2]
     return (
@@ -135,7 +140,9 @@ def _log_translation(w, p):
 @inline
 def exp6(xi):
     """``Exp(xi) = (R, p)``, as pin.exp6."""
-    return exp3(xi[3:6]), _exp_translation(xi)
+    w = xi[3:6]
+    c = stumpff(dot3(w, w))
+    return _rotation(c, w), _bent(c[1], c[2], c[3], w, xi[0:3])
 
 
 @inline
@@ -232,37 +239,31 @@ def adjoint_inverse(xi, out):
 def _write_symmetric(a, b, w, v, f, m, out):
     """``[[0, S(f)], [S(f), S(m) + D_v S(f)]]`` of a quadratic form S.
 
-    ``S(m) = (m·w) (a0 1 + a1 w wᵀ) + a2 sym(w mᵀ) + a3 sym(w (m × w)ᵀ)``.
+    ``S(m) = a0 (m·w) 1 + sym(w yᵀ)``,  ``y = a1 (m·w) w + a2 m + a3 m × w``.
 
     b holds the derivatives of the coefficients along v;  sym(x yᵀ) = (x yᵀ + y xᵀ) / 2.
     """
     mw, fw, fv = dot3(m, w), dot3(f, w), dot3(f, v)
-    mxw, fxw, fxv = cross3(m, w), cross3(f, w), cross3(f, v)
+    fxw = cross3(f, w)
+    y = _combined(a[1] * fw, w, a[2], f, a[3], fxw)
+    z = _combined(a[1] * (mw + fv) + b[1] * fw, w, a[2], m, a[3], cross3(m, w))
+    z = add3(z, _combined(a[1] * fw, v, b[2], f, b[3], fxw))
+    z = add3(z, scale3(a[3], cross3(f, v)))
+    mixed, turned = fw * a[0], (mw + fv) * a[0] + fw * b[0]
     for i in range(3):
-        for j in range(i, 3):
-            ww = w[i] * w[j]
-            wf = 0.5 * (w[i] * f[j] + f[i] * w[j])
-            wm = 0.5 * (w[i] * m[j] + m[i] * w[j])
-            vf = 0.5 * (v[i] * f[j] + f[i] * v[j])
-            wn = 0.5 * (w[i] * fxw[j] + fxw[i] * w[j])
-            wl = 0.5 * (w[i] * mxw[j] + mxw[i] * w[j])
-            dwn = 0.5 * (v[i] * fxw[j] + fxw[i] * v[j] + w[i] * fxv[j] + fxv[i] * w[j])
-            mixed = fw * a[1] * ww + a[2] * wf + a[3] * wn
-            turned = (
-                (a[1] * (mw + fv) + b[1] * fw) * ww + a[1] * fw * (w[i] * v[j] + v[i] * w[j])
-                + a[2] * (wm + vf) + b[2] * wf + a[3] * (wl + dwn) + b[3] * wn
-            )  # fmt: skip
-            if i == j:
-                mixed += fw * a[0]
-                turned += (mw + fv) * a[0] + fw * b[0]
+        for j in range(3):
+            k = 0.5 * (w[i] * y[j] + y[i] * w[j]) + (mixed if i == j else 0.0 * mixed)
             out[i, j] = 0.0
-            out[j, i] = 0.0
-            out[i, 3 + j] = mixed
-            out[j, 3 + i] = mixed
-            out[3 + i, j] = mixed
-            out[3 + j, i] = mixed
-            out[3 + i, 3 + j] = turned
-            out[3 + j, 3 + i] = turned
+            out[i, 3 + j] = k
+            out[3 + i, j] = k
+            k = 0.5 * ((w[i] * z[j] + z[i] * w[j]) + (v[i] * y[j] + y[i] * v[j]))
+            out[3 + i, 3 + j] = k + (turned if i == j else 0.0 * turned)
+
+
+@inline
+def _combined(a, x, b, y, c, z):
+    """``a x + b y + c z``."""
+    return add3(add3(scale3(a, x), scale3(b, y)), scale3(c, z))
 
 
 @kernel
@@ -282,6 +283,26 @@ def right_jacobian6_contracted(xi, weight, out):
     a = c3, 2.0 * d3, -(2.0 * t * d3 + c3), -2.0 * d2
     b = s * d3, s * 2.0 * dd3, -s * (3.0 * d3 + 2.0 * t * dd3), -s * 2.0 * dd2
     _write_symmetric(a, b, w, v, weight[0:3], weight[3:6], out)
+
+
+@kernel
+def bracket_contracted(xi, weight, J, out):
+    """The D with ``a·D η = ½ weight · [Ad_{Exp(-xi)} a, J η]`` for every a, η; J: Jr(xi).
+
+    With weight = (f, m), columns (j, k) of J, (R, p) = Exp(xi): columns (R u, p × R u + R n) of 2 D, u = k × f and
+    n = j × f + k × m.
+    """
+    R, p = exp6(xi)
+    f, m = weight[0:3], weight[3:6]
+    for i in range(3):
+        j, k = (J[0, 3 + i], J[1, 3 + i], J[2, 3 + i]), (J[3, 3 + i], J[4, 3 + i], J[5, 3 + i])
+        u, n = rotate(R, scale3(0.5, cross3(k, f))), scale3(0.5, add3(cross3(j, f), cross3(k, m)))
+        n = add3(cross3(p, u), rotate(R, n))
+        for l in range(3):
+            out[l, i] = 0.0
+            out[3 + l, i] = u[l]
+            out[l, 3 + i] = u[l]
+            out[3 + l, 3 + i] = n[l]
 
 
 @kernel

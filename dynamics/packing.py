@@ -133,15 +133,16 @@ def unpack(source, rows, first):
     x, y = flat(lane_array(source)), rows_of(rows)
     for field in range(0, x.size - WIDTH + 1, WIDTH):
         _transposed_store(x, field, y, first, 0)
-    unpack_rest(x, y, first)
+    unpack_rest(x, y, first, 0)
 
 
 @kernel
 def unpack_columns(source, rows, first, begin):
-    """``unpack`` of a multiple of eight fields into the columns from ``begin`` of wider rows."""
+    """``unpack`` into the columns from ``begin`` of wider rows."""
     x, y = flat(lane_array(source)), rows_of(rows)
-    for field in range(0, x.size, WIDTH):
+    for field in range(0, x.size - WIDTH + 1, WIDTH):
         _transposed_store(x, field, y, first, begin)
+    unpack_rest(x, y, first, begin)
 
 
 @kernel
@@ -161,13 +162,13 @@ def unpack_places(source, places, groups, bounds, k, rows, first):
 
 
 @kernel
-def unpack_rest(x, y, first):
+def unpack_rest(x, y, first, begin):
     """The last m % 8 fields, by the last eight if there are as many."""
     m = x.size
     if m >= WIDTH:
         if m % WIDTH > 0:
-            _transposed_store(x, m - WIDTH, y, first, 0)
+            _transposed_store(x, m - WIDTH, y, first, begin)
     else:
         for i in range(m):
             for lane in range(min(WIDTH, y.shape[0] - first)):
-                y[first + lane, i] = lane_of(x[i], lane)
+                y[first + lane, begin + i] = lane_of(x[i], lane)

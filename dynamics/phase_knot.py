@@ -17,12 +17,11 @@ from ddp.kernel import inline, integer_pointer, kernel, pointer
 from ddp.tiles import add_banded_product, add_product, copy_rows, mirror, write_dense
 from dynamics.contact_algebra import matrix_rate, rate, velocity_at
 from dynamics.knot_curvature import (
-    add_group_curvature,
+    add_group_curvatures,
     clear_lanes,
     complete,
     couple,
     lanes_at,
-    read_group,
     relate,
     take3,
     take6,
@@ -31,7 +30,6 @@ from dynamics.knot_curvature import (
 )
 from dynamics.knot_plan import CHI, FORCE, MINUS_BW, MOVED, OMEGA, ROWS, S_A, P, Z, read_plan
 from dynamics.lane_curvature import ETA, FIELDS, PSI, PSIDD, S, put
-from dynamics.linearization import next_twist
 from dynamics.modes import Modes, mode_of, whole
 from dynamics.packed import matrix, read_numbers, read_tree, vector
 from dynamics.phase_curvature import contract
@@ -103,9 +101,7 @@ def contract_knot(p, c, mode, record, weight, hessian):
     add_product(c.omega, lk, 1, lk, p.effective, 0, 1, record + 8 * c.K, lk, nv)
     add_product(c.omega, lk, 1, lk, record + 8 * c.g, 0, 1, record + 8 * (c.K + nv * lk), lk, nc)
     curve(p, c, mode, record)
-    for b in range(p.number):
-        kind, iv, nj = read_group(p, b)
-        add_group_curvature(p, kind, iv, nj, h, next_twist(kind, v, a, iv, h), vector(weight, 2 * nv))
+    add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
     mirror(p.H, p.ld)
     write_dense(hessian, p.H, p.ld, 2 * nv + p.nu)
 

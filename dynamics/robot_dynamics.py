@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
-from dynamics import lane_curvature
+from dynamics import lane_contraction, lane_curvature
 from dynamics.configuration import difference_batch, integrate_batch
 from dynamics.contraction import contract_rows, contraction_callback
 from dynamics.flattened import Packed
@@ -214,6 +214,13 @@ class RobotDynamics:
         """out (M, n+nu, n+nu): ``hessian`` of M knots, from their records and weights (M, n)."""
         address, context, _alive = self.contraction()
         contract_rows(address, context, record, weight, out)
+
+    def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
+        """The blocks of M knots of a semi-implicit step: see `protocols.Batched`."""
+        nq = self.robot.nq
+        lane_contraction.contract_knots(
+            self._tree, arena(lane_contraction.size(self._tree, nq)), nq, self._dt, record, weight, out
+        )
 
     def contraction(self) -> Contraction:
         """The compiled second order, with this thread's own memory."""

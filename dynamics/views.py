@@ -88,6 +88,22 @@ def folded(typingctx, array, n, m):  # type: ignore[no-untyped-def]
     return kind(array, types.intp, types.intp), codegen
 
 
+@intrinsic
+def row_of(typingctx, array, i):  # type: ignore[no-untyped-def]
+    """The i-th row of a view (N, m)."""
+    kind = array.of_shape(1)
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        source = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        struct = cgutils.create_struct_proxy(kind)(context, builder)
+        size = builder.extract_value(source.shape, 1)
+        struct.data = builder.gep(source.data, [builder.mul(args[1], size)], inbounds=True)
+        struct.shape = cgutils.pack_array(builder, [size])
+        return struct._getvalue()
+
+    return kind(array, types.intp), codegen
+
+
 def _is_index(kind: Any, index: Any) -> bool:
     if kind.ndim == 1:
         return isinstance(index, types.Integer)

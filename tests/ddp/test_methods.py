@@ -5,6 +5,7 @@ import pytest
 from systems import Quadratic, cartpole, pendulum
 
 import ddp
+import problems
 from dynamics.function_dynamics import FunctionDynamics
 
 
@@ -37,6 +38,19 @@ def test_costates_take_over_once_exact_steps_keep_their_promises(make):
             assert decrease == pytest.approx(before.expected, rel=0.02)
     assert auto.iterations <= value.iterations + 1
     assert auto.cost == pytest.approx(value.cost, rel=1e-12)
+    assert order_of_convergence(auto) >= 1.8
+
+
+@pytest.mark.parametrize("name", ["pendulum/swing-up", "arm/throw", "quadrotor/loop"])
+def test_under_the_last_policy_multipliers_take_the_iterations_of_v_x(name):
+    entry = problems.find(name)
+    problem = entry()
+    guess = entry.guess(problem)
+    auto, value = (ddp.solve(problem, ddp.DDP(tolerance=1e-14, multipliers=kind), guess) for kind in ("auto", "value"))
+    assert {record.contraction for record in auto.history} == {"none", "policy"}
+    assert auto.iterations <= value.iterations + 2
+    assert auto.cost == pytest.approx(value.cost, rel=1e-10)
+    np.testing.assert_allclose(auto.K[0], value.K[0], rtol=1e-4, atol=1e-6 * np.abs(value.K[0]).max())
     assert order_of_convergence(auto) >= 1.8
 
 
@@ -76,7 +90,7 @@ def test_workers_and_reuse_go_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"multipliers": "lambda"}, "multipliers: expected one of 'auto', 'value', 'costate', got 'lambda'"),
+        ({"multipliers": "lambda"}, "multipliers: expected one of 'auto', 'value', 'costate', 'policy', got 'lambda'"),
         ({"reuse": -1}, "reuse: expected a whole number of at least 0, got -1"),
         ({"reuse": 0.5}, "reuse: expected a whole number"),
     ],

@@ -57,7 +57,7 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
 
 
 @pytest.mark.parametrize("name", ["quadruped/reorientation", "arm/obstacles"])
-@pytest.mark.parametrize("multipliers", ["value", "costate"])
+@pytest.mark.parametrize("multipliers", ["value", "costate", "policy"])
 def test_threads_change_no_bit(name, multipliers):
     entry = problems.find(name)
     problem = entry()

@@ -1,6 +1,8 @@
 """Lanes move knots in and out unharmed; results are the caller's alone; nothing compiles or allocates twice."""
 
 import gc
+from fractions import Fraction
+from math import factorial
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ import dynamics
 from ddp.errors import ProblemError
 from ddp.kernel import compilations, kernel
 from ddp.protocols import Expansion
+from dynamics.coefficients import stumpff
 from dynamics.contraction import contract_rows
-from dynamics.lanes import WIDTH
+from dynamics.lanes import WIDTH, lane_array
 from dynamics.memory import recycled
-from dynamics.packing import pack, unpack
+from dynamics.packing import pack, unpack, unpack_columns
 from dynamics.views import folded, rows_of, view
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
@@ -64,10 +67,38 @@ def test_views_share_the_memory_they_are_made_of(rng):
     assert np.array_equal(x, before)
 
 
+@kernel
+def stumpff_of(t, out):
+    """out (8, ...) := c_0, ..., c_7 of t (...) of one number or of lanes."""
+    for k, c in enumerate(stumpff(t[0])):
+        out[k] = c
+
+
+@kernel
+def stumpff_of_lanes(t, out):
+    stumpff_of(lane_array(t), lane_array(out))
+
+
+@pytest.mark.parametrize("t", [(0.0, 1e-14, 0.49, 0.51, 3.0, 9.9, 10.1, 60.0), (30.0,) * 7 + (1e-3,)])
+def test_stumpff_functions_are_their_series_in_lanes_and_alone(t):
+    exact = [[float(series(Fraction(x), k)) for x in t] for k in range(8)]
+    lanes, alone = np.empty((8, WIDTH)), np.empty((8, WIDTH))
+    stumpff_of_lanes(np.array([t]), lanes)
+    for i, x in enumerate(t):
+        stumpff_of(np.array([x]), alone[:, i])
+    assert np.allclose(lanes, exact, rtol=1e-12, atol=1e-15)
+    assert np.allclose(alone, exact, rtol=1e-12, atol=1e-15)
+
+
+def series(t, k):
+    """The first eighty terms of ``Σ_j (-t)^j / (2j + k)!``."""
+    return sum((-t) ** j / factorial(2 * j + k) for j in range(80))
+
+
 @pytest.mark.parametrize("m", [1, 7, 8, 9, 16, 23])
 @pytest.mark.parametrize("N", [1, 7, 8, 9, 20])
 def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
-    rows, out = rng.normal(size=(N, m)), np.zeros((N, m))
+    rows, out, wider = rng.normal(size=(N, m)), np.zeros((N, m)), np.zeros((N, m + 5))
     lanes = np.empty((m, WIDTH))
     for t in range(0, N, WIDTH):
         pack(rows, t, lanes)
@@ -75,7 +106,9 @@ def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
         assert np.array_equal(lanes.T[:count], rows[t : t + WIDTH])
         assert (lanes.T[count:] == rows[-1]).all()
         unpack(lanes, out, t)
+        unpack_columns(lanes, wider, t, 3)
     assert np.array_equal(out, rows)
+    assert np.array_equal(wider, np.pad(rows, ((0, 0), (3, 2))))
 
 
 @pytest.mark.parametrize(("key", "integrator"), SYSTEMS)

@@ -11,6 +11,7 @@ import dynamics
 from ddp.errors import ProblemError
 from ddp.kernel import call_contraction, kernel
 from ddp.protocols import Dynamics, Expansion
+from ddp.tiles import padded
 from dynamics import RobotDynamics
 
 
@@ -177,6 +178,42 @@ def test_velocities_have_one_second_order_by_every_code(bodies, seed, rng):
     x, u = state(one, rng, 1.0), rng.normal(size=one.nu)
     weight = np.concatenate([np.zeros(robot.nv), rng.normal(size=robot.nv)])
     assert relative_error(one.hessian(x, u, weight), other.hessian(x, u, weight)) < 1e-11
+
+
+def blocks_of(system, X, U, weights):
+    """qq, qv, vv, qn, nq, nn (M, nv, nv) of M knots, and the rows E (M, nv, nz) of δv'."""
+    (M, n), nv, nu = weights.shape, system.robot.nv, system.nu
+    out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, system.record_size)))
+    system.expand(X, U, out)
+    flat = np.zeros((M, 6 * padded(nv**2)))
+    system.contract_batch(out.record, weights, flat)
+    blocks = flat.reshape(M, 6, -1)[:, :, : nv**2].reshape(M, 6, nv, nv)
+    return blocks.transpose(1, 0, 2, 3), np.concatenate([out.A[:, nv:], out.B[:, nv:]], axis=2)
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+@pytest.mark.parametrize("name", ["ur5", "hyq", "iris", "tree 5", "spherical", "groups", "damped"])
+def test_second_orders_of_many_knots_are_blocks_of_each_ones_hessian(name, speed, rng):
+    system = systems()[name]
+    m, n = system.robot.nv, system.n
+    X = np.stack([state(system, rng, speed) for _ in range(11)])
+    U, weights = rng.normal(size=(11, system.nu)), rng.normal(size=(11, n))
+    (qq, qv, vv, qn, nq, nn), E = blocks_of(system, X, U, weights)
+    for symmetric in (qq, vv, nn):
+        assert relative_error(symmetric, symmetric.transpose(0, 2, 1)) < 1e-12
+    assert np.array_equal(nq, qn.transpose(0, 2, 1))
+    _, runs = system.semi_implicit
+    bent = np.zeros(m, dtype=bool)
+    for first, size in runs:
+        bent[first : first + size] = True
+    assert not nn[:, ~bent].any()
+    for t in range(len(X)):
+        H = np.zeros((n + system.nu, n + system.nu))
+        H[:m, :m], H[:m, m:n], H[m:n, :m], H[m:n, m:n] = qq[t], qv[t], qv[t].T, vv[t]
+        H[:m] += qn[t] @ E[t]
+        H[:, :m] += E[t].T @ nq[t]
+        H += E[t].T @ nn[t] @ E[t]
+        assert relative_error(H, system.hessian(X[t], U[t], weights[t])) < 1e-11
 
 
 @kernel
