@@ -27,7 +27,7 @@ from ddp.protocols import CompiledCost
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """What a C function is asked for, its ``order``: costs, or the expansion with one of two Hessians."""
 
-BLOCK = 10
+BLOCK = 12
 """Words of a block, see `knots_at`."""
 
 
@@ -35,6 +35,7 @@ class Knots(NamedTuple):
     """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
 
     X (M, nx), U (M, nu).   l (M,), lz (M, nz), lzz (M, nz, nz); of values, l is overwritten and the others empty.
+    notes (M, .): what the dynamics have noted or recorded, see `ddp.protocols.NotedTerm`; of no use to other terms.
     """
 
     X: np.ndarray
@@ -43,27 +44,30 @@ class Knots(NamedTuple):
     l: np.ndarray
     lz: np.ndarray
     lzz: np.ndarray
+    notes: np.ndarray
 
 
 @inline
 def knots_at(block):
-    """The knots that a block of words describes: M, nx, nu, nz, scale, and where X, U, l, lz, lzz are."""
+    """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place."""
     w = carray(integer_pointer(block), BLOCK)
     M, nz = w[0], w[3]
     return Knots(
         carray(pointer(w[5]), (M, w[1])), carray(pointer(w[6]), (M, w[2])), carray(pointer(block), BLOCK)[4],
         carray(pointer(w[7]), M), carray(pointer(w[8]), (M, nz)), carray(pointer(w[9]), (M, nz, nz)),
+        carray(pointer(w[11]), (M, w[10])),
     )  # fmt: skip
 
 
-def bind(values: Any, expand: Any, *arguments: Any, cached: bool = True) -> CompiledCost:
+def bind(values: Any, expand: Any, *arguments: Any, cached: bool = True, noted: bool = False) -> CompiledCost:
     """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
 
     cached: whether what is compiled is kept on disk: not if kernels call users' functions.
+    noted: whether the kernels take the knots' notes (M, .) after X and U.
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(values, expand, _plain(numba.typeof(arguments)), cached)
+    function = _function(values, expand, _plain(numba.typeof(arguments)), cached, noted)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -92,11 +96,12 @@ def _plain(kind: Any) -> Any:
 
 
 @cache
-def _function(values: Any, expand: Any, kind: Any, cached: bool) -> Any:
+def _function(values: Any, expand: Any, kind: Any, cached: bool, noted: bool) -> Any:
     """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
     described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind}"
     name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
-    function = specialised(_evaluate, name, values=values, expand=expand, bound=_reader(kind))
+    template = _evaluate_noted if noted else _evaluate
+    function = specialised(template, name, values=values, expand=expand, bound=_reader(kind))
     return callback(function, *sorted({values.__module__, expand.__module__}), cached=cached)
 
 
@@ -113,6 +118,16 @@ def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
     else:
         exact = order == EXACT
         expand(*bound(context), first, knots.X, knots.U, knots.scale, exact, knots.l, knots.lz, knots.lzz)
+
+
+def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-def]
+    """The same of kernels that take notes."""
+    knots = knots_at(block)
+    if order == VALUES:
+        values(*bound(context), first, knots.X, knots.U, knots.notes, knots.l)
+    else:
+        own = knots.scale, order == EXACT, knots.l, knots.lz, knots.lzz
+        expand(*bound(context), first, knots.X, knots.U, knots.notes, *own)
 
 
 def _reader(kind: Any) -> Callable[[int], Any]:

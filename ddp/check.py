@@ -15,7 +15,7 @@ from ddp.constraints import Constraint
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
-from ddp.protocols import Array, BatchTerm
+from ddp.protocols import Array, BatchTerm, Expansion
 
 FIRST_TOLERANCE = 1e-6
 """First derivatives: differences are good to 1e-9 or so; a wrong formula is rarely off by less than 1e-3."""
@@ -118,8 +118,9 @@ def check_derivatives(
     U = problem.padded(as_array("U", U, (N, d.nu)))
     chosen = _chosen(problem, knots)
     derivatives = problem.allocate()
-    problem.expand(X, U, derivatives, 0, N + 1)
-    problem.expand_second(X, U, derivatives, 0, N + 1)
+    expansion = Expansion(derivatives.A, derivatives.B, derivatives.record)
+    d.expand(X[:N], U[:N], expansion)
+    d.expand_second(X[:N], U[:N], expansion)  # no cost's wishes are in the records
     checks: list[DerivativeCheck] = []
     for knot in (k for k in chosen if k < N):
         checks += _dynamics_checks(problem, derivatives, knot, X[knot], U[knot])

@@ -112,6 +112,7 @@ class Iterate:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.order, self.cost, self.obstacle = 0, np.inf, None
         self._recorded = False  # the dynamics' second order
+        self._gauss_newton = True  # whether the Gauss-Newton Hessians are there, if any derivatives are
         self.backward.moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
@@ -132,7 +133,7 @@ class Iterate:
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed or guess.alone else guess.U
-        X, rolled = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
+        X, rolled, _ = next(self._rollouts(guess.X, U, np.zeros_like(U), guess.K, (1.0,)))
         if not guess.imposed and not (guess.alone and self._no_motion(guess.X, X, U)):
             return X, rolled, self.gaps
         gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
@@ -200,6 +201,8 @@ class Iterate:
         sweep = self._followed(blend, mu, costates)
         if sweep is None:
             self._differentiate(2 if blend > 0.0 else 1, costates)
+            if blend < 1.0:
+                self._differentiate_costs()
             sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
@@ -210,6 +213,7 @@ class Iterate:
     def _convex_costs(self, order: int, costates: bool) -> Iterator[None]:
         """Within the block, derivatives of this order whose Gauss-Newton costs have that part in them."""
         self._differentiate(order, costates)
+        self._differentiate_costs()
         if self.order < 2:
             self.work.costs()
             self.order = 2
@@ -231,6 +235,7 @@ class Iterate:
             return None
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
         self.order, self._recorded = (2, behind.described) if blend > 0.0 else (1, False)
+        self._gauss_newton = True
         self._scale()
         return behind.outcome()
 
@@ -245,8 +250,8 @@ class Iterate:
         alphas = _step_lengths(longest)
         spare = LONGER if longest == 1.0 and self._lanes > len(LONGER) else ()
         rollouts = self._rollouts(self.X, self.U, sweep.k, sweep.K, alphas, spare)
-        for alpha, (X, U) in zip(alphas, rollouts, strict=True):
-            cost = self.problem.total(X, U)
+        for alpha, (X, U, notes) in zip(alphas, rollouts, strict=True):
+            cost = self.problem.total(X, U, notes)
             finite = abs(cost) < np.inf
             self.diverged = None
             if not finite:
@@ -257,7 +262,7 @@ class Iterate:
             decrease, promised = self.cost - cost, sweep.promised(alpha)
             share = 0.1 if promised >= 0.0 else (2.0 if self.gap else 0.0)
             enough = decrease > share * promised
-            enough = enough or (abs(sweep.d0) < 1e-12 and decrease >= -rounding)
+            enough = enough or (abs(sweep.d0) < max(1e-12, rounding) and decrease >= -rounding)
             if enough and finite:
                 step = Step(alpha, cost, X, U)
                 if alpha == 1.0 and self.gap == 0.0 and decrease > GENEROUS * promised > 100.0 * self.resolution:
@@ -268,8 +273,8 @@ class Iterate:
     def _longer(self, sweep: Sweep, step: Step) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
         rollouts = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
-        for alpha, (X, U) in zip(LONGER, rollouts, strict=True):
-            cost = self.problem.total(X, U)
+        for alpha, (X, U, notes) in zip(LONGER, rollouts, strict=True):
+            cost = self.problem.total(X, U, notes)
             if cost < step.cost:
                 step = Step(alpha, cost, X, U)
         return step
@@ -350,19 +355,22 @@ class Iterate:
 
     def _rollouts(
         self, X: Array, U: Array, k: Array, K: Array, alphas: tuple[float, ...], spare: tuple[float, ...] = ()
-    ) -> Iterator[tuple[Array, Array]]:
-        """Rollouts under one alpha after another; those of ``spare`` alphas, done with the first, are kept."""
-        self._spare: list[tuple[Array, Array]] = []
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """Rollouts under one alpha after another, with their notes; those of ``spare`` alphas are kept."""
+        self._spare: list[tuple[Array, Array, Array]] = []
         for count, chunk in _chunks(alphas, self._lanes, spare):
-            Xs, Us = self.problem.track(X, U, k, K, chunk, self.gaps)
-            self._spare += [(Xs[i], Us[i]) for i in range(count, len(chunk))]
-            for i in range(count):
-                yield Xs[i], Us[i]
+            found = list(zip(*self.problem.track(X, U, k, K, chunk, self.gaps), strict=True))
+            self._spare += found[count:]
+            yield from found[:count]
 
     def _differentiate(self, order: int, costates: bool = False) -> None:
+        if self.order < 1 and order == 2 and self.backward.reads_records(costates):
+            self.work.at_once(self.X, self.problem.padded(self.U))
+            self.order, self._recorded, self._gauss_newton = 2, True, False
+            self._scale()
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
-            self.order, self._recorded = 1, False
+            self.order, self._recorded, self._gauss_newton = 1, False, True
             self._scale()
         if order == 2 and not self._recorded and self.backward.reads_records(costates):
             self.work.second()
@@ -371,7 +379,14 @@ class Iterate:
             self.work.costs()
             self.order = 2
 
+    def _differentiate_costs(self) -> None:
+        """Gauss-Newton's Hessians, which an exact model alone does without."""
+        if not self._gauss_newton:
+            self.work.gauss_newton()
+            self._gauss_newton = True
+
     def _scale(self) -> None:
         """What later judgements are relative to."""
         derivatives = self.work.derivatives
-        self._magnitude, self._control_weight = scales(derivatives.l, derivatives.lzz, self.U.shape[1])
+        H = derivatives.lzz if self._gauss_newton else derivatives.exact
+        self._magnitude, self._control_weight = scales(derivatives.l, H, self.U.shape[1])

@@ -108,7 +108,7 @@ class CompiledDerivedTerm:
         """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
         table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
         order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0)
+        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0, cost_table.NO_NOTES)
 
 
 @cache

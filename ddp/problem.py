@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,18 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.placement import Placed, check_knots, described, place
-from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Expansion, Separable, Term
+from ddp.protocols import (
+    Array,
+    BatchTerm,
+    CompiledCost,
+    CompiledTerm,
+    Dynamics,
+    Expansion,
+    NotedTerm,
+    Noting,
+    Separable,
+    Term,
+)
 from ddp.stretches import check_length, check_stretches, part, varying
 from ddp.terms import DerivedTerm, naming
 from ddp.tiles import aligned_zeros
@@ -29,12 +40,16 @@ MOST_RUNS = 8
 
 
 class _Entry(NamedTuple):
-    """A term as the horizon sees it: how the user would name it, what multiplies it, whether kernels can ask it."""
+    """A term as the horizon sees it: how the user would name it, what multiplies it, whether kernels can ask it.
+
+    compiled: anywhere.   noted: where the dynamics have noted what it needs.
+    """
 
     name: str
     term: BatchTerm
     weight: float
     compiled: bool = False
+    noted: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,6 +141,7 @@ class Problem:
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
+        self._find_readers()
         _ = self._table  # what cannot be compiled is told here
         if self.constraints or self.terminal_constraints or self.constraints_at:
             lists = self.constraints, self.constraints_at, self.terminal_constraints
@@ -159,10 +175,14 @@ class Problem:
 
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
-    ) -> tuple[Array, Array]:
-        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`."""
-        Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
-        return np.ascontiguousarray(Xs, dtype=np.float64), np.ascontiguousarray(Us, dtype=np.float64)
+    ) -> tuple[Array, Array, Array]:
+        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes."""
+        given = X, U, k, K, alphas, gaps, *self._limits
+        if len(self._noted):
+            return cast(Noting, self.dynamics).track_noting(*given)
+        Xs, Us = self.dynamics.track(*given)
+        notes = np.empty((len(alphas), 0, 0))
+        return np.ascontiguousarray(Xs, dtype=np.float64), np.ascontiguousarray(Us, dtype=np.float64), notes
 
     def padded(self, U: Array) -> Array:
         """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
@@ -175,19 +195,21 @@ class Problem:
         self._add_values(X, U, costs)
         return costs
 
-    def total(self, X: Array, U: Array) -> float:
-        """The cost of a rollout X (N+1, nx) under U (N, nu); infinite where it diverges."""
+    def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
+        """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
-        total = cost_table.total(self._table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
-        if self._interpreted and total < np.inf:
-            self._add_values(X, self.padded(U), costs)
+        noted = self._noted if len(notes) else cost_table.NONE
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        total = cost_table.total(self._table, noted, X, U, notes, costs)
+        if (self._interpreted or len(noted) < len(self._noted)) and total < np.inf:
+            self._add_values(X, self.padded(U), costs, len(noted) > 0)
             total = cost_table.sum_of(costs)
         return total
 
-    def _add_values(self, X: Array, U: Array, costs: Array) -> None:
-        """Add those of the terms that are not compiled."""
-        if self._interpreted:
-            for entry, knots in self._python_terms(0, self.horizon + 1):
+    def _add_values(self, X: Array, U: Array, costs: Array, noted: bool = False) -> None:
+        """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
+        if self._interpreted or len(self._noted):
+            for entry, knots in self._python_terms(0, self.horizon + 1, noted=noted):
                 with _naming(entry, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
@@ -215,10 +237,15 @@ class Problem:
             self.dynamics.expand(
                 X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
             )
+        self.expand_gauss_newton(X, U, out, start, stop)
+
+    def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The costs of `expand` alone."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand(self._table, self.separable, start, stop, X, U, out.l, out.lz, out.lzz)
+        tables, record = (self._table, self._noted, self.separable), out.record
+        cost_table.expand(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz)
         if self._interpreted:
-            for entry, rows in self._python_terms(start, stop, out.dual):
+            for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with _naming(entry, rows):
                     entry.term.expand(
                         X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
@@ -233,15 +260,32 @@ class Problem:
             )
         self.expand_costs(X, U, out, start, stop)
 
+    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """`expand` and `expand_second`, but for Gauss-Newton Hessians that are not the exact ones as well."""
+        knots = slice(start, min(stop, self.horizon))
+        if knots.stop > knots.start:
+            expansion = Expansion(out.A[knots], out.B[knots], out.record[knots])
+            self.dynamics.expand(X[knots], U[knots], expansion, start)
+            self.dynamics.expand_second(X[knots], U[knots], expansion, start)
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        tables, record = (self._table, self._noted, self.separable), out.record
+        cost_table.expand_at_once(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz, out.exact)
+        if self._interpreted:
+            for entry, rows in self._python_terms(start, stop, out.dual, True):
+                with _naming(entry, rows):
+                    own = out.l[rows], out.lz[rows], out.exact[rows]
+                    entry.term.expand(X[rows], U[rows], entry.weight, True, *own)
+
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_exact(self._table, self.separable, self._curved, start, stop, X, U, out.lzz, out.exact)
+        tables, record = (self._table, self._noted, self.separable, self._curved), out.record
+        cost_table.expand_exact(*tables, start, stop, X, U, record, out.lzz, out.exact)
         if self._interpreted:
             for run_begin, run_end in self._curved.tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
-                for entry, rows in self._python_terms(begin, end, out.dual):
+                for entry, rows in self._python_terms(begin, end, out.dual, True):
                     with _naming(entry, rows):
                         entry.term.expand(
                             X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
@@ -275,13 +319,28 @@ class Problem:
         return cost_table.table_of(rows)
 
     @cached_property
-    def _interpreted(self) -> bool:
-        """Whether there are terms that are not compiled."""
-        return not all(entry.compiled for entry, _ in self._within(0, self.horizon + 1))
+    def _noted(self) -> cost_table.Table:
+        """The terms that read what the dynamics have noted of their knots."""
+        rows = [
+            (_note_reader(entry, self.dynamics, knots), knots.start, knots.stop, entry.weight)
+            for entry, knots in self._within(0, self.horizon + 1)
+            if entry.noted
+        ]
+        found = [(cost, *others) for cost, *others in rows if cost is not None]
+        object.__setattr__(self, "_readers", [row[0] for row in found])  # what the table's addresses point to
+        return cost_table.table_of(found)
 
-    def _python_terms(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[_Entry, slice]]:
-        """Those of `_within` that are not."""
-        return (found for found in self._within(start, stop, dual) if not found[0].compiled)
+    @cached_property
+    def _interpreted(self) -> bool:
+        """Whether there are terms that are neither compiled nor noted."""
+        return next(self._python_terms(0, self.horizon + 1, noted=True), None) is not None
+
+    def _python_terms(
+        self, start: int, stop: int, dual: Array | None = None, noted: bool = False
+    ) -> Iterator[tuple[_Entry, slice]]:
+        """Those of `_within` that are not compiled; ``noted``: nor do they read notes."""
+        within = self._within(start, stop, dual)
+        return (found for found in within if not (found[0].compiled or (noted and found[0].noted)))
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
@@ -362,7 +421,7 @@ class Problem:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "_table", "_alive"  # addresses
+        of_this_process = "_table", "_alive", "_noted", "_readers"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -426,6 +485,12 @@ class Problem:
             for name, term, knots in own.within(start, stop):
                 yield _Entry(name, term, 1.0), knots
 
+    def _find_readers(self) -> None:
+        """Which terms of stretches read what the dynamics note of them."""
+        found = [_note_reader(entry, self.dynamics, slice(k.start, k.stop)) is not None for k, entry in self._during]
+        marked = [(knots, entry._replace(noted=one)) for (knots, entry), one in zip(self._during, found, strict=True)]
+        object.__setattr__(self, "_during", tuple(marked))
+
     def _try_terms(self) -> None:
         """Evaluate every batch term once: those made for another system are found here, not on the way.
 
@@ -447,6 +512,14 @@ class Problem:
                     f"{entry.name}: expected a term of the state at the end of the horizon, "
                     "where there is no control; got one of the controls alone"
                 )
+
+
+def _note_reader(entry: _Entry, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+    """What evaluates a term by the notes of the dynamics, if there is such a thing."""
+    if entry.compiled or not (isinstance(entry.term, NotedTerm) and isinstance(dynamics, Noting)):
+        return None
+    with _naming(entry, knots):
+        return entry.term.noted(dynamics, knots)
 
 
 def _naming(entry: _Entry, knots: slice) -> AbstractContextManager[None]:

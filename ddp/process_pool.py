@@ -28,7 +28,7 @@ from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.protocols import Array
 
-READY, FIRST, SECOND, COSTS = b"0", b"1", b"2", b"3"
+READY, FIRST, SECOND, COSTS, AT_ONCE, GAUSS_NEWTON = b"0", b"1", b"2", b"3", b"4", b"5"
 
 
 class WorkerError(SolveError):
@@ -116,6 +116,13 @@ class Processes:
 
     def costs(self) -> None:
         self._tell(COSTS)
+
+    def at_once(self, X: Array, U: Array) -> None:
+        self._shared.X[:], self._shared.U[:] = X, U
+        self._tell(AT_ONCE)
+
+    def gauss_newton(self) -> None:
+        self._tell(GAUSS_NEWTON)
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
@@ -211,7 +218,10 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
             raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
-        stages = {FIRST: problem.expand, SECOND: problem.expand_second, COSTS: problem.expand_costs}
+        stages = {
+            FIRST: problem.expand, SECOND: problem.expand_second, COSTS: problem.expand_costs,
+            AT_ONCE: problem.expand_at_once, GAUSS_NEWTON: problem.expand_gauss_newton,
+        }  # fmt: skip
         while True:
             stages[pipe.recv_bytes()](shared.X, shared.U, shared.derivatives, begin, end)
             pipe.send_bytes(READY)

@@ -202,6 +202,32 @@ class Lanes(Protocol):
 
 
 @runtime_checkable
+class Noting(Protocol):
+    """Dynamics whose rollouts note what costs would have to find again, contact forces say, as their records do."""
+
+    @property
+    def notes_size(self) -> int:
+        """Floats of a knot's notes."""
+
+    def track_noting(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array]:
+        """``track``, and the notes (S, N, notes_size)."""
+
+
+@runtime_checkable
+class NotedTerm(Protocol):
+    """A `BatchTerm` that is cheaper where the dynamics have noted what it needs."""
+
+    def noted(self, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+        """Its C function, which reads notes of rollouts for values and records of expansions for derivatives.
+
+        None where these dynamics do not note it, or not at all of these knots. Its exact Hessian may leave out what it
+        asks the dynamics, in their records, to add to the contracted second order.
+        """
+
+
+@runtime_checkable
 class VaryingTerm(Protocol):
     """A `BatchTerm` that may differ from knot to knot: a reference that moves, say."""
 

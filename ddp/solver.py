@@ -277,7 +277,7 @@ def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     if iterate.gap >= CLOSED or attempt.expected >= limit:
         return False
     smallest = shift(iterate)
-    if attempt.mu <= smallest:
+    if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
         return True
     for blend in (attempt.blend, 0.0):
         sweep = iterate.sweep(blend, smallest)

@@ -104,6 +104,12 @@ class Differentiator(Protocol):
     def costs(self) -> None:
         """Exact costs of the same trajectory alone."""
 
+    def at_once(self, X: Array, U: Array) -> None:
+        """What ``first`` and ``second`` do, but for the Gauss-Newton Hessians."""
+
+    def gauss_newton(self) -> None:
+        """Gauss-Newton costs of the same trajectory alone."""
+
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """The dynamics' second order with weights (N, n) into ``out`` (N, nz, nz), or as the blocks of `Batched`."""
 
@@ -161,6 +167,13 @@ class _Local:
     def costs(self) -> None:
         self._each(self._problem.expand_costs)
 
+    def at_once(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
+        self._each(self._problem.expand_at_once)
+
+    def gauss_newton(self) -> None:
+        self._each(self._problem.expand_gauss_newton)
+
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
@@ -190,6 +203,13 @@ class _Threads:
 
     def costs(self) -> None:
         self._each(self._problem.expand_costs)
+
+    def at_once(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
+        self._each(self._problem.expand_at_once)
+
+    def gauss_newton(self) -> None:
+        self._each(self._problem.expand_gauss_newton)
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         dynamics, record = self._problem.dynamics, self.derivatives.record
@@ -289,10 +309,7 @@ class _Measured:
         return f"{self._now.description} (an iterate's derivatives took {1e3 * min(self._times):.2g} ms of one)"
 
     def first(self, X: Array, U: Array) -> None:
-        if not self._decided and len(self._times) == TRIED:
-            self._decide()
-        if not self._decided:
-            self._times.append(0.0)
+        self._count_iterate()
         self._timed(partial(self._now.first, X, U))
 
     def second(self) -> None:
@@ -300,6 +317,13 @@ class _Measured:
 
     def costs(self) -> None:
         self._timed(self._now.costs)
+
+    def at_once(self, X: Array, U: Array) -> None:
+        self._count_iterate()
+        self._timed(partial(self._now.at_once, X, U))
+
+    def gauss_newton(self) -> None:
+        self._timed(self._now.gauss_newton)
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         self._timed(partial(self._now.contract, weights, out, in_blocks))
@@ -313,6 +337,12 @@ class _Measured:
         self._now.close()
         if self._pool is not None:
             self._pool.close()
+
+    def _count_iterate(self) -> None:
+        if not self._decided and len(self._times) == TRIED:
+            self._decide()
+        if not self._decided:
+            self._times.append(0.0)
 
     def _timed(self, stage: Callable[[], None]) -> None:
         before = time.perf_counter()

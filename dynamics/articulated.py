@@ -214,6 +214,14 @@ def place_and_load(tree, q, v, w):
 def forward_dynamics(tree, q, v, tau, w, qdd):
     """q'' from tables of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
     place_and_load(tree, q, v, w)
+    pivot = articulate(tree, tau, w)
+    accelerate(tree, w, qdd)
+    return pivot
+
+
+@kernel
+def articulate(tree, tau, w):
+    """From the leaves on: U, d, u; returns the smallest pivot."""
     pivot = spread(np.inf)
     for b in range(tree.nb - 1, -1, -1):
         I, f = load21(w.I, b), load6(w.f, b)
@@ -234,6 +242,12 @@ def forward_dynamics(tree, q, v, tau, w, qdd):
                 w.I[parent, k] += I[k]
             for k in range(6):
                 w.f[parent, k] += f[k]
+    return pivot
+
+
+@kernel
+def accelerate(tree, w, qdd):
+    """From the root on: q'' and Δa."""
     for b in range(tree.nb):
         nothing = spread(0.0)
         a = (nothing, nothing, nothing, nothing, nothing, nothing)
@@ -244,4 +258,3 @@ def forward_dynamics(tree, q, v, tau, w, qdd):
             qdd[k] = x
             a = add6(a, scale6(x, load6(w.s, k)))
         store(w.a, b, a)
-    return pivot

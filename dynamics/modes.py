@@ -3,10 +3,11 @@ holds them exactly (held_steps.py), or an impact of some.
 
 Modes are flat arrays, so that one compiled kernel serves every robot and every schedule. A knot's record is
 
-    q, v, a (impacts: v⁺ - v), mode, f | K⁻¹ (nz, nz) | z_y = [z_q z_v z_u] (nz, 2 nv + nu)
+    q, v, a (impacts: v⁺ - v), mode, f, g | K⁻¹ (nz, nz) | z_y = [z_q z_v z_u] (nz, 2 nv + nu)
     | the description of its degrees of freedom (lane_curvature.py) | of its contacts p, u, c (9, m)
 
-with nz = nv + nc, see contact_relation.py; z_u only of steps. The descriptions are of knots done in lanes; -1 - mode
+with nz = nv + nc, see contact_relation.py; z_u only of steps. g: weights on f, zeros unless costs on forces ask for
+their second order, too. The descriptions are of knots done in lanes; -1 - mode
 stands for the mode of others. Parts begin where
 those of the mode with the most forces do, and matrices have rows of whole registers, zeros in what is beyond.
 """
@@ -50,7 +51,7 @@ def flatten(modes: list[tuple[int, Contacts, float]]) -> Modes:
 
 
 class Layout(NamedTuple):
-    """Where parts of a record begin: K⁻¹, z_y, the descriptions, its end; ld, lx, lm: lengths of padded rows."""
+    """Where parts of a record begin: g, K⁻¹, z_y, the descriptions, its end; ld, lx, lm: lengths of padded rows."""
 
     K: int
     Z: int
@@ -60,6 +61,7 @@ class Layout(NamedTuple):
     ld: int
     lx: int
     lm: int
+    g: int
 
 
 @inline
@@ -75,11 +77,12 @@ def layout(modes, nq, nv, nu):
     for i in range(modes.table.shape[0]):
         held, most = max(held, modes.table[i, 1]), max(most, modes.table[i, 2])
     nz, ld, lx, lm = nv + most, whole(2 * nv + nu), whole(nv), whole(held)
-    K = whole(nq + 2 * nv + 1 + most)
+    g = nq + 2 * nv + 1 + most
+    K = whole(g + most)
     Z = K + nz * whole(nz)
     D = Z + nz * ld
     places = D + FIELDS * lx
-    return Layout(K, Z, D, places, places + 9 * lm, ld, lx, lm)
+    return Layout(K, Z, D, places, places + 9 * lm, ld, lx, lm, g)
 
 
 @kernel
@@ -97,6 +100,12 @@ def contacts_of(modes, i):
 def mode_of(written):
     """The mode that a record names."""
     return int(written) if written >= 0.0 else -1 - int(written)
+
+
+@kernel
+def weights_on_forces(record, where, nc):
+    """g of a record."""
+    return record[where.g : where.g + nc]
 
 
 @kernel

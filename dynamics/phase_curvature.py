@@ -17,7 +17,17 @@ from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites, place_bodies, workspace
 from dynamics.lie import right_jacobian6
 from dynamics.linearization import next_twist
-from dynamics.modes import HELD, IMPACT, contacts_of, first_order_of, layout, mode_of, motion_of, without_gravity
+from dynamics.modes import (
+    HELD,
+    IMPACT,
+    contacts_of,
+    first_order_of,
+    layout,
+    mode_of,
+    motion_of,
+    weights_on_forces,
+    without_gravity,
+)
 
 
 @kernel
@@ -27,21 +37,22 @@ def contract(tree, modes, nq, nu, h, record, weight, H):
     mode = mode_of(record[nq + 2 * nv])
     contacts, e = contacts_of(modes, mode)
     nc = modes.table[mode, 2]
-    known = first_order_of(record, layout(modes, nq, nv, nu), nv, nu, nc)
+    where = layout(modes, nq, nv, nu)
+    known, g = first_order_of(record, where, nv, nu, nc), weights_on_forces(record, where, nc)
     if modes.table[mode, 0] == IMPACT:
         contract_impact(tree, contacts, e, nq, nc, record, known, weight, H)
     elif modes.table[mode, 0] == HELD:
-        contract_held(tree, contacts, nq, nc, h, record, known, weight, H)
+        contract_held(tree, contacts, nq, nc, h, record, known, weight, g, H)
     else:
-        contract_step(tree, contacts, nq, nc, h, record, known, weight, H)
+        contract_step(tree, contacts, nq, nc, h, record, known, weight, g, H)
     for i in range(H.shape[0]):  # only the upper triangle is complete
         for j in range(i):
             H[i, j] = H[j, i]
 
 
 @kernel
-def contract_step(tree, contacts, nq, nc, h, record, known, weight, H):
-    """Upper triangle for a step of time under contacts; known: `first_order_of` its record."""
+def contract_step(tree, contacts, nq, nc, h, record, known, weight, g, H):
+    """Upper triangle for a step of time under contacts; known: `first_order_of` its record; g: weights on forces."""
     nv = tree.body.size
     q, v, a, f = motion_of(record, nq, nv, nc)
     Kinv, zq, zv, zu = known
@@ -49,6 +60,7 @@ def contract_step(tree, contacts, nq, nc, h, record, known, weight, H):
     ws, place = workspace(tree, record), places(tree, contacts, record)
     d, c = curvature(nv, nc, record), second_scratch(tree, nu)
     effective = np.zeros(nv + nc)
+    effective[nv:] = g
     weigh_accelerations(tree, v, a, h, weight, c.J, effective)
     composites(tree, q, v, a, np.zeros((0, 6)), ws)
     place_contacts(tree, contacts, q, ws, place)
@@ -65,12 +77,13 @@ def contract_step(tree, contacts, nq, nc, h, record, known, weight, H):
 
 
 @kernel
-def contract_held(tree, contacts, nq, nc, h, record, known, weight, H):
+def contract_held(tree, contacts, nq, nc, h, record, known, weight, g, H):
     """Upper triangle for a step of time that ends where contacts are held."""
     nv, nu = tree.body.size, known[3].shape[1]
     motion = motion_of(record, nq, nv, nc)
     _, v, a, _ = motion
     c, effective, on_next = second_scratch(tree, nu), np.zeros(nv + nc), weight.copy()
+    effective[nv:] = g
     weigh_accelerations(tree, v, a, h, weight, c.J, effective)
     held_hessian(tree, contacts, h, motion, known, effective, on_next, H)
     add_joint_curvature(tree, v, a, known, h, on_next, c, H)

@@ -65,16 +65,11 @@ def sub9(a, b):
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``PhasePlan``, a record, a weight (n,) and the Hessian (nz, nz) to write.
-
-    Or a weight (nc,) on contact forces, see ``PhasePlan``; those are of steps held by points alone.
-    """
+    """The C function: addresses of a ``PhasePlan``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
     c = read_phase_plan(context)
     p = read_plan(c.plan)
     told = vector(record, p.nq + 2 * p.nv + 1)[p.nq + 2 * p.nv]
-    if c.of_forces != 0:
-        contract_forces(p, c, mode_of(told), record, weight, hessian)
-    elif told >= 0.0 and mode_at(c, mode_of(told))[0] != 0:
+    if told >= 0.0 and mode_at(c, mode_of(told))[0] != 0:
         contract_knot(p, c, mode_of(told), record, weight, hessian)
     else:
         contract_single(c, record, weight, hessian)
@@ -96,7 +91,7 @@ def contract_single(c, record, weight, hessian):
 
 @kernel
 def contract_knot(p, c, mode, record, weight, hessian):
-    """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of a step held by points."""
+    """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) + g·forces of a step held by points."""
     nv, h = p.nv, vector(p.reals, 1)[0]
     v, a = vector(record + 8 * p.nq, nv), vector(record + 8 * (p.nq + nv), nv)
     _, _, nc, _, _, _ = mode_at(c, mode)
@@ -104,22 +99,11 @@ def contract_knot(p, c, mode, record, weight, hessian):
     lk = whole(nv + nc)
     clear_lanes(c.omega, lk)
     add_product(c.omega, lk, 1, lk, p.effective, 0, 1, record + 8 * c.K, lk, nv)
+    add_product(c.omega, lk, 1, lk, record + 8 * c.g, 0, 1, record + 8 * (c.K + nv * lk), lk, nc)
     curve(p, c, mode, record)
     add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
     mirror(p.H, p.ld)
     write_dense(hessian, p.H, p.ld, 2 * nv + p.nu)
-
-
-@kernel
-def contract_forces(p, c, mode, record, weight, hessian):
-    """The Hessian (nz, nz) of weight·f of a step held by points, in world axes."""
-    _, _, nc, _, _, _ = mode_at(c, mode)
-    lk = whole(p.nv + nc)
-    clear_lanes(c.omega, lk)
-    add_product(c.omega, lk, 1, lk, weight, 0, 1, record + 8 * (c.K + p.nv * lk), lk, nc)
-    curve(p, c, mode, record)
-    mirror(p.H, p.ld)
-    write_dense(hessian, p.H, p.ld, 2 * p.nv + p.nu)
 
 
 @kernel

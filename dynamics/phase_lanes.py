@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
-from ddp.tiles import WIDTH, add_product, clear_rows, padded
+from ddp.tiles import WIDTH, add_product, clear_rows, padded, write_rows
 from dynamics.contact import POINT
 from dynamics.contact_delassus import REDUNDANT
 from dynamics.contact_kinematics import lane_places, lane_places_size
@@ -79,26 +79,38 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
 
 
 @kernel
+def drives_last(S):
+    """Whether controls are the torques of the last degrees of freedom: then z_u = K⁻¹ S are columns of K⁻¹."""
+    nv, nu = S.shape
+    for i in range(nv):
+        for j in range(nu):
+            if S[i, j] != (1.0 if i == nv - nu + j else 0.0):
+                return False
+    return True
+
+
+@kernel
 def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
     """The same of one mode, as if every joint's motions commuted; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.body.size
     nq, n, nz, ld = X.shape[1] - nv, 2 * nv, nv + nc, where.ld
-    lk = whole(nz)
+    driven = not drives_last(S)
+    lk, lr = whole(nz), ld if driven else whole(n)
     head, u, K, R = (
         lane_memory(arena, where.K), lane_memory(arena, nu), lane_memory(arena, nz * lk),
-        lane_memory(arena, nz * ld + nv),
+        lane_memory(arena, nz * lr + nv),
     )  # fmt: skip
     D, pivots, about = lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, where.end - where.D)
     head[:], K[:], about[:] = 0.0, 0.0, 0.0
     light = views_of(tree)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
-    r = lane_relation(nv, arena, head[nq + nv : nq + n], head[nq + n + 1 : nq + n + 1 + nc], D, pivots, K, R, lk, ld)
+    r = lane_relation(nv, arena, head[nq + nv : nq + n], head[nq + n + 1 : nq + n + 1 + nc], D, pivots, K, R, lk, lr)
     q, v, controls = lane_array(head[:nq]), lane_array(head[nq : nq + nv]), lane_array(u)
     dofs = lane_array(about[: FIELDS * where.lx].reshape(FIELDS, where.lx, WIDTH))
     feet = lane_array(about[FIELDS * where.lx :].reshape(9, where.lm, WIDTH))
     tau, no_fext, full = lane_vector(arena, nv), lane_matrix(arena, 0, 6), r.Rq
-    rows = np.empty((WIDTH, nz * ld))
+    rows = np.empty((WIDTH, nz * lr))
     for t in range(0, N, WIDTH):
         pack(X, t, head[: X.shape[1]])
         pack(U, t, u)
@@ -111,8 +123,8 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
         for i in range(nz):
             for j in range(n):
                 full[i, j] = -full[i, j]
-            for j in range(n, ld):
-                full[i, j] = S[i, j - n] if i < nv and j < n + nu else 0.0
+            for j in range(n, lr):
+                full[i, j] = S[i, j - n] if driven and i < nv and j < n + nu else 0.0
         head[nq + n] = mode
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
@@ -122,13 +134,16 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
         unpack_columns(head, record, t, 0)
         unpack_columns(K, record, t, where.K)
         unpack_columns(about, record, t, where.D)
-        unpack_columns(R[: nz * ld], rows, 0, 0)
+        unpack_columns(R[: nz * lr], rows, 0, 0)
         for i in range(t, min(t + WIDTH, N)):
             record[i, where.K + nz * lk : where.Z] = 0.0
             record[i, where.Z + nz * ld : where.D] = 0.0
             Z = record[i].ctypes.data + 8 * where.Z
+            own = record[i].ctypes.data + 8 * where.K
             clear_rows(Z, ld, nz, ld)
-            add_product(Z, ld, nz, ld, record[i].ctypes.data + 8 * where.K, lk, 1, rows[i - t].ctypes.data, ld, nz)
+            add_product(Z, ld, nz, lr, own, lk, 1, rows[i - t].ctypes.data, lr, nz)
+            if not driven:
+                write_rows(Z + 8 * n, ld, own + 8 * (nv - nu), lk, nz, nu)
             spread_step(record[i, where.Z :], ld, h, A[i], B[i])
         judge(D, pivots, head[nq + nv : nq + n], sound, t)
 

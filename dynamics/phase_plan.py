@@ -28,7 +28,7 @@ class PhasePlan(NamedTuple):
     (nv, lm), and the gains (3, lm).
     K, Z, D, places, end: where parts of a record begin (modes.py). lm: contacts, padded.
     omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   found: (FOUND, lx).   of_contacts: (15, lm).
-    R: (3 lm, lx).   of_forces: whether weights are on contact forces (nc,) and not on the step.
+    R: (3 lm, lx).   g: where a record's weights on forces begin.
     """
 
     plan: int
@@ -52,13 +52,13 @@ class PhasePlan(NamedTuple):
     found: int
     of_contacts: int
     R: int
-    of_forces: int
+    g: int
 
 
 class PhaseCurvature:
     """A ``PhasePlan`` behind one address, alive as long as this object is. Who works in it must be alone."""
 
-    def __init__(self, tree: Model, nq: int, nu: int, h: float, modes: Modes, of_forces: bool = False) -> None:
+    def __init__(self, tree: Model, nq: int, nu: int, h: float, modes: Modes) -> None:
         nv = len(tree.body)
         self._kept = Curvature(tree, nq, nu, h, True), Packed(tree, nq, nu, h), modes
         where = layout(modes, nq, nv, nu)
@@ -88,7 +88,7 @@ class PhaseCurvature:
             row += at[3 * i : 3 * i + 3]
         self._table = np.array(rows, dtype=np.int64)
         lists = [len(modes.table), len(modes.integers), len(modes.reals), *(array.ctypes.data for array in modes)]
-        parts = [self._table.ctypes.data, *where[:5], lm, *at[3 * len(rows) :], int(of_forces)]
+        parts = [self._table.ctypes.data, *where[:5], lm, *at[3 * len(rows) :], where.g]
         self._header = np.array([self._kept[0].address, self._kept[1].address, *lists, *parts], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 

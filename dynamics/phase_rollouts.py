@@ -11,92 +11,102 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
-from dynamics.articulated import column, numbers, tables_of
+from dynamics.articulated import (
+    Bodies,
+    accelerate,
+    articulate,
+    bodies_at,
+    column,
+    numbers,
+    place_and_load,
+    room_of_bodies,
+    tables_of,
+)
 from dynamics.contact_axes import turn_forces
 from dynamics.contact_delassus import REDUNDANT
-from dynamics.contact_kinematics import Place, lane_places, lane_places_size, move_contacts
+from dynamics.contact_kinematics import lane_places, lane_places_size
 from dynamics.contact_motion import (
-    Factors,
-    factor_motion,
-    factor_sigma,
+    Push,
     is_any_redundant,
-    lane_factors,
-    lane_factors_size,
-    push_back,
-    reduce_jacobian,
+    place_contacts,
+    push_at,
+    push_size,
     see_impact,
+    see_motion,
+    solve_contacts,
 )
-from dynamics.kinematics import Workspace, lane_workspace, lane_workspace_size
 from dynamics.lane_rollouts import actuated, between, feedback, moved, open_gap, poison
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory
+from dynamics.lanes import WIDTH, lane_array, lane_memory
 from dynamics.model import Model
-from dynamics.modes import IMPACT, contacts_of, without_gravity
+from dynamics.modes import IMPACT, contacts_of
 from dynamics.packing import unpack
 from dynamics.phase_steps import run_end
-from dynamics.tables import lane_smaller, scatter, spread
+from dynamics.spatial import load9, store
+from dynamics.tables import scatter
 
 
 class Bench(NamedTuple):
-    """Memory for steps of one mode, a, f, D and pivots as memory too; no_fext has no row."""
+    """Memory for steps of one mode of nc forces, a, τ, f and pivots as memory too."""
 
-    ws: Workspace
-    place: Place
-    s: Factors
+    w: Bodies
+    push: Push
     a: np.ndarray
-    f: np.ndarray
-    D: np.ndarray
-    pivots: np.ndarray
     tau: np.ndarray
-    still: np.ndarray
-    no_fext: np.ndarray
+    f: np.ndarray
+    pivots: np.ndarray
 
 
 def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces."""
     nv = len(tree.body)
-    bench = lane_workspace_size(tree) + lane_places_size(tree, m) + lane_factors_size(nv, nc) + 4 * nv + 2 * nc
-    return bench + 2 * nq + 6 * nv + nu + 5 * WIDTH
+    bench = room_of_bodies(tree) + push_size(nv, m, nc) + 2 * nv + 2 * nc
+    return bench + lane_places_size(tree, m) + 2 * nq + 6 * nv + nu + 5 * WIDTH
 
 
 @kernel
 def bench(tree, contacts, nc, arena):
     """Memory for a mode of nc forces."""
-    nv = tree.body.size
-    a, D, pivots, f = lane_memory(arena, nv), lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, nc)
-    tau, still = lane_memory(arena, nv), lane_memory(arena, nv)
-    still[:] = 0.0
-    return Bench(
-        lane_workspace(tree, arena), lane_places(tree, contacts, arena), lane_factors(arena, a, f, D, pivots), a, f,
-        D, pivots, tau, still, lane_matrix(arena, 0, 6),
-    )  # fmt: skip
+    nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
+    a, tau, pivots, f = lane_memory(arena, nv), lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, nc)
+    bodies = lane_memory(arena, 51 * nb + 14 * nv).ctypes.data
+    pushes = lane_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
+    push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
+    return Bench(bodies_at(bodies, nb, nv), push, a, tau, f, pivots)
 
 
 @kernel
-def advance(tree, still, contacts, restitution, impact, S, h, nq, x, u, xi, w):
-    """x := its next state, all of them memory; xi: room for a tangent vector."""
-    tables, nv = tables_of(tree), tree.body.size
-    q, v, a = x.ctypes.data, x[nq:].ctypes.data, column(w.a.ctypes.data)
-    actuated(tables, S, column(u.ctypes.data), column(v), column(w.tau.ctypes.data))
-    current, speed, torque = (still, w.still, w.still) if impact else (tree, x[nq : nq + nv], w.tau)
-    factor_motion(
-        current, contacts, lane_array(x[:nq]), lane_array(speed), lane_array(torque), w.no_fext, w.ws, w.place, w.s,
-    )  # fmt: skip
+def move(tree, contacts, restitution, impact, S, x, v, u, w):
+    """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
+    tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
+    q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
+    actuated(tables, S, column(u.ctypes.data), speeds, tau)
+    place_and_load(tables, q, speeds, w.w)
+    pivot = articulate(tables, tau, w.w)
+    place_contacts(contacts, w.w, w.push)
     if impact:
-        see_impact(restitution, lane_array(x[nq : nq + nv]), w.s)
+        see_impact(contacts, restitution, w.w, w.push)
+        for i in range(nv):
+            w.w.u[i] = 0.0
     else:
-        move_contacts(tree, contacts, w.ws, w.place, w.s.c)
-    reduce_jacobian(tree, contacts, w.s)
-    factor_sigma(w.s)
-    push_back(tree, contacts, w.s)
-    pivot, D, new, step = spread(np.inf), column(w.D.ctypes.data), column(v), column(xi.ctypes.data)
+        see_motion(tables, contacts, q, w.w, w.push)
+    solve_contacts(tables, tree.previous, contacts, nc, w.w, w.push)
+    accelerate(tables, w.w, a)
+    wrong = poison(pivot, a, nv)
     for i in range(nv):
-        pivot = lane_smaller(pivot, D[i])
-    wrong, share = poison(pivot, a, nv), 1.0 if impact else h
-    for i in range(nv):
-        new[i] += share * a[i] + wrong
+        a[i] += wrong
+
+
+@kernel
+def advance(tree, contacts, restitution, impact, S, h, nq, x, u, xi, w):
+    """x := its next state, all of them memory; xi: room for a tangent vector."""
+    v = x[nq:]
+    move(tree, contacts, restitution, impact, S, x, v, u, w)
+    a, new, step, share = column(w.a.ctypes.data), column(v.ctypes.data), column(xi.ctypes.data), 1.0 if impact else h
+    for i in range(tree.body.size):
+        new[i] += share * a[i]
         step[i] = h * new[i]
     if not impact:
-        moved(tables, column(q), step, column(q))
+        moved(tables_of(tree), column(x.ctypes.data), step, column(x.ctypes.data))
 
 
 @kernel
@@ -113,25 +123,21 @@ def take_states(X, U, begin, end, x, u):
 @kernel
 def forces(tree, arena, contacts, nc, S, X, U, F):
     """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
-    nv = tree.body.size
-    N, nq = X.shape[0], X.shape[1] - nv
+    N, nq = X.shape[0], X.shape[1] - tree.body.size
     x, u, w = lane_memory(arena, X.shape[1]), lane_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
-    q, v, tau = lane_array(x[:nq]), x[nq:], lane_array(w.tau)
+    place, f = lane_places(tree, contacts, arena), lane_array(w.f)
     for t in range(0, N, WIDTH):
         take_states(X, U, t, N, x, u)
-        actuated(tables_of(tree), S, column(u.ctypes.data), column(v.ctypes.data), column(w.tau.ctypes.data))
-        factor_motion(tree, contacts, q, lane_array(v), tau, w.no_fext, w.ws, w.place, w.s)
-        move_contacts(tree, contacts, w.ws, w.place, w.s.c)
-        reduce_jacobian(tree, contacts, w.s)
-        factor_sigma(w.s)
-        push_back(tree, contacts, w.s)
+        move(tree, contacts, 0.0, False, S, x, x[nq:], u, w)
         if is_any_redundant(w.pivots, N - t, REDUNDANT):
             return False
-        turn_forces(contacts, w.place, 0, w.s.f)
+        for i in range(contacts.body.size):
+            store(place.R, i, load9(w.push.R, i))
+        turn_forces(contacts, place, 0, f)
         unpack(w.f, F, t)
         for lane in range(min(WIDTH, N - t)):
-            for i in range(nv):
-                if not (w.D[i, lane] > 0.0 and np.isfinite(w.a[i, lane])):
+            for i in range(tree.body.size):
+                if not np.isfinite(w.a[i, lane]):
                     F[t + lane] = np.nan
     return True
 
@@ -139,7 +145,7 @@ def forces(tree, arena, contacts, nc, S, X, U, F):
 @kernel
 def step(tree, arena, modes, schedule, S, h, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
-    nx, nu, still, t = X.shape[1], U.shape[1], without_gravity(tree), 0
+    nx, nu, t = X.shape[1], U.shape[1], 0
     nv = tree.body.size
     x, u, xi = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu), lane_memory(arena, nv)
     start = arena[0, 0]
@@ -150,7 +156,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
         w = bench(tree, contacts, modes.table[mode, 2], arena)
         for begin in range(t, end, WIDTH):
             take_states(X, U, begin, end, x, u)
-            advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
             for i in range(0, nx, WIDTH):
@@ -161,10 +167,13 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time."""
+def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+
+    notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
+    """
     N, nu = U.shape
-    nx, n, still, tables = X.shape[1], gaps.shape[1], without_gravity(tree), tables_of(tree)
+    nx, n, tables = X.shape[1], gaps.shape[1], tables_of(tree)
     nv = tree.body.size
     nq = nx - nv
     x, u, dx = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu + WIDTH), lane_memory(arena, n)
@@ -198,8 +207,11 @@ def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, u
             for i in range(0, nu, WIDTH):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
-            advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
+            for i in range(0, w.f.shape[0], WIDTH):
+                out, size = notes[begin, t, i:].ctypes.data, notes.shape[2]
+                scatter(w.f.ctypes.data + 64 * i, w.f.shape[0] - i, out, N * size, count)
             open_gap(tables, nq, alpha, gaps[t], states, between_states, column(xi.ctypes.data))
     return True

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.kernel import kernel
+from ddp.tiles import write_scaled
 from dynamics.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.contact_batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contact_kinematics import Place, places
@@ -111,8 +112,11 @@ def steps(tree, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap."""
+def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+    """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap.
+
+    notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
+    """
     still = without_gravity(tree)
     dx, diverged = np.zeros(2 * tree.body.size), np.zeros(alphas.size, np.bool_)
     Xs[:, 0] = X[0]
@@ -125,7 +129,7 @@ def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, X
         for m in range(alphas.size):
             alpha, Xn, Un = alphas[m], Xs[m], Us[m]
             if diverged[m]:
-                Xn[t + 1], Un[t] = np.nan, np.nan
+                Xn[t + 1], Un[t], notes[m, t] = np.nan, np.nan, np.nan
                 continue
             difference_state(tree, X[t], Xn[t], dx)
             for i in range(U.shape[1]):
@@ -136,7 +140,10 @@ def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, X
             if not step(tree, still, modes, schedule[t], contacts, e, S, h, Xn[t], Un[t], w, Xn[t + 1]):
                 Xn[t + 1] = np.nan
                 diverged[m] = True
-            elif scaled(alpha - 1.0, gaps[t], dx):
+            notes[m, t, : w.r.f.size] = w.r.f
+            if diverged[m]:
+                continue
+            if scaled(alpha - 1.0, gaps[t], dx):
                 integrate_state(tree, Xn[t + 1], dx, Xn[t + 1])
 
 
@@ -192,18 +199,15 @@ def drive(S, where, r, record):
 def spread_step(Z, ld, h, A, B):
     """A, B of a step with accelerations z_y, the first nv rows of ld numbers."""
     n, nu = B.shape
-    nv = n // 2
+    nv, z, to_A, to_B = n // 2, Z.ctypes.data, A.ctypes.data, B.ctypes.data
+    write_scaled(to_A, n, h * h, z, ld, nv, n)
+    write_scaled(to_A + 8 * nv * n, n, h, z, ld, nv, n)
+    write_scaled(to_B, nu, h * h, z + 8 * n, ld, nv, nu)
+    write_scaled(to_B + 8 * nv * nu, nu, h, z + 8 * n, ld, nv, nu)
     for i in range(nv):
-        z = Z[i * ld : i * ld + n + nu]
-        for j in range(n):
-            A[nv + i, j] = h * z[j]
-            A[i, j] = h * h * z[j]
         A[i, i] += 1.0
         A[i, nv + i] += h
         A[nv + i, nv + i] += 1.0
-        for j in range(nu):
-            B[nv + i, j] = h * z[n + j]
-            B[i, j] = h * h * z[n + j]
 
 
 @kernel

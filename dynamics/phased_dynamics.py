@@ -13,6 +13,7 @@ from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
 from dynamics.contact import (
+    LOCAL,
     LOCAL_WORLD_ALIGNED,
     POINT,
     Contact,
@@ -35,10 +36,6 @@ from dynamics.rigid_body import inverse_dynamics
 from dynamics.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
-
-MOST_SLICES = 64
-"""Of knots that were expanded, whose records are known by where their states are."""
-
 
 @dataclass(frozen=True, eq=False)
 class Phase:
@@ -133,9 +130,6 @@ class PhasedDynamics:
         count = max(len(contacts.body) for _, contacts, _ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
-        self._held: dict[tuple[int, int], tuple[bool, Contacts]] = {}
-        self._expanded: tuple[tuple[int, Array, Array], ...] = ()
-        self._writing = threading.Lock()
         self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
@@ -256,76 +250,61 @@ class PhasedDynamics:
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
-        Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+        return self.track_noting(X, U, k, K, alphas, gaps, lower, upper)[:2]
+
+    def track_noting(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array]:
+        """``track``, with the contact forces of all knots, see ``noted_forces``."""
+        s, N = len(alphas), len(U)
+        Xs, Us, notes = np.empty((s, *X.shape)), np.empty((s, *U.shape)), np.empty((s, N, self.notes_size))
         low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
-        tree, *system = self._system(0, len(U))
-        given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us
+        tree, *system = self._system(0, N)
+        given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us, notes
         if not (self._regular and phase_rollouts.track(tree, arena(self._rollers), *given)):
             phase_steps.track(tree, *given)
-        return Xs, Us
+        return Xs, Us, notes
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots, of which the first has index ``first``."""
         tree, *system = self._system(first, len(U))
         phase_lanes.linearize(tree, arena(self._lanes), *system, X, U, out.A, out.B, out.record)
-        with self._writing:
-            others = [old for old in self._expanded if _is_beside(old[2], out.record)]
-            self._expanded = ((X.ctypes.data, U.copy(), out.record), *others)[:MOST_SLICES]
-
-    def recorded(self, X: Array, U: Array, contacts: Contacts) -> Array | None:
-        """Records (M, .) of knots that have just been expanded, for those who want their contact forces.
-
-        None where X, U are no part of a slice of knots expanded last, or not of steps held by just these contacts,
-        points whose forces are in world axes. ``force_layout`` says where f and its derivatives are.
-        """
-        where, M = X.ctypes.data, len(X)
-        for begin, controls, records in self._expanded:
-            first = (where - begin) // (8 * self.nx)
-            if 0 <= first <= len(records) - M:
-                record: Array = records[first : first + M]
-                if np.array_equal(record[:, : self.nx], X) and np.array_equal(controls[first : first + M], U):
-                    return record if self._all_held(record, contacts) else None
-        return None
-
-    def _all_held(self, record: Array, contacts: Contacts) -> bool:
-        """Whether all records are of lanes of steps under these contacts."""
-        modes = set(record[:, self.nx + self.robot.nv].tolist())
-        return all(mode >= 0.0 and self._holds(int(mode), contacts) for mode in modes)
-
-    def _holds(self, mode: int, contacts: Contacts) -> bool:
-        """Whether a mode is a step under these contacts, points in world axes; answers are kept."""
-        known = self._held.get((mode, id(contacts)))
-        if known is None:
-            own, _ = contacts_of(self._modes, mode)
-            natural = (contacts.kind == POINT).all() and (contacts.reference == LOCAL_WORLD_ALIGNED).all()
-            same = all(np.array_equal(a, b) for a, b in zip(own, contacts, strict=True))
-            answer = bool(natural and same and self._modes.table[mode, 0] == STEP)
-            self._held[mode, id(contacts)] = known = answer, contacts  # alive, so that nobody gets its id
-        return known[0]
 
     @property
-    def force_layout(self) -> tuple[int, int, int]:
-        """Where in a record forces begin, their derivatives [f_q f_v f_u], and how far rows of those are apart."""
+    def notes_size(self) -> int:
+        """Numbers of the forces of the mode with the most of them."""
+        return self._most
+
+    def noted_forces(self, contacts: Contacts, first: int, count: int) -> tuple[int, int, int, int] | None:
+        """Where the forces f (nc,) of these contacts are at some knots, all of them steps of time under just them.
+
+        In records: f, the weights g (nc,) on it that second orders take up, and the rows [f_q f_v f_u] of its
+        derivatives, and how far those are apart. Notes begin with f. None where knots are not, or forces are asked for
+        in other axes than a point's in the world's and a surface's in its own.
+        """
+        natural = np.where(contacts.kind == POINT, LOCAL_WORLD_ALIGNED, LOCAL)
+        fits = bool((contacts.reference == natural).all())
+        for mode in set(self._modes_from(first, count).tolist()):
+            kind, own = self._modes.table[mode, 0], contacts_of(self._modes, mode)[0]
+            given = as_held(contacts) if kind == HELD else contacts
+            same = all(np.array_equal(a, b) for a, b in zip(own, given, strict=True))
+            fits = fits and same and kind in (STEP, HELD)
         ld = int(self._layout.ld)
-        return self.nx + self.robot.nv + 1, int(self._layout.Z) + self.robot.nv * ld, ld
+        where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld
+        return where if fits else None
 
     @property
     def thread_safe(self) -> bool:
         """Always: every thread has its own workspace."""
         return True
 
-    def contraction_of_forces(self) -> Contraction:
-        """The compiled Hessian (n+nu, n+nu) of a weight (nc,) on the forces of a ``recorded`` knot."""
-        if not hasattr(self._own, "of_forces"):
-            packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes, True)
-            self._own.of_forces = Contraction(phase_contraction_callback().address, packed.address, packed)
-        return self._own.of_forces
-
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Nothing more: ``expand`` has written all that the contraction needs."""
+        """Nothing more, but that no cost has asked for anything: ``expand`` has written all that contractions need."""
+        g = int(self._layout.g)
+        out.record[:, g : g + self._most] = 0.0
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
-        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots."""
+        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and of what costs asked for, see ``noted_forces``."""
         if not hasattr(self._own, "contraction"):
             self._own.contraction = self.contraction()
         address, context, _alive = self._own.contraction
@@ -372,9 +351,3 @@ class PhasedDynamics:
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"
-
-
-def _is_beside(record: Array, other: Array) -> bool:
-    """Whether two arrays of records are different parts of the same memory."""
-    owners = [array if array.base is None else array.base for array in (record, other)]
-    return owners[0] is owners[1] and not np.may_share_memory(record, other)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ddp.bound import bind
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.protocols import Array, CompiledCost
+from ddp.protocols import Array, CompiledCost, Dynamics
 from dynamics.contact import Contact
 from dynamics.model import Robot
 from problems import checks, contact_kernels, state_kernels
@@ -71,10 +71,6 @@ class ForceLimits(MovingTerm, KnotTerm):
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
-        if (found := self._pushes.recorded(X, U)) is not None:
-            rows = self.R, self._rows(len(X)), self.lower, self.upper, self.weight
-            contact_kernels.expand_recorded(*found[:2], *rows, found[2], float(weight), bool(exact), l, lz, lzz)
-            return
         excess = self._excess(X, U)
         beyond = np.flatnonzero(excess.any(axis=1))  # the others cost no derivative
         if beyond.size == 0:
@@ -85,6 +81,14 @@ class ForceLimits(MovingTerm, KnotTerm):
         l[beyond] += 0.5 * weight * (e * excess[beyond]).sum(axis=1)
         lz[beyond] += weight * np.einsum("ki,kia->ka", e, Rz)
         lzz[beyond] += weight * (self.weight * np.swapaxes(Rz, 1, 2) @ Rz + H)
+
+    def noted(self, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+        """Its C function where these are the dynamics and note these forces at all of the knots."""
+        where = self._pushes.noted(dynamics, knots)
+        if where is None:
+            return None
+        own = self.R, self._targets, self.lower, self.upper, self.weight
+        return bind(contact_kernels.force_values, contact_kernels.expand_forces, where, *own, noted=True)
 
     def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""

@@ -4,16 +4,17 @@ Two kinds: forces of accelerations under contacts, and of held steps (dynamics/h
 depend on. X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
 coordinates.
 
-Costs on forces that the dynamics' expansion has found already read them in its records, knot by knot: by rows
+Costs on forces that the dynamics have found already read them in their notes and records, knot by knot: by rows
 ``r = R f - target`` (nr,), which cost ``½ w Σ_i e_i²``, e_i how far r_i is beyond its limits. With g = R' w e, the
-gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows that are beyond, and, if exact, that of g·f.
+gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows that are beyond, and, if exact, that of g·f: for
+that g is left in the record, where the dynamics' own contraction finds it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.kernel import call_contraction, inline, kernel
+from ddp.kernel import inline, kernel
 from dynamics.contact_axes import turn_derivatives, turn_forces
 from dynamics.contact_batch import contracted, related, solved_contact
 from dynamics.contact_hessian import curvature
@@ -168,17 +169,24 @@ def add_products(fz, R, e, g, scale, weight, lz, lzz):
 
 
 @kernel
-def expand_recorded(where, of_forces, R, targets, lower, upper, weight, record, scale, exact, l, lz, lzz):
-    """Expansion of ForceLimits at knots whose dynamics have been expanded: `PhasedDynamics.recorded`.
+def force_values(where, R, targets, lower, upper, weight, first, X, U, notes, out):
+    """Values of ForceLimits of forces that rollouts have noted."""
+    e = np.zeros(R.shape[0])
+    for k in range(X.shape[0]):
+        out[k] = 0.5 * weight * excess(R, row_of(targets, first + k), lower, upper, notes[k], e)
 
-    where: first of the forces in a record, of their derivatives and between rows of those.
-    of_forces: address and context of what contracts their second order.
+
+@kernel
+def expand_forces(where, R, targets, lower, upper, weight, first, X, U, record, scale, exact, l, lz, lzz):
+    """Expansion of ForceLimits of forces that expansions have recorded, but for the Hessian of g·f, which they add.
+
+    where: the first of the forces in a record, of g, of their derivatives, and how far rows of those are apart.
     """
-    nc, nz = R.shape[1], lz.shape[1]
-    first, begin, ld = where
-    e, g, T = np.zeros(R.shape[0]), np.zeros(nc), np.empty((nz, nz))
-    for k in range(record.shape[0]):
-        cost = excess(R, row_of(targets, k), lower, upper, record[k, first : first + nc], e)
+    nc = R.shape[1]
+    forces, asked, begin, ld = where
+    e, g = np.zeros(R.shape[0]), np.zeros(nc)
+    for k in range(X.shape[0]):
+        cost = excess(R, row_of(targets, first + k), lower, upper, record[k, forces : forces + nc], e)
         if cost == 0.0:
             continue
         l[k] += scale * 0.5 * weight * cost
@@ -186,8 +194,5 @@ def expand_recorded(where, of_forces, R, targets, lower, upper, weight, record, 
         fz = record[k, begin : begin + nc * ld].reshape(nc, ld)
         add_products(fz, R, e, g, scale, weight, lz[k], lzz[k])
         if exact:
-            address, context = of_forces
-            call_contraction(address, context, record[k].ctypes.data, g.ctypes.data, T.ctypes.data)
-            for a in range(nz):
-                for b in range(nz):
-                    lzz[k, a, b] += scale * T[a, b]
+            for j in range(nc):
+                record[k, asked + j] += scale * g[j]

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ddp.errors import ProblemError
-from ddp.protocols import Array
+from ddp.protocols import Array, Dynamics
 from dynamics import phase_rollouts
 from dynamics.contact import Contact, are_regular, compile_contacts, forces
 from dynamics.contact_dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
@@ -23,10 +23,6 @@ from dynamics.robot_dynamics import RobotDynamics
 from problems import checks, contact_kernels
 
 System: TypeAlias = RobotDynamics | PhasedDynamics
-
-Recorded: TypeAlias = tuple[tuple[int, int, int], tuple[int, int], Array]
-"""Where forces and their derivatives are in a record, what contracts their second order, and the records (M, .)."""
-
 
 class Pushes(Protocol):
     """Forces or impulses f (size,) of some contacts of a system."""
@@ -41,8 +37,8 @@ class Pushes(Protocol):
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         """∂f/∂z (M, size, nz), z = (dx, du), and the Hessians (M, nz, nz) of g·f, g (M, size); zeros unless exact."""
 
-    def recorded(self, X: Array, U: Array) -> Recorded | None:
-        """Where the dynamics' expansion has just found all of that, if it has."""
+    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
+        """Where these dynamics note f at some knots, if they do: `PhasedDynamics.noted_forces`."""
 
 
 def pushes(system: System, contacts: Iterable[Contact], restitution: float | None = None) -> Pushes:
@@ -92,12 +88,10 @@ class _Forces:
             contact_kernels.differentiate(*self._fixed, X, U, g, bool(exact), Fz, H)
         return Fz, H
 
-    def recorded(self, X: Array, U: Array) -> Recorded | None:
-        if self.held or not isinstance(self.system, PhasedDynamics):
+    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
+        if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
             return None
-        record = self.system.recorded(X, U, self._fixed[1])
-        of_forces = self.system.contraction_of_forces
-        return None if record is None else (self.system.force_layout, of_forces()[:2], record)
+        return self.system.noted_forces(self._fixed[1], knots.start, knots.stop - knots.start)
 
 
 class _Impulses:
@@ -125,7 +119,7 @@ class _Impulses:
             H[:, nv : 2 * nv, :nv] = np.swapaxes(blocks.qv, 1, 2)
         return Fz, H
 
-    def recorded(self, X: Array, U: Array) -> Recorded | None:
+    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
         return None
 
     def _split(self, X: Array) -> tuple[Array, Array]:

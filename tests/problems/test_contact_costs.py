@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -9,8 +11,9 @@ from contact_oracles import Constrained
 
 from ddp import differences
 from ddp.errors import ProblemError
+from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Expansion
-from dynamics.contact import Contact, compile_contacts
+from dynamics.contact import Contact
 from dynamics.model import load
 from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
@@ -109,45 +112,80 @@ def test_batches_add_up_knot_by_knot_and_follow_moving_targets(systems, rng):
         term.values(X[1:], U[1:])
 
 
-def test_what_an_expansion_has_found_of_forces_is_what_costs_find_themselves(rng):
-    """To rounding; for knots that were expanded, and no others."""
+@pytest.mark.parametrize("held", [False, True])
+def test_what_the_dynamics_have_found_of_forces_is_what_costs_find_themselves(held, rng):
+    """To rounding: values of rollouts, derivatives of expansions, whatever knots are expanded together."""
+    robot = load("anymal")
+    gains, names = (0.0, 0.0 if held else 30.0), [f"{leg}_FOOT" for leg in ("LF", "LH", "RF", "RH")]
+    feet = [Contact(name, target=place(robot, name), gains=gains) for name in names]
+    system = PhasedDynamics(robot, 0.01, [Phase(feet[:2], 2, held=held), Phase(feet[1:], 11, feet[2:], held=held)])
+    N, nz = system.knots, system.n + system.nu
+    term = friction_cone(system, feet[1:], 0.3, 1e-3, least=100.0)
+    pulled = contact_force(system, feet[1:], 50.0 * rng.normal(size=(11, 9)), 1e-3)
+    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    problem = Problem(system, [], [], x0, N, during={range(3, 14): [term, pulled]})
+    U = np.array([system.nominal_control(x0, k) for k in range(N)]) + rng.normal(size=(N, system.nu))
+    K, gaps = np.zeros((N, system.nu, system.n)), np.zeros((N, system.n))
+    k = rng.normal(size=U.shape)
+    Xs, Us, notes = problem.track(system.rollout(x0, U), U, k, K, np.array([1.0, 0.5]), gaps)
+    for i in range(2):
+        assert notes[i].size > 0
+        assert problem.total(Xs[i], Us[i], notes[i]) == pytest.approx(problem.total(Xs[i], Us[i]), rel=1e-9)
+    X, U, own = Xs[0], problem.padded(Us[0]), slice(3, 14)
+    weights, plain = rng.normal(size=(N, system.n)), np.empty((N, nz, nz))
+    alone = problem.allocate()
+    expansion = Expansion(alone.A, alone.B, alone.record)
+    system.expand(X[:N], U[:N], expansion)
+    system.contract(alone.record, weights, plain)
+    truth = [(np.zeros(11), np.zeros((11, nz)), np.zeros((11, nz, nz))) for _ in range(2)]
+    for exact in (False, True):
+        for one in (term, pulled):
+            one.expand(X[own], U[own], system.dt, exact, *truth[exact])
+    assert np.abs(truth[1][2] - truth[0][2]).max() > 0.01 * np.abs(truth[1][2]).max()
+    for bounds in ((0, N + 1), (0, 5, 9, N + 1)):
+        out, both = problem.allocate(), np.empty((N, nz, nz))
+        for start, stop in pairwise(bounds):
+            problem.expand(X, U, out, start, stop)
+            problem.expand_second(X, U, out, start, stop)
+        for mine, given in zip((out.l, out.lz, out.lzz), truth[0], strict=True):
+            close(mine[own], given, 1e-9)
+            assert not mine[:3].any()
+        system.contract(out.record, weights, both)
+        close((out.exact[:N] + both)[own], truth[1][2] + plain[own], 1e-9)
+        at_once, again = problem.allocate(), np.empty((N, nz, nz))
+        problem.expand_at_once(X, U, at_once, 0, N + 1)
+        system.contract(at_once.record, weights, again)
+        np.testing.assert_array_equal(at_once.lz, out.lz)
+        np.testing.assert_array_equal(at_once.exact, out.exact)
+        np.testing.assert_array_equal(again, both)
+
+
+def place(robot, frame):
+    """Where a frame is in the robot's own posture."""
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, robot.q0)
+    return data.oMf[robot.frame_id(frame)].translation
+
+
+def test_forces_of_other_dynamics_or_other_contacts_are_not_read_from_what_these_have_found(rng):
     robot = load("anymal")
     feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
-    system = PhasedDynamics(robot, 0.01, [Phase(feet[:2], 2), Phase(feet[1:], 11, feet[2:])])
-    term = friction_cone(system, feet[1:], 0.3, 1e-3, least=100.0)
-    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
-    X = np.array([system.integrate(x0, 0.1 * rng.normal(size=system.n)) for _ in range(14)])
-    U, nz = 20.0 * rng.normal(size=(14, system.nu)), system.n + system.nu
-    sizes = (system.n, system.n), (system.n, system.nu), (system.record_size,)
-    own, parts = slice(4, 13), (slice(3, 9), slice(9, 14))
+    local = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0), reference="local") for leg in ("LF", "LH")]
+    phases = [Phase(feet, 3), Phase(feet[:2], 3, feet[2:]), Phase(local, 3)]
+    system, other = PhasedDynamics(robot, 0.01, phases), PhasedDynamics(robot, 0.01, phases)
 
-    def expanded(states, exact):
-        results = np.zeros(9), np.zeros((9, nz)), np.zeros((9, nz, nz))
-        term.expand(states[own], U[own], 0.7, exact, *results)
-        return results
+    def reads(contacts, knots, of=system):
+        return friction_cone(of, contacts, 0.3, 1e-3).noted(system, knots) is not None
 
-    alone = [expanded(X, exact) for exact in (False, True)]
-    assert np.abs(alone[1][2] - alone[0][2]).max() > 0.01 * np.abs(alone[1][2]).max()
-    arrays = compile_contacts(robot, feet[1:])
-    for slices in ((slice(0, 14),), parts):
-        out = Expansion(*(np.empty((14, *size)) for size in sizes))
-        for part in slices:
-            system.expand(X[part], U[part], Expansion(*(array[part] for array in out)), part.start)
-        assert (system.recorded(X[own], U[own], arrays) is None) == (slices is parts)
-        for exact in (False, True):
-            for mine, truth in zip(expanded(X, exact), alone[exact], strict=True):
-                close(mine, truth, 1e-11)
-    assert system.recorded(X[4:9], U[4:9], arrays) is not None
-    assert system.recorded(X[4:9], U[4:9] + 1e-9, arrays) is None
-    assert system.recorded(X[4:9].copy(), U[4:9], arrays) is None
-    assert system.recorded(X[:2], U[:2], arrays) is None
-    other = X.copy()
-    system.expand(other, U + 1.0, out)
-    assert system.recorded(X[4:9], U[4:9], arrays) is None  # overwritten
-    system.expand(X, U, out)
-    assert system.recorded(X[4:9], U[4:9], arrays) is not None
-    X[5] += 1e-9
-    assert system.recorded(X[4:9], U[4:9], arrays) is None
+    assert reads(feet, slice(0, 3))
+    assert reads(feet[:2], slice(4, 7))
+    assert not reads(feet, slice(0, 3), other)
+    assert not reads(feet[::-1], slice(0, 3))
+    assert not reads(feet[:2], slice(0, 3))
+    assert not reads(feet[:2], slice(3, 7))
+    assert not reads(local, slice(7, 10))
+    assert not reads([Contact(foot.frame, gains=(0.0, 20.0)) for foot in feet], slice(0, 3))
+    assert friction_cone(system, feet[2:], 0.3, 1e-3, restitution=0.0).noted(system, slice(3, 4)) is None
 
 
 @pytest.mark.parametrize("faces", [3, 4, 8])
