@@ -17,16 +17,26 @@ from dynamics.joints import is_group, slot
 from dynamics.kinematics import composites, place_bodies, workspace
 from dynamics.lie import right_jacobian6
 from dynamics.linearization import next_twist
-from dynamics.modes import HELD, IMPACT, contacts_of, first_order_of, layout, mode_of, motion_of, without_gravity
+from dynamics.modes import (
+    HELD,
+    IMPACT,
+    contacts_of,
+    first_order_of,
+    layout,
+    mode_of,
+    motion_of,
+    step_of,
+    without_gravity,
+)
 
 
 @kernel
-def contract(tree, modes, nq, nu, h, record, weight, H):
+def contract(tree, modes, nq, nu, record, weight, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
     nv = tree.body.size
     mode = mode_of(record[nq + 2 * nv])
     contacts, e = contacts_of(modes, mode)
-    nc = modes.table[mode, 2]
+    nc, h = modes.table[mode, 2], step_of(modes, mode)
     known = first_order_of(record, layout(modes, nq, nv, nu), nv, nu, nc)
     if modes.table[mode, 0] == IMPACT:
         contract_impact(tree, contacts, e, nq, nc, record, known, weight, H)

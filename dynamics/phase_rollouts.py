@@ -30,7 +30,7 @@ from dynamics.kinematics import Workspace, lane_workspace, lane_workspace_size
 from dynamics.lane_rollouts import actuated, between, feedback, moved, open_gap, poison
 from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory
 from dynamics.model import Model
-from dynamics.modes import IMPACT, contacts_of, without_gravity
+from dynamics.modes import IMPACT, contacts_of, step_of, without_gravity
 from dynamics.packing import unpack
 from dynamics.phase_steps import run_end
 from dynamics.tables import lane_smaller, scatter, spread
@@ -137,7 +137,7 @@ def forces(tree, arena, contacts, nc, S, X, U, F):
 
 
 @kernel
-def step(tree, arena, modes, schedule, S, h, X, U, Xn):
+def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, still, t = X.shape[1], U.shape[1], without_gravity(tree), 0
     nv = tree.body.size
@@ -150,6 +150,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
         w = bench(tree, contacts, modes.table[mode, 2], arena)
         for begin in range(t, end, WIDTH):
             take_states(X, U, begin, end, x, u)
+            h = step_of(modes, mode)
             advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
@@ -161,7 +162,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time."""
     N, nu = U.shape
     nx, n, still, tables = X.shape[1], gaps.shape[1], without_gravity(tree), tables_of(tree)
@@ -198,6 +199,7 @@ def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, u
             for i in range(0, nu, WIDTH):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
+            h = step_of(modes, mode)
             advance(tree, still, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False

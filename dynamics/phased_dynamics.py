@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array
+from ddp.errors import ModelError, ProblemError, as_array, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
 from dynamics.contact import (
@@ -27,7 +27,7 @@ from dynamics.contraction import contract_rows
 from dynamics.held_steps import as_held
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout
+from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -52,6 +52,7 @@ class Phase:
     name: for reports and plots.
     held: whether every step of time ends with the contacts exactly at their targets, which all of them need then, and
     which must be independent. Gains play no part. See held_steps.py.
+    dt [s]: of its steps, if not that of the other phases.
     """
 
     contacts: Sequence[Contact] = ()
@@ -60,6 +61,7 @@ class Phase:
     restitution: float = 0.0
     name: str = ""
     held: bool = False
+    dt: float | None = None
 
     def __post_init__(self) -> None:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
@@ -76,6 +78,8 @@ class Phase:
         for contact in held if self.held else ():
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
+        if self.dt is not None:
+            object.__setattr__(self, "dt", positive("dt of a phase", self.dt))
         object.__setattr__(self, "contacts", held)
         object.__setattr__(self, "impact", struck)
         object.__setattr__(self, "knots", int(self.knots))
@@ -95,13 +99,13 @@ class Phase:
 class PhasedDynamics:
     """``x' = f_k(x, u)`` of a robot, x = (q, v), through phases of contacts, with exact first and second derivatives.
 
-    robot: from ``dynamics.load``.  dt [s]: the time step.
+    robot: from ``dynamics.load``.  dt [s]: the time step, where phases have none of their own.
     phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
     actuation S (nv, nu), damping: as in ``RobotDynamics``.
 
-    A step of time is semi-implicit Euler under contacts, ``v' = v + dt a``, ``q' = q ⊕ dt v'``, with stabilised
+    A step of time is semi-implicit Euler under contacts, ``v' = v + h a``, ``q' = q ⊕ h v'``, with stabilised
     accelerations or, in phases that are ``held``, with q' where contacts are held; an impact is
-    ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at other knots.
+    ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at knots of dt.
     ``schedule`` (knots,) numbers the mode of every knot.
     """
 
@@ -118,19 +122,20 @@ class PhasedDynamics:
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
         self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
-        modes: list[tuple[int, Contacts, float]] = []
+        modes: list[tuple[int, Contacts, float, float]] = []
         schedule: list[int] = []
         for phase in self.phases:
             if phase.struck:
                 schedule.append(len(modes))
-                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution))
+                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution, 0.0))
             schedule += [len(modes)] * phase.knots
             contacts = compile_contacts(robot, phase.contacts)
             exactly = phase.held and bool(phase.contacts)
-            modes.append((HELD, as_held(contacts), 0.0) if exactly else (STEP, contacts, 0.0))
+            h = self.dt if phase.dt is None else phase.dt
+            modes.append((HELD, as_held(contacts), 0.0, h) if exactly else (STEP, contacts, 0.0, h))
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
-        self._most = max(forces(contacts) for _, contacts, _ in modes)
-        count = max(len(contacts.body) for _, contacts, _ in modes)
+        self._most = max(forces(contacts) for _, contacts, *_ in modes)
+        count = max(len(contacts.body) for _, contacts, *_ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
         self._held: dict[tuple[int, int], tuple[bool, Contacts]] = {}
@@ -159,7 +164,7 @@ class PhasedDynamics:
 
     @property
     def dt(self) -> float:
-        """Time step [s] of all knots but impacts."""
+        """Time step [s] where phases have none of their own."""
         return self._free.dt
 
     @property
@@ -174,9 +179,13 @@ class PhasedDynamics:
 
     @property
     def durations(self) -> Array:
-        """How long each knot takes [s]: dt, or 0 at an impact."""
-        kinds = self._modes.table[self.schedule, 0]
-        return np.where(kinds == IMPACT, 0.0, self.dt)
+        """How long each knot takes [s]: its step of time, or 0 at an impact."""
+        return np.array([step_of(self._modes, mode) for mode in range(len(self._modes.table))])[self.schedule]
+
+    @property
+    def phase_durations(self) -> Array:
+        """How long each phase takes [s]."""
+        return np.array([phase.knots * (self.dt if phase.dt is None else phase.dt) for phase in self.phases])
 
     @property
     def record_size(self) -> int:
@@ -317,7 +326,7 @@ class PhasedDynamics:
     def contraction_of_forces(self) -> Contraction:
         """The compiled Hessian (n+nu, n+nu) of a weight (nc,) on the forces of a ``recorded`` knot."""
         if not hasattr(self._own, "of_forces"):
-            packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes, True)
+            packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self._modes, True)
             self._own.of_forces = Contraction(phase_contraction_callback().address, packed.address, packed)
         return self._own.of_forces
 
@@ -333,7 +342,7 @@ class PhasedDynamics:
 
     def contraction(self) -> Contraction:
         """The compiled second order, for one backward sweep at a time."""
-        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes)
+        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self._modes)
         return Contraction(phase_contraction_callback().address, packed.address, packed)
 
     def closing(self) -> Contraction:
@@ -347,7 +356,7 @@ class PhasedDynamics:
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
 
     def _system(self, first: int, count: int) -> tuple[object, ...]:
-        return self._tree, self._modes, self._modes_from(first, count), self.actuation, self.dt
+        return self._tree, self._modes, self._modes_from(first, count), self.actuation
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
         X, U, n = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None], self.n
