@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, positive
@@ -27,7 +28,7 @@ from dynamics.contraction import contract_rows
 from dynamics.held_steps import as_held
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of
+from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of, whole
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -180,7 +181,7 @@ class PhasedDynamics:
     @property
     def durations(self) -> Array:
         """How long each knot takes [s]: its step of time, or 0 at an impact."""
-        return np.array([step_of(self._modes, mode) for mode in range(len(self._modes.table))])[self.schedule]
+        return self._lasting(self.knots)
 
     @property
     def phase_durations(self) -> Array:
@@ -233,6 +234,54 @@ class PhasedDynamics:
     def check_state(self, field: str, x: ArrayLike) -> None:
         """Raise ProblemError if an x (..., nx) is not a state of this robot."""
         self._free.check_state(field, x)
+
+    def lasting(self, durations: ArrayLike) -> PhasedDynamics:
+        """The same system whose phases last so long (P,) [s], in as many steps."""
+        given = as_array("durations", durations, (len(self.phases),))
+        phases = []
+        for i, phase in enumerate(self.phases):
+            if phase.knots and not given[i] > 0.0:
+                raise ProblemError(f"durations[{i}]: expected more than 0 s, got {given[i]}")
+            phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
+        return PhasedDynamics(self.robot, self.dt, phases, self.actuation, self.damping)
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """``∂f_k/∂h`` (M, n) of the knots 0 .. M-1, h how long each takes: a tangent vector at the next state.
+
+        v' = v + h a, q' = q ⊕ h v':  ∂v'/∂h = a + h a_h,  ∂q'/∂h = Jr(h v') (v' + h ∂v'/∂h); impacts take no time.
+        """
+        (model, nq, nv), h = (self.robot.model, self.robot.nq, self.robot.nv), self._lasting(len(U))
+        a, a_h = self._by_duration(X, U)
+        after = X[:, nq:] + h[:, None] * a
+        rates = np.where(h[:, None] > 0.0, a + h[:, None] * a_h[:, :nv], 0.0)
+        moved = np.where(h[:, None] > 0.0, after + h[:, None] * rates, 0.0)
+        for k in range(len(U)):
+            moved[k] = pin.dIntegrate(model, X[k, :nq], h[k] * after[k], pin.ARG1) @ moved[k]
+        return np.hstack([moved, rates])
+
+    def forces_by_duration(self, X: Array, U: Array) -> Array:
+        """``∂f/∂h`` (M, nc) of the contact forces of knots 0 .. M-1, zeros beyond the forces that a knot has."""
+        return self._by_duration(X, U)[1][:, self.robot.nv :]
+
+    def _by_duration(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """a (M, nv), and z_h (M, nv + nc), z = (a, f), which is not zero where contacts are held.
+
+        K z_h = -[0 ; C w], w = (v + 2 h a) / h² (held_steps.py), so that, K [w ; 0] being [M w ; C w],
+        z_h = K⁻¹ [M w ; 0] - [w ; 0].
+        """
+        (M, nq, nv), n = (len(U), self.robot.nq, self.robot.nv), self.n
+        out = Expansion(np.empty((M, n, n)), np.empty((M, n, self.nu)), np.empty((M, self.record_size)))
+        self.expand(X, U, out)
+        a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._most)), np.zeros(nv)
+        for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self._lasting(M), strict=True)):
+            if self._modes.table[mode, 0] == HELD:
+                nz = nv + self._modes.table[mode, 2]
+                w = (X[k, nq:] + 2.0 * h * a[k]) / h**2
+                Mw = np.subtract(*(inverse_dynamics(self.robot, X[k, :nq], still, b) for b in (w, still)))
+                K = out.record[k, self._layout.K :][: nz * whole(nz)].reshape(nz, whole(nz))
+                zh[k, :nz] = K[:, :nv] @ Mw
+                zh[k, :nv] -= w
+        return a, zh
 
     def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
@@ -354,6 +403,10 @@ class PhasedDynamics:
         knots = np.minimum(np.arange(first, first + count), self.knots - 1)
         last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
+
+    def _lasting(self, count: int) -> Array:
+        """How long the knots 0 .. count-1 take [s]."""
+        return np.array([step_of(self._modes, mode) for mode in self._modes_from(0, count)])
 
     def _system(self, first: int, count: int) -> tuple[object, ...]:
         return self._tree, self._modes, self._modes_from(first, count), self.actuation
