@@ -263,19 +263,23 @@ class Problem:
                             X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
                         )
 
-    def by_durations(self, X: Array, U: Array, multipliers: Array) -> Array:
+    def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
         """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
 
         Those of running costs are what they are multiplied by; terms and constraints may know more, see `Timed`, and
-        the dynamics must, with the costates λ of X:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
+        the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
+        on_next (N, n): λ_1 .. λ_N, default the costates of X.
         """
         if not isinstance(self.dynamics, Timed):
             raise ProblemError(f"dynamics: {described(self.dynamics)} does not know how it changes with its steps")
-        N, padded, d = self.horizon, self.padded(U), self.allocate()
-        self.expand(X, padded, d, 0, N + 1)
-        if multipliers.size:
-            self.add_forces(X, U, multipliers, d.lz)
-        rates = np.einsum("ki,ki->k", costates(d.A, d.lz)[1:], self.dynamics.by_duration(X[:-1], U))
+        N, padded = self.horizon, self.padded(U)
+        if on_next is None:
+            d = self.allocate()
+            self.expand(X, padded, d, 0, N + 1)
+            if multipliers.size:
+                self.add_forces(X, U, multipliers, d.lz)
+            on_next = costates(d.A, d.lz)[1:]
+        rates = np.einsum("ki,ki->k", on_next, self.dynamics.by_duration(X[:-1], U))
         running = [*((slice(0, N), entry) for entry in self._running)]
         running += [(slice(knots.start, knots.stop), entry) for knots, entry in self._during]
         for knots, entry in running:

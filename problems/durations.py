@@ -4,9 +4,10 @@ Phases keep their knots, whose steps of time stretch. With T (P,) the durations,
 
     J*(T) = min_U J(U; T),      ∂J*/∂T_p = 1/N_p Σ_{k in p} ∂L/∂h_k      (`Problem.by_durations`)
 
-by the envelope theorem: at an optimum it changes as the Lagrangian L does while X, U and multipliers stay. So durations
-are found by sequential quadratic programming (Kraft 1988, `scipy.optimize`) on ``J*(T) + price Σ T`` within bounds, each
-evaluation a solve that begins with the last solution and follows it with its gains.
+by the envelope theorem: at an optimum it changes as the Lagrangian L does while X, U and multipliers stay. Its Hessian
+is that of sensitivity.py, so that Newton's method finds the least of ``J*(T) + price Σ T`` within bounds, in a region of
+trust: each step is the minimum of a quadratic program (Kraft 1988, `scipy.optimize`), and each of its solves begins
+where the last one predicts that it ends.
 
 Most costs per second fall with time: motion is cheapest where it is over at once. So the total time stays what it is,
 unless time has a price.
@@ -16,8 +17,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,13 +29,12 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, Start, solve
-from dynamics.phased_dynamics import PhasedDynamics
 from problems import checks
-from problems.contact_costs import ForceConstraint, ForceLimits
-from problems.reaction import stretches
+from problems.sensitivity import gradient, phased, sensitivity, with_durations
 
-CAUTION = 0.1
-"""By what share of themselves durations change at most in the first step, while nothing is known of curvature."""
+CAUTION, GROW, SHRINK, RESOLVED = 0.3, 2.0, 0.25, 1e-13
+"""By what share of themselves durations change at most in the first step, how that grows and shrinks; and the share of
+the cost, or of durations, below which nothing can be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,141 +114,124 @@ def solve_durations(
 ) -> TimedSolution:
     """The best durations of the phases of a problem of `PhasedDynamics`, and the motion.
 
-    solver, guess, workers: of every solve, and of the first, as in `ddp.solve`.   callback: called with every `Trial`.
+    solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.   callback: called with every `Trial`.
     throw: raise SolveError, with the ``.solution`` found so far, if it does not converge.
 
     References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
     Raises ProblemError for bounds that exclude one another, or the total.
     """
-    start, system = time.perf_counter(), phased(problem)
-    search = _Search(problem, FreeDurations() if free is None else free, solver, guess, callback, workers)
-    T = system.phase_durations
-    status = search.run(np.clip(T, search.lower, search.upper))
-    best, converged = search.best, status.startswith("converged")
+    start = time.perf_counter()
+    search = _Search(problem, FreeDurations() if free is None else free, solver or DDP(1e-11), callback, workers)
+    best, status = search.run(guess)
+    converged = status.startswith("converged")
     if throw and not converged:
         raise SolveError(status, best.solution)
-    return replace(best, status=status, converged=converged, seconds=time.perf_counter() - start, history=tuple(search.history))
+    found = best.solution, best.T, best.gradient, best.time_value, best.cost
+    return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
 
 
-class _Settled(Exception):  # noqa: N818  # not an error
-    """The search is over: its status."""
+class _Point(NamedTuple):
+    """Durations T (P,), the optimum in them, its gradient (P,), the value of time, its cost, and as of `Trial`."""
+
+    T: Array
+    solution: Solution
+    gradient: Array
+    time_value: float
+    cost: float
+    share: float
 
 
 class _Search:
-    """Solves one after the other."""
+    """Newton's method in a region of trust, on durations T (P,)."""
 
     def __init__(
-        self, problem: Problem, free: FreeDurations, solver: DDP | None, guess: Start,
-        callback: Callable[[Trial], None] | None, workers: int | str,
+        self, problem: Problem, free: FreeDurations, solver: DDP, callback: Callable[[Trial], None] | None, workers: int | str,
     ) -> None:  # fmt: skip
         system = phased(problem)
-        self.problem, self.free, self.solver, self.guess = problem, free, DDP() if solver is None else solver, guess
+        self.problem, self.free, self.solver = problem, free, solver
         self.callback, self.workers, self.history = callback, workers, list[Trial]()
         self.passing = np.array([phase.knots > 0 for phase in system.phases])
         T = system.phase_durations
         self.lower, self.upper = _bounds("lower", free.lower, 0.5 * T, T), _bounds("upper", free.upper, 2.0 * T, T)
         for i in np.flatnonzero(self.lower > self.upper):
             raise ProblemError(f"lower: expected at most upper, got {self.lower[i]:g} > {self.upper[i]:g} s at [{i}]")
-        total = T.sum() if free.total is None and free.price == 0.0 else free.total
-        if total is not None and not self.lower.sum() - 1e-9 <= total <= self.upper.sum() + 1e-9:
-            raise ProblemError(
-                f"total: expected from {self.lower.sum():g} to {self.upper.sum():g} s, what bounds allow, got {total:g}"
-            )
-        self.total: float | None = total
-        self.known: TimedSolution | None = None
+        self.total = float(T.sum()) if free.total is None and free.price == 0.0 else free.total
+        least, most = self.lower.sum(), self.upper.sum()
+        if self.total is not None and not least - 1e-9 <= self.total <= most + 1e-9:
+            raise ProblemError(f"total: expected from {least:g} to {most:g} s, what bounds allow, got {self.total:g}")
+        self.start = self.within(T)
 
-    @property
-    def best(self) -> TimedSolution:
-        """The best found so far."""
-        if self.known is None:
-            raise SolveError("no solve has ended")
-        return self.known
+    def within(self, T: Array) -> Array:
+        """T within bounds, and as long as it must be in all."""
+        if self.total is None or not self.lower.sum() < self.total < self.upper.sum():
+            return np.clip(T, self.lower, self.upper if self.total is None or self.total > self.lower.sum() else self.lower)
+        excess = lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total  # noqa: E731
+        most = float(np.max(self.upper[self.passing] / T[self.passing]))
+        return np.clip(brentq(excess, 0.0, most, xtol=1e-15) * T, self.lower, self.upper)
 
-    def run(self, T: Array) -> str:
-        """Search from durations (P,): the status."""
-        given = {"type": "eq", "fun": lambda z: z @ T / T.sum() - self.total / T.sum(), "jac": lambda z: T / T.sum()}
-        try:
-            first = self.at(T)
-            scale = CAUTION / max(np.abs(T * (first.gradient - first.time_value)).max(), 1e-300)
-            found = minimize(
-                lambda z: (scale * (m := self.at(z * T)).cost, scale * T * m.gradient), np.ones(len(T)), jac=True,
-                method="SLSQP", bounds=np.stack([self.lower / T, self.upper / T], axis=1),
-                constraints=() if self.total is None else given, options={"ftol": 1e-16, "maxiter": self.free.max_iterations},
-            )  # fmt: skip
-        except _Settled as over:
-            return str(over)
-        return f"not converged after {len(self.history)} solves: {found.message}"
+    def run(self, guess: Start) -> tuple[_Point, str]:
+        """The best found, and the status."""
+        best, known, radius = self.at(self.start, guess), None, CAUTION
+        if not best.solution.converged:
+            return best, f"not converged, with durations of {best.T} s the motion is {best.solution.status}"
+        while len(self.history) < self.free.max_iterations:
+            if best.share < self.free.tolerance:
+                return best, f"converged after {len(self.history)} solves"
+            if best is not known:
+                second, known = sensitivity(best.solution), best
+            T, promised = self.step(best, second.hessian, radius)
+            if promised < RESOLVED * (abs(best.cost) + self.solver.tolerance) or radius < RESOLVED:
+                return best, f"converged after {len(self.history)} solves, to what they resolve"
+            trial = self.at(T, second.predicted(T - best.T))
+            kept = (best.cost - trial.cost) / promised if trial.solution.converged else -1.0
+            if promised < self.solver.tolerance and trial.share < best.share:  # too little to be told by costs
+                kept = 1.0
+            length = float(np.abs((T - best.T) / np.where(best.T > 0.0, best.T, 1.0)).max())
+            radius = max(radius, GROW * length) if kept > 0.75 else radius if kept > 0.25 else SHRINK * length
+            best = trial if kept > 0.0 else best
+        return best, f"not converged, the limit of {len(self.history)} solves was reached"
 
-    def at(self, T: Array) -> TimedSolution:
+    def step(self, here: _Point, H: Array, radius: float) -> tuple[Array, float]:
+        """The durations where the quadratic model is least, by at most a share ``radius`` of each; what it promises."""
+        T, g = here.T, here.T * here.gradient
+        values, vectors = np.linalg.eigh(T[:, None] * H * T)
+        H = (vectors * np.maximum(np.abs(values), 1e-12 * np.abs(values).max())) @ vectors.T
+        scale = 1.0 / max(np.abs(g - here.time_value * T).max(), 1e-300)
+        low, high = np.maximum(self.lower - T, -radius * T), np.minimum(self.upper - T, radius * T)
+        kept = {"type": "eq", "fun": lambda z: z @ T / T.sum(), "jac": lambda z: T / T.sum()}
+        found = minimize(
+            lambda z: (scale * (g @ z + 0.5 * z @ H @ z), scale * (g + H @ z)), np.zeros(len(T)), jac=True,
+            method="SLSQP", bounds=[(a / t, b / t) if t > 0.0 else (0.0, 0.0) for a, b, t in zip(low, high, T, strict=True)],
+            constraints=() if self.total is None else kept, options={"ftol": 1e-15, "maxiter": 200},
+        )  # fmt: skip
+        return np.clip(T + T * found.x, self.lower, self.upper), -found.fun / scale
+
+    def at(self, T: Array, guess: Start) -> _Point:
         """The optimum for durations."""
-        if self.history and np.array_equal(T, self.history[-1].durations):
-            return self.last
-        if len(self.history) == self.free.max_iterations:
-            raise _Settled(f"not converged, the limit of {len(self.history)} solves was reached")
         before = time.perf_counter()
-        problem, guess = with_durations(self.problem, T), self.guess if self.known is None else self.known.solution
-        solution = solve(problem, self.solver, guess, throw=False, workers=self.workers)
+        solution = solve(with_durations(self.problem, T), self.solver, guess, throw=False, workers=self.workers)
         g = gradient(solution) + self.free.price * self.passing
         value = self.value_of_time(T, g)
-        share = np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12)
+        share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
         cost = solution.cost + self.free.price * float(T.sum())
-        trial = Trial(T.copy(), cost, float(share), solution.iterations, time.perf_counter() - before, solution.converged)
-        self.last = TimedSolution(solution, T.copy(), g, value, cost, False, solution.status, 0.0, ())
-        self.history.append(trial)
+        taken = time.perf_counter() - before
+        self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
         if self.callback is not None:
-            self.callback(trial)
-        if not solution.converged:
-            raise _Settled(f"not converged, with durations of {T} s the motion is {solution.status}")
-        if self.known is None or cost < self.known.cost:
-            self.known = self.last
-        if share < self.free.tolerance and (self.total is None or abs(T.sum() - self.total) < 1e-9):
-            self.known = self.last
-            raise _Settled(f"converged after {len(self.history)} solves")
-        return self.last
+            self.callback(self.history[-1])
+        return _Point(T, solution, g, value, cost, share)
 
     def value_of_time(self, T: Array, g: Array) -> float:
-        """ν of the total time where it is given: slopes g - ν, where bounds leave a choice, are of least squares."""
-        if self.total is None:
-            return 0.0
+        """ν of the total time where it is given: Σ T_p (slope_p of ν) = 0."""
         low, high = g[self.passing].min(), g[self.passing].max()
-        return low if high - low < 1e-300 else float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-300))
+        if self.total is None or not low < high:
+            return 0.0 if self.total is None else float(low)
+        return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-300))
 
     def slopes(self, T: Array, g: Array, value: float) -> Array:
         """T_p (g_p - ν), without those that bounds hold against."""
         s, near = T * (g - value), 1e-9 * T
         held = ((T <= self.lower + near) & (s > 0.0)) | ((T >= self.upper - near) & (s < 0.0))
         return np.where(held, 0.0, s)
-
-
-def with_durations(problem: Problem, durations: ArrayLike) -> Problem:
-    """The same problem, whose phases last so long (P,) [s] in as many knots; references stay those of their knots."""
-    system = phased(problem).lasting(durations)
-
-    def on(terms: Any) -> list[Any]:
-        return [replace(t, system=system) if isinstance(t, (ForceLimits, ForceConstraint)) else t for t in terms]
-
-    lists = {name: on(getattr(problem, name)) for name in ("running", "terminal", "constraints", "terminal_constraints")}
-    maps = {name: {k: on(v) for k, v in getattr(problem, name).items()} for name in ("at", "during", "constraints_at")}
-    return replace(problem, dynamics=system, **lists, **maps)
-
-
-def gradient(solution: Solution) -> Array:
-    """The derivative (P,) [1/s] of the optimal cost by how long each phase lasts, 0 where none of its knots takes time.
-
-    Raises ProblemError for a solution that was loaded without its problem, or of another system.
-    """
-    if solution.problem is None:
-        raise ProblemError("problem: a gradient by durations needs one: Solution.load(path, problem)")
-    system = phased(solution.problem)
-    rates = solution.problem.by_durations(solution.X, solution.U, solution.multipliers)
-    return np.array([rates[knots.start : knots.stop].mean() if knots else 0.0 for knots in stretches(system)])
-
-
-def phased(problem: Problem) -> PhasedDynamics:
-    """The system of a problem with phases."""
-    if not isinstance(problem, Problem) or not isinstance(problem.dynamics, PhasedDynamics):
-        raise ProblemError("problem: expected one of PhasedDynamics, whose phases last some time")
-    return problem.dynamics
 
 
 def _bounds(name: str, given: ArrayLike | None, default: Array, T: Array) -> Array:
