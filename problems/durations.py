@@ -5,8 +5,8 @@ Phases keep their knots, whose steps of time stretch. With T (P,) the durations,
     J*(T) = min_U J(U; T),      ∂J*/∂T_p = 1/N_p Σ_{k in p} ∂L/∂h_k      (`Problem.by_durations`)
 
 by the envelope theorem: at an optimum it changes as the Lagrangian L does while X, U and multipliers stay. Its Hessian
-is that of sensitivity.py, so that Newton's method finds the least of ``J*(T) + price Σ T`` within bounds, in a region of
-trust: each step is the minimum of a quadratic program (Kraft 1988, `scipy.optimize`), and each of its solves begins
+is that of sensitivity.py, so that Newton's method finds the least of ``J*(T) + price Σ T`` within bounds, in a region
+of trust: each step is the minimum of a quadratic program (Kraft 1988, `scipy.optimize`), and each of its solves begins
 where the last one predicts that it ends.
 
 Most costs per second fall with time: motion is cheapest where it is over at once. So the total time stays what it is,
@@ -27,14 +27,17 @@ from scipy.optimize import brentq, minimize
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solution import Solution
+from ddp.solution import Record, Solution
 from ddp.solver import DDP, Start, solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations
 
-CAUTION, GROW, SHRINK, RESOLVED = 0.3, 2.0, 0.25, 1e-13
-"""By what share of themselves durations change at most in the first step, how that grows and shrinks; and the share of
-the cost, or of durations, below which nothing can be told."""
+CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
+"""By what share of themselves durations change at most in the first step, and how that grows and shrinks."""
+
+RESOLVED, COARSE, SLACK = 1e-13, 1e-3, 1e-9
+"""Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum. How
+close [s] a duration at a bound is to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +111,14 @@ def solve_durations(
     free: FreeDurations | None = None,
     solver: DDP | None = None,
     guess: Start = None,
-    callback: Callable[[Trial], None] | None = None,
+    callback: Callable[[Record], None] | None = None,
     throw: bool = True,
     workers: int | str = 1,
 ) -> TimedSolution:
     """The best durations of the phases of a problem of `PhasedDynamics`, and the motion.
 
-    solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.   callback: called with every `Trial`.
+    solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.
+    callback: called with the `Record` of every iteration of every solve.
     throw: raise SolveError, with the ``.solution`` found so far, if it does not converge.
 
     References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
@@ -128,6 +132,16 @@ def solve_durations(
         raise SolveError(status, best.solution)
     found = best.solution, best.T, best.gradient, best.time_value, best.cost
     return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
+
+
+def free_durations(problem: Problem, within: str, price: float) -> FreeDurations:
+    """Those of a text: "free", or "0.8,1.5", how many times as long phases may last as they do; price [1/s]."""
+    try:
+        least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
+    except ValueError:
+        raise ProblemError(f"durations: expected free or two numbers, least,most, got {within!r}") from None
+    T = phased(problem).phase_durations
+    return FreeDurations(least * T, most * T, price=price)
 
 
 class _Point(NamedTuple):
@@ -145,51 +159,53 @@ class _Search:
     """Newton's method in a region of trust, on durations T (P,)."""
 
     def __init__(
-        self, problem: Problem, free: FreeDurations, solver: DDP, callback: Callable[[Trial], None] | None, workers: int | str,
+        self, problem: Problem, free: FreeDurations, solver: DDP, callback: Callable[[Record], None] | None,
+        workers: int | str,
     ) -> None:  # fmt: skip
-        system = phased(problem)
+        T = phased(problem).phase_durations
         self.problem, self.free, self.solver = problem, free, solver
         self.callback, self.workers, self.history = callback, workers, list[Trial]()
-        self.passing = np.array([phase.knots > 0 for phase in system.phases])
-        T = system.phase_durations
         self.lower, self.upper = _bounds("lower", free.lower, 0.5 * T, T), _bounds("upper", free.upper, 2.0 * T, T)
         for i in np.flatnonzero(self.lower > self.upper):
             raise ProblemError(f"lower: expected at most upper, got {self.lower[i]:g} > {self.upper[i]:g} s at [{i}]")
-        self.total = float(T.sum()) if free.total is None and free.price == 0.0 else free.total
-        least, most = self.lower.sum(), self.upper.sum()
-        if self.total is not None and not least - 1e-9 <= self.total <= most + 1e-9:
-            raise ProblemError(f"total: expected from {least:g} to {most:g} s, what bounds allow, got {self.total:g}")
+        least, most = float(self.lower.sum()), float(self.upper.sum())
+        total = float(T.sum()) if free.total is None and free.price == 0.0 else free.total
+        if total is not None and not least - SLACK <= total <= most + SLACK:
+            raise ProblemError(f"total: expected from {least:g} to {most:g} s, what bounds allow, got {total:g}")
+        self.total = None if total is None else min(max(total, least), most)
         self.start = self.within(T)
 
     def within(self, T: Array) -> Array:
-        """T within bounds, and as long as it must be in all."""
-        if self.total is None or not self.lower.sum() < self.total < self.upper.sum():
-            return np.clip(T, self.lower, self.upper if self.total is None or self.total > self.lower.sum() else self.lower)
-        excess = lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total  # noqa: E731
-        most = float(np.max(self.upper[self.passing] / T[self.passing]))
-        return np.clip(brentq(excess, 0.0, most, xtol=1e-15) * T, self.lower, self.upper)
+        """T within bounds, and in proportion as long as it must be in all."""
+        if self.total is None:
+            return np.clip(T, self.lower, self.upper)
+        largest = float(np.max(self.upper[T > 0.0] / T[T > 0.0]))
+        s = brentq(lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total, 0.0, largest, xtol=1e-15)
+        return np.clip(s * T, self.lower, self.upper)
 
     def run(self, guess: Start) -> tuple[_Point, str]:
         """The best found, and the status."""
-        best, known, radius = self.at(self.start, guess), None, CAUTION
+        best, radius = self.at(self.start, guess), CAUTION
         if not best.solution.converged:
             return best, f"not converged, with durations of {best.T} s the motion is {best.solution.status}"
-        while len(self.history) < self.free.max_iterations:
-            if best.share < self.free.tolerance:
-                return best, f"converged after {len(self.history)} solves"
+        known, second = best, sensitivity(best.solution)
+        while best.share >= self.free.tolerance:
+            if len(self.history) >= self.free.max_iterations:
+                return best, f"not converged, the limit of {len(self.history)} solves was reached"
             if best is not known:
-                second, known = sensitivity(best.solution), best
+                known, second = best, sensitivity(best.solution)
             T, promised = self.step(best, second.hessian, radius)
             if promised < RESOLVED * (abs(best.cost) + self.solver.tolerance) or radius < RESOLVED:
-                return best, f"converged after {len(self.history)} solves, to what they resolve"
+                end = "converged" if best.share < COARSE else "not converged"
+                return best, f"{end} after {len(self.history)} solves, no lower cost can be told from rounding"
             trial = self.at(T, second.predicted(T - best.T))
-            kept = (best.cost - trial.cost) / promised if trial.solution.converged else -1.0
-            if promised < self.solver.tolerance and trial.share < best.share:  # too little to be told by costs
-                kept = 1.0
-            length = float(np.abs((T - best.T) / np.where(best.T > 0.0, best.T, 1.0)).max())
-            radius = max(radius, GROW * length) if kept > 0.75 else radius if kept > 0.25 else SHRINK * length
-            best = trial if kept > 0.0 else best
-        return best, f"not converged, the limit of {len(self.history)} solves was reached"
+            ratio = (best.cost - trial.cost) / promised if trial.solution.converged else -1.0
+            if promised < self.solver.tolerance and trial.share < best.share:  # costs are not told apart any more
+                ratio = 1.0
+            length = float(np.abs(T / np.where(best.T > 0.0, best.T, 1.0) - (best.T > 0.0)).max())
+            radius = max(radius, GROW * length) if ratio > 0.75 else radius if ratio > 0.25 else SHRINK * length
+            best = trial if ratio > 0.0 else best
+        return best, f"converged after {len(self.history)} solves"
 
     def step(self, here: _Point, H: Array, radius: float) -> tuple[Array, float]:
         """The durations where the quadratic model is least, by at most a share ``radius`` of each; what it promises."""
@@ -197,40 +213,40 @@ class _Search:
         values, vectors = np.linalg.eigh(T[:, None] * H * T)
         H = (vectors * np.maximum(np.abs(values), 1e-12 * np.abs(values).max())) @ vectors.T
         scale = 1.0 / max(np.abs(g - here.time_value * T).max(), 1e-300)
-        low, high = np.maximum(self.lower - T, -radius * T), np.minimum(self.upper - T, radius * T)
+        lasting = np.where(T > 0.0, T, 1.0)
+        low, high = np.maximum(self.lower / lasting - 1.0, -radius), np.minimum(self.upper / lasting - 1.0, radius)
         kept = {"type": "eq", "fun": lambda z: z @ T / T.sum(), "jac": lambda z: T / T.sum()}
         found = minimize(
             lambda z: (scale * (g @ z + 0.5 * z @ H @ z), scale * (g + H @ z)), np.zeros(len(T)), jac=True,
-            method="SLSQP", bounds=[(a / t, b / t) if t > 0.0 else (0.0, 0.0) for a, b, t in zip(low, high, T, strict=True)],
+            method="SLSQP", bounds=np.stack([np.minimum(low, 0.0), np.maximum(high, 0.0)], axis=1),
             constraints=() if self.total is None else kept, options={"ftol": 1e-15, "maxiter": 200},
         )  # fmt: skip
-        return np.clip(T + T * found.x, self.lower, self.upper), -found.fun / scale
+        return np.clip(T + T * found.x, self.lower, self.upper), -float(found.fun) / scale
 
     def at(self, T: Array, guess: Start) -> _Point:
         """The optimum for durations."""
         before = time.perf_counter()
-        solution = solve(with_durations(self.problem, T), self.solver, guess, throw=False, workers=self.workers)
-        g = gradient(solution) + self.free.price * self.passing
-        value = self.value_of_time(T, g)
-        share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
-        cost = solution.cost + self.free.price * float(T.sum())
-        taken = time.perf_counter() - before
+        solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
+        g, value, share = np.full(len(T), np.nan), np.nan, np.nan
+        if solution.converged:
+            g = gradient(solution) + self.free.price * (T > 0.0)
+            value = self.value_of_time(T, g)
+            share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
+        cost, taken = solution.cost + self.free.price * float(T.sum()), time.perf_counter() - before
         self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
-        if self.callback is not None:
-            self.callback(self.history[-1])
         return _Point(T, solution, g, value, cost, share)
 
     def value_of_time(self, T: Array, g: Array) -> float:
         """ν of the total time where it is given: Σ T_p (slope_p of ν) = 0."""
-        low, high = g[self.passing].min(), g[self.passing].max()
-        if self.total is None or not low < high:
-            return 0.0 if self.total is None else float(low)
+        low, high = float(g[T > 0.0].min()), float(g[T > 0.0].max())
+        if self.total is None or low == high:
+            return 0.0 if self.total is None else low
         return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-300))
 
     def slopes(self, T: Array, g: Array, value: float) -> Array:
         """T_p (g_p - ν), without those that bounds hold against."""
-        s, near = T * (g - value), 1e-9 * T
-        held = ((T <= self.lower + near) & (s > 0.0)) | ((T >= self.upper - near) & (s < 0.0))
+        s = T * (g - value)
+        held = ((self.lower + SLACK >= T) & (s > 0.0)) | ((self.upper - SLACK <= T) & (s < 0.0))
         return np.where(held, 0.0, s)
 
 
