@@ -128,14 +128,13 @@ def list_problems(name: str | None, as_json: bool) -> None:
     help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
 )
 @click.option(
-    "--price-of-time", type=float, default=0.0, show_default=True,
-    help="Of a second, for --durations; without one the time in all stays.",
+    "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
 )
 @_JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, durations: str | None, price_of_time: float, as_json: bool,
+    view: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)

@@ -10,7 +10,7 @@ of trust: each step is the minimum of a quadratic program (Kraft 1988, `scipy.op
 where the last one predicts that it ends.
 
 Most costs per second fall with time: motion is cheapest where it is over at once. So the total time stays what it is,
-unless time has a price.
+unless time is given a price.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class FreeDurations:
 
     lower, upper [s]: of each phase (P,), or one number for all; where both are the same the duration is given. Default:
     half and twice what it is in the problem.
-    total [s]: of all phases; default what it is, but free where time has a price.   price [1/s]: of time.
+    total [s]: of all phases; default what it is in the problem, but free where a price is given.
+    price [1/s]: of time, which is added to the cost; 0: time costs nothing but what running costs say.
     tolerance: convergence is where no duration, changed by itself, promises to change the cost by more than this share.
     max_iterations: solves at most.
     """
@@ -54,7 +55,7 @@ class FreeDurations:
     lower: ArrayLike | None = None
     upper: ArrayLike | None = None
     total: float | None = None
-    price: float = 0.0
+    price: float | None = None
     tolerance: float = 1e-6
     max_iterations: int = 100
 
@@ -62,7 +63,8 @@ class FreeDurations:
         for name in ("tolerance", "total"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, positive(name, value))
-        object.__setattr__(self, "price", checks.weight("price", self.price))
+        if self.price is not None:
+            object.__setattr__(self, "price", checks.weight("price", self.price))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
 
 
@@ -134,7 +136,7 @@ def solve_durations(
     return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
 
 
-def free_durations(problem: Problem, within: str, price: float) -> FreeDurations:
+def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
     """Those of a text: "free", or "0.8,1.5", how many times as long phases may last as they do; price [1/s]."""
     try:
         least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
@@ -169,11 +171,11 @@ class _Search:
         for i in np.flatnonzero(self.lower > self.upper):
             raise ProblemError(f"lower: expected at most upper, got {self.lower[i]:g} > {self.upper[i]:g} s at [{i}]")
         least, most = float(self.lower.sum()), float(self.upper.sum())
-        total = float(T.sum()) if free.total is None and free.price == 0.0 else free.total
+        total = float(T.sum()) if free.total is None and free.price is None else free.total
         if total is not None and not least - SLACK <= total <= most + SLACK:
             raise ProblemError(f"total: expected from {least:g} to {most:g} s, what bounds allow, got {total:g}")
         self.total = None if total is None else min(max(total, least), most)
-        self.start = self.within(T)
+        self.price, self.start = free.price or 0.0, self.within(T)
 
     def within(self, T: Array) -> Array:
         """T within bounds, and in proportion as long as it must be in all."""
@@ -229,10 +231,11 @@ class _Search:
         solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
         g, value, share = np.full(len(T), np.nan), np.nan, np.nan
         if solution.converged:
-            g = gradient(solution) + self.free.price * (T > 0.0)
+            g = gradient(solution) + self.price * (T > 0.0)
             value = self.value_of_time(T, g)
             share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
-        cost, taken = solution.cost + self.free.price * float(T.sum()), time.perf_counter() - before
+        forced = sum(float((found.multipliers * found.violation).sum()) for found in solution.residuals())
+        cost, taken = solution.cost + forced + self.price * float(T.sum()), time.perf_counter() - before
         self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
         return _Point(T, solution, g, value, cost, share)
 

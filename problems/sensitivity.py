@@ -3,11 +3,15 @@
 With T (P,) the durations, h_k those of knots, E = ∂h/∂T, L the Lagrangian and z = (dx, du), the change of the best cost
 with a change θ of durations is, to second order,
 
-    min  Σ_k ½ zᵀ L_zz z + zᵀ L_zh Eθ + ½ L_hh (Eθ)²,     dx' = A dx + B du + f_h Eθ,     dx_0 = 0
+    min  Σ_k ½ zᵀ L_zz z + zᵀ L_zh Eθ + ½ L_hh (Eθ)²,     dx' = A dx + B du + f_h Eθ,     dx_0 = 0,     C z + c_h Eθ = 0
 
-swept backward as in Riccati's recursion, with one linear term v a duration. L_zz, A, B and f_h are exact; L_zh and L_hh
-are central differences of exact derivatives, since they only steer Newton's method: gradients are exact, and so is what
-it converges to.
+with the constraints c that are active. It is swept backward as in Riccati's recursion, with one linear term v a
+duration and one a multiplier ν of these constraints. The result is a quadratic form in (θ, ν), stationary in ν:
+
+    ½ [θ ; ν]ᵀ [M_θθ  M_θν ; M_νθ  M_νν] [θ ; ν],      Hessian  M_θθ - M_θν M_νν⁻¹ M_νθ
+
+L_zz, A, B, C, c_h and f_h are exact; L_zh and L_hh are central differences of exact derivatives, since they only steer
+Newton's method: gradients are exact, and so is what it converges to.
 """
 
 from __future__ import annotations
@@ -24,14 +28,15 @@ from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
 from ddp.lagrangian import Lagrangian
 from ddp.problem import Problem
-from ddp.protocols import Array
+from ddp.protocols import Array, Timed
 from ddp.solution import Solution
 from dynamics.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.reaction import stretches
 
 SHARE, STIFFEST = 1e-4, 1e3
-"""Of a duration: the step of differences. Of penalties: stiffer ones leave too few digits to the recursion."""
+"""Of a duration: the step of differences. Of penalties, which make L_zz convex where multipliers alone do not: they
+have no part in what is stationary, and stiffer ones leave too few digits to the recursion."""
 
 
 def phased(problem: Problem) -> PhasedDynamics:
@@ -68,21 +73,26 @@ def gradient(solution: Solution) -> Array:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """hessian (P, P) of the best cost by durations [1/s²]; dX (N+1, n, P), dU (N, nu, P): what motion changes by."""
+    """hessian (P, P) of the best cost by durations [1/s²]; what motion and multipliers change by.
+
+    dX (N+1, n, P), dU (N, nu, P), multipliers (m, P): [1/s].
+    """
 
     solution: Solution
     hessian: Array
     dX: Array
     dU: Array
+    multipliers: Array
 
     def predicted(self, change: Array) -> Solution:
         """The motion after a change (P,) of durations [s], to first order: a guess."""
         old, (_, system) = self.solution, _own(self.solution)
-        return replace(old, X=system.integrate(old.X, self.dX @ change), U=old.U + self.dU @ change)
+        X, U = system.integrate(old.X, self.dX @ change), old.U + self.dU @ change
+        return replace(old, X=X, U=U, multipliers=old.multipliers + self.multipliers @ change)
 
 
 def sensitivity(solution: Solution) -> Sensitivity:
-    """Second order of the best cost by the durations of phases, at an optimum; penalties stand in for constraints."""
+    """Second order of the best cost by the durations of phases, at an optimum."""
     (problem, system), X, U = _own(solution), solution.X, solution.U
     goal, N, nz = _relaxed(problem, solution), problem.horizon, system.n + system.nu
     d = _expanded(goal, X, U)
@@ -95,34 +105,62 @@ def sensitivity(solution: Solution) -> Sensitivity:
     longer, shorter = (_slopes(with_durations(problem, T * (1.0 + e)), solution, costate) for e in (SHARE, -SHARE))
     span = 2.0 * SHARE * np.where(system.durations > 0.0, system.durations, np.inf)
     Lzh, Lhh = (longer[0] - shorter[0]) / span[:, None], (longer[1] - shorter[1]) / span
-    c, S = Lzh[:, :, None] * E[:, None, :], system.by_duration(X[:-1], U)[:, :, None] * E[:, None, :]
-    free = (problem.lower < U) & (problem.upper > U)
-    least, K, k = _sweep(d.A, d.B, H, c, S, free)
-    dX, dU = np.zeros((N + 1, system.n, len(T))), np.zeros((N, system.nu, len(T)))
+    rows, C, ch = _active(problem, solution)
+    P, m = len(T), len(rows)
+    c, S = np.zeros((N + 1, nz, P + m)), np.zeros((N, system.n, P + m))
+    c[:N, :, :P], c[:, :, P:] = Lzh[:, :, None] * E[:, None, :], C
+    S[:, :, :P] = system.by_duration(X[:-1], U)[:, :, None] * E[:, None, :]
+    M, K, k = _sweep(d.A, d.B, H, c, S, (problem.lower < U) & (problem.upper > U))
+    M[:P, :P] += E.T @ (Lhh[:, None] * E)
+    M[P:, :P] += ch.T @ E
+    M[:P, P:] += E.T @ ch
+    nu = -np.linalg.pinv(M[P:, P:], hermitian=True) @ M[P:, :P]
+    k, S, by = k[:, :, :P] + k[:, :, P:] @ nu, S[:, :, :P], np.zeros((len(solution.multipliers), P))
+    by[rows] = nu
+    dX, dU = np.zeros((N + 1, system.n, P)), np.zeros((N, system.nu, P))
     for t in range(N):
         dU[t] = K[t] @ dX[t] + k[t]
         dX[t + 1] = d.A[t] @ dX[t] + d.B[t] @ dU[t] + S[t]
-    return Sensitivity(solution, least + E.T @ (Lhh[:, None] * E), dX, dU)
+    return Sensitivity(solution, M[:P, :P] + M[:P, P:] @ nu, dX, dU, by)
+
+
+def _active(problem: Problem, solution: Solution) -> tuple[Any, Array, Array]:
+    """Which multipliers are of active constraints (a,), their C (N+1, nz, a) and c_h (N, a)."""
+    rows, C, ch = [np.zeros(0, int)], [], []
+    N, nz = problem.horizon, problem.dynamics.n + problem.dynamics.nu
+    for entry in problem.placed:
+        knots, own = slice(entry.start, entry.stop), entry.own(solution.multipliers)
+        k, i = np.nonzero((own != 0.0) | (entry.lower == entry.upper))
+        at, one = (solution.X[knots], problem.padded(solution.U)[knots]), np.arange(len(k))
+        C.append(np.zeros((N + 1, nz, len(k))))
+        ch.append(np.zeros((N + 1, len(k))))
+        if len(k):
+            C[-1][entry.start + k, :, one] = entry.constraint.jacobian(*at)[k, i]
+            if isinstance(entry.constraint, Timed):
+                ch[-1][entry.start + k, one] = entry.constraint.by_duration(*at)[k, i]
+        rows.append(entry.first + k * own.shape[1] + i)
+    wide = np.concatenate([np.zeros((N + 1, nz, 0)), *C], axis=2)
+    return np.concatenate(rows), wide, np.concatenate([np.zeros((N + 1, 0)), *ch], axis=1)[:N]
 
 
 def _sweep(A: Array, B: Array, H: Array, c: Array, S: Array, free: Any) -> tuple[Array, Array, Array]:
-    """The minimum (P, P) of Σ ½ zᵀ H z + zᵀ c θ, doubled, where dx' = A dx + B du + S θ; K (N, nu, n), k (N, nu, P).
+    """M (P, P): ½ θᵀ M θ is the minimum of Σ ½ zᵀ H z + zᵀ c θ where dx' = A dx + B du + S θ; there, du = K dx + k θ.
 
     free (N, nu): controls that are not at a limit; the others stay.
     """
     (N, n, nu), P = B.shape, c.shape[2]
-    V, v, least = H[N, :n, :n], np.zeros((n, P)), np.zeros((P, P))
+    V, v, M = H[N, :n, :n], c[N, :n], np.zeros((P, P))
     K, k = np.zeros((N, nu, n)), np.zeros((N, nu, P))
     for t in reversed(range(N)):
         F, u = np.hstack([A[t], B[t]]), n + np.flatnonzero(free[t])
-        least += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
+        M += S[t].T @ V @ S[t] + S[t].T @ v + v.T @ S[t]
         Q, q = H[t] + F.T @ V @ F, c[t] + F.T @ (v + V @ S[t])
         inverse = np.linalg.pinv(Q[np.ix_(u, u)], hermitian=True)  # controls of impacts act on nothing
         K[t, u - n], k[t, u - n] = -inverse @ Q[u, :n], -inverse @ q[u]
         V, v = Q[:n, :n] + Q[:n, u] @ K[t, u - n], q[:n] + Q[:n, u] @ k[t, u - n]
         V = 0.5 * (V + V.T)  # or else rounding grows from knot to knot
-        least += q[u].T @ k[t, u - n]
-    return 0.5 * (least + least.T), K, k
+        M += q[u].T @ k[t, u - n]
+    return 0.5 * (M + M.T), K, k
 
 
 def _slopes(problem: Problem, solution: Solution, costate: Array) -> tuple[Array, Array]:
