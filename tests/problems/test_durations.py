@@ -148,6 +148,29 @@ def test_costs_of_held_forces_change_with_durations_as_differences_say(case):
     assert cost(0.0).by_duration(X[knots], U[knots]) == pytest.approx(expected, rel=1e-8)
 
 
+def test_the_lagrangian_changes_with_durations_as_differences_say(rng):
+    """On any trajectory, with any multipliers: costs on forces beyond their cones, constraints on forces, and steps."""
+    problem = uneven(friction=0.1, cones="constraint")
+    system, T = problem.dynamics, problem.dynamics.phase_durations
+    X, U = legged.follow_nominal(problem)
+    X, U = system.integrate(X, 0.01 * rng.normal(size=(len(X), system.n))), U + 0.5 * rng.normal(size=U.shape)
+    multipliers = 1e-3 * rng.normal(size=problem.multiplier_count)
+    costates, after = rng.normal(size=(problem.horizon, system.n)), system.step(X[:-1], U)
+
+    def lagrangian(e):
+        longer = with_durations(problem, T * (1.0 + e))
+        moved = system.difference(after, longer.dynamics.step(X[:-1], U))
+        forces = sum((part.multipliers * part.values).sum() for part in longer.residuals(X, U, multipliers))
+        return np.array([longer.cost(X, U), forces, (costates * moved).sum()])
+
+    cost, forces, moved = fourth(lagrangian, 1e-3)
+    none = np.zeros_like(costates)
+    rates = [problem.by_durations(X, U, *given) @ system.durations for given in (
+        (0.0 * multipliers, none), (multipliers, none), (0.0 * multipliers, costates))]  # fmt: skip
+    assert rates == pytest.approx([cost, cost + forces, cost + moved], rel=1e-8)
+    assert abs(forces) > 1e-3 * abs(cost)
+
+
 @pytest.mark.parametrize("options", [{"friction": 0.25}, {"footholds": "constraint", "cones": "constraint"}], ids=str)
 def test_the_gradient_by_durations_is_that_of_optima_found_again(options, rng):
     problem = uneven(**options)
