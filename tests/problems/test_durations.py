@@ -18,7 +18,7 @@ from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, load
 from dynamics.model import Robot
 from problems import gaits, legged
 from problems.constraints import StateEquality
-from problems.contact_costs import ForceLimits, friction_cone
+from problems.contact_costs import ForceConstraint, ForceLimits, friction_cone
 from problems.costs import CenterOfMass, ControlCost, StateCost
 from problems.durations import FreeDurations, free_durations, solve_durations
 from problems.sensitivity import gradient, sensitivity, with_durations
@@ -259,7 +259,7 @@ def test_a_bound_holds_and_the_gradient_says_what_it_costs():
 
 
 def hopper(counts):
-    """A body on a leg pushes off and rises, as high as it can: its height counts at the end."""
+    """A body on a leg pushes off and rises as high as it can: its height counts at the end."""
     model = pin.Model()
     body = model.addJoint(0, pin.JointModelTranslation(), pin.SE3.Identity(), "body")
     model.appendBodyToJoint(body, pin.Inertia.FromSphere(2.0, 0.1), pin.SE3.Identity())
@@ -276,6 +276,28 @@ def hopper(counts):
     )  # fmt: skip
 
 
+def kneeling(counts, most):
+    """A body on a leg with hip and knee pushes off, by so much force, and flies."""
+    model = pin.Model()
+    index = model.addJoint(0, pin.JointModelTranslation(), pin.SE3.Identity(), "body")
+    model.appendBodyToJoint(index, pin.Inertia.FromSphere(2.0, 0.1), pin.SE3.Identity())
+    down = pin.SE3(np.eye(3), np.array([0.0, 0.0, -0.25]))
+    for name, place in (("hip", pin.SE3.Identity()), ("knee", down)):
+        index = model.addJoint(index, pin.JointModelRY(), place, name)
+        model.appendBodyToJoint(index, pin.Inertia.FromSphere(0.2, 0.05), pin.SE3.Identity())
+    model.addFrame(pin.Frame("foot", index, 0, down, pin.OP_FRAME))
+    robot, foot = Robot(model), Contact("foot", target=np.zeros(3))
+    phases = [Phase(foot, counts[0], held=True), Phase((), counts[1])]
+    system = PhasedDynamics(robot, 0.02, phases, actuation=np.eye(5)[:, 3:])
+    x0 = np.concatenate([[0.0, 0.0, 0.5 * np.cos(0.8), 0.8, -1.6], np.zeros(5)])
+    pushing = ForceConstraint(system, [foot], [[0.0, 0.0, 1.0]], [-np.inf], [most], phase=0)
+    return ddp.Problem(
+        dynamics=system, running=[ControlCost(np.zeros(2), np.full(2, 1e-3))],
+        terminal=[CenterOfMass(robot, [0.0, 0.0, 0.8], 50.0), StateCost(system, x0, np.repeat([0.0, 0.1], 5))],
+        x0=x0, horizon=sum(counts), constraints_at={range(counts[0]): [pushing]},
+    )  # fmt: skip
+
+
 def test_a_hopper_flies_until_gravity_has_taken_its_speed():
     problem = hopper((15, 20))
     push = problem.dynamics.phase_durations[0]
@@ -288,6 +310,24 @@ def test_a_hopper_flies_until_gravity_has_taken_its_speed():
     apex = data.vcom[0][2] / 9.81  # v_z N h - g h² N (N + 1) / 2 is most at (N + 1) h = v_z / g
     assert found.durations[1] * 21 / 20 == pytest.approx(apex, rel=1e-6)
     assert np.abs(found.solution.U[15:]).max() < 1e-6 * np.abs(found.solution.U).max()  # for no effort in the air
+
+
+def test_limits_of_forces_have_their_part_in_both_derivatives():
+    problem = kneeling((6, 8), most=40.0)
+    solver = ddp.DDP(1e-14, constraints=ddp.AugmentedLagrangian(tolerance=1e-10, stationarity=1e-10))
+    T = problem.dynamics.phase_durations
+    best = ddp.solve(problem, solver)
+    assert (best.multipliers > 0.0).sum() >= 3
+    along, known = T * [1.0, -0.7], sensitivity(best)
+
+    def again(e):
+        solution = ddp.solve(with_durations(problem, T + e * along), solver, known.predicted(e * along))
+        forces = sum((part.multipliers * part.violation).sum() for part in solution.residuals())
+        return np.array([solution.cost + forces, *gradient(solution)])
+
+    cost, *slopes = fourth(again, 1e-3)
+    assert gradient(best) @ along == pytest.approx(cost, rel=1e-7)
+    assert known.hessian @ along == pytest.approx(slopes, rel=1e-5)
 
 
 def test_a_quadruped_finds_the_durations_of_its_jump_in_few_solves():
