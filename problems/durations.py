@@ -129,7 +129,10 @@ def solve_durations(
     start = time.perf_counter()
     search = _Search(problem, FreeDurations() if free is None else free, solver or DDP(1e-11), callback, workers)
     best, status = search.run(guess)
-    converged = status.startswith("converged")
+    converged, free_ones = status.startswith("converged"), search.upper - search.lower > SLACK
+    at_bounds = free_ones & ((search.lower + SLACK > best.T) | (search.upper - SLACK < best.T))
+    if at_bounds.any():
+        status += f", {at_bounds.sum()} of {free_ones.sum()} durations at a bound"
     if throw and not converged:
         raise SolveError(status, best.solution)
     found = best.solution, best.T, best.gradient, best.time_value, best.cost
