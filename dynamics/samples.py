@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
 from ddp.tiles import aligned_zeros
 from dynamics import lane_batch
+from dynamics.checks import are_sound
 from dynamics.lanes import WIDTH, arena
 from dynamics.memory import recycled
 from dynamics.model import Robot
@@ -84,11 +85,14 @@ class Samples:
         self.robot = robot
         self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
-        self.q = self._stack("q", q, robot.nq)
-        check_configurations(robot, "q", self.q)
-        self.first = self._stack(first[0], first[1], robot.nv)
-        self.second = self._stack(second[0], second[1], robot.nv)
-        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
+        nq, nv = robot.nq, robot.nv
+        self.q = self._stack("q", q, nq)
+        self.first, self.second = self._stack(*first, nv), self._stack(*second, nv)
+        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(*weight, nv),)
+        if not are_sound(self.q, self.first, self.second, (*self.weight, self.first)[0], robot.unit_spans):
+            for field, value in (("q", self.q), first, second, *(() if weight is None else (weight,))):
+                as_array(field, value, np.shape(value))
+            check_configurations(robot, "q", self.q)
         none: Array = np.empty((self.N, 0, 6))
         wrenches = none if fext is None else self._wrenches(fext)
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
@@ -99,7 +103,10 @@ class Samples:
         return self.world.shape[1] > 0
 
     def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
-        return as_array(field, value, (size,))[None] if self.single else as_array(field, value, (self.N, size))
+        """An argument as (N, size), numbers or not."""
+        if self.single:
+            return as_array(field, value, (size,), finite=False)[None]
+        return as_array(field, value, (self.N, size), finite=False)
 
     def _wrenches(self, fext: ArrayLike) -> Array:
         rows = self.robot.model.njoints
