@@ -17,6 +17,7 @@ from dynamics.model import Model
 from dynamics.packed import read_tree, views_of
 from dynamics.packing import pack, unpack, unpack_places
 from dynamics.tensor_entries import SLOTS, Entries
+from dynamics.views import view
 
 
 class Arguments(NamedTuple):
@@ -73,18 +74,20 @@ def inverse_dynamics(context, arena, Q, V, A, fext, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, out):
-    """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
+def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, walk, out):
+    """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv); walk: ``Robot.walk``."""
     tree = views_of(read_tree(context))
+    nb = tree.parent.size
+    order, bodies, dofs = view(walk)[0:nb], view(walk)[nb : 2 * nb], view(walk)[2 * nb : walk.size]
     nv, Dq, Dv, Da = V.shape[1], out[0], out[1], out[2]
     ws, x = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     dq, dv, M = sparse(arena, nv), sparse(arena, nv), sparse(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, A, fext, t)
-        composites(tree, x.q, x.first, x.second, x.fext, ws)
-        inverse.mass_matrix(tree, ws, M)
+        inverse.derivatives_depth_first(
+            tree, order, bodies, dofs, x.q, x.first, x.second, x.fext, ws, M, dq, dv
+        )
         unpack(M, Da, t)
-        inverse.inverse_dynamics_derivatives(tree, ws, dq, dv)
         unpack(dq, Dq, t)
         unpack(dv, Dv, t)
 
