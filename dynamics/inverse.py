@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ddp.kernel import inline, kernel
 from dynamics.joints import FREE_FLYER
-from dynamics.kinematics import carry, forces, move_body, place_bodies, place_body, row, sum_over_subtrees
+from dynamics.kinematics import carry, forces, move_body, place_bodies, place_body, row, sum_over_subtrees, views_of, workspace_views
 from dynamics.spatial import (
     add6,
     angular,
@@ -24,13 +24,15 @@ from dynamics.spatial import (
     store,
     sub6,
 )
+from dynamics.views import view
 
 
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
+    bodies, own = views_of(tree), workspace_views(ws)
     for i in range(tree.body.size):
-        mass_of(tree, i, None, None, ws, M)
+        mass_of(bodies, i, None, None, own, view(M))
 
 
 @inline
@@ -95,8 +97,9 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
+    bodies, own = views_of(tree), workspace_views(ws)
     for i in range(tree.body.size):
-        derivatives_of(tree, i, None, None, ws, dq, dv)
+        derivatives_of(bodies, i, None, None, own, view(dq), view(dv))
 
 
 @inline

@@ -42,6 +42,7 @@ from dynamics.spatial import (
     store,
     sub6,
 )
+from dynamics.views import view
 
 
 class Workspace(NamedTuple):
@@ -133,6 +134,26 @@ def clear(M):
             M[i, j] = 0.0
 
 
+@kernel
+def views_of(tree):
+    """A tree whose arrays are views, for kernels that call many others."""
+    return Model(
+        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
+        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
+        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
+    )  # fmt: skip
+
+
+@kernel
+def workspace_views(ws):
+    """A workspace whose arrays are views."""
+    return Workspace(
+        view(ws.R), view(ws.p), view(ws.v), view(ws.a), view(ws.w), view(ws.I), view(ws.Ic), view(ws.f), view(ws.hK),
+        view(ws.hKc), view(ws.hKw), view(ws.z), view(ws.s), view(ws.psi), view(ws.psidd), view(ws.eta), view(ws.chi),
+        view(ws.Y),
+    )  # fmt: skip
+
+
 @inline
 def row(rows, i):
     """Where a workspace keeps body, or degree of freedom, i: there, or at rows[i]."""
@@ -144,8 +165,9 @@ def row(rows, i):
 @kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
+    bodies, own = views_of(tree), workspace_views(ws)
     for b in range(tree.parent.size):
-        place_body(tree, b, None, None, q, origin_at_root, ws)
+        place_body(bodies, b, None, None, view(q), origin_at_root, own)
 
 
 @inline
@@ -212,8 +234,9 @@ def forces(tree, qd, qdd, fext, ws):
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext (nb, 6): a wrench on each body in its own frame, or no row at all.
     """
+    bodies, own = views_of(tree), workspace_views(ws)
     for b in range(tree.parent.size):
-        move_body(tree, b, None, None, qd, qdd, fext, ws)
+        move_body(bodies, b, None, None, view(qd), view(qdd), view(fext), own)
 
 
 @inline
@@ -321,8 +344,9 @@ def composite_inertias(tree, ws):
 @kernel
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
+    bodies, own = views_of(tree), workspace_views(ws)
     for b in range(tree.parent.size - 1, -1, -1):
-        carry(tree, b, None, ws)
+        carry(bodies, b, None, own)
 
 
 @inline

@@ -7,8 +7,8 @@ from numba import carray
 from ddp.kernel import integer_pointer, kernel, pointer
 from dynamics.batch import Relation
 from dynamics.kinematics import Workspace
+from dynamics.kinematics import views_of as views_of
 from dynamics.model import Model
-from dynamics.views import view
 
 _HEADER = 10
 
@@ -36,16 +36,6 @@ def read_tree(context):
         armature=vector(a, nv), gravity=vector(a + 16 * nv, 6), damping=vector(a + 8 * nv, nv),
         body=_integers(n + 40 * nb, nv), previous=_integers(n + 40 * nb + 8 * nv, nv),
         segment=carray(integer_pointer(s), (ns, 4)), relatives=_integers(s + 32 * ns, nr),
-    )  # fmt: skip
-
-
-@kernel
-def views_of(tree):
-    """A tree whose arrays are views, for kernels that call many others."""
-    return Model(
-        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
-        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
-        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
     )  # fmt: skip
 
 
