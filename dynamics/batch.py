@@ -23,8 +23,8 @@ def inverse_dynamics(tree, Q, V, A, fext, tau):
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, Q, V, A, fext, walk, out):
-    """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv); walk: not used, what eight samples at once take."""
+def inverse_dynamics_derivatives(tree, Q, V, A, fext, out):
+    """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
     ws = workspace(tree, Q)
     out[:] = 0.0
     for t in range(Q.shape[0]):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ddp.kernel import inline, kernel
 from dynamics.joints import FREE_FLYER
-from dynamics.kinematics import carry, forces, move_body, place_bodies, place_body, row, sum_over_subtrees, views_of, workspace_views
+from dynamics.kinematics import (
+    carry,
+    forces,
+    move_body,
+    place_bodies,
+    place_body,
+    row,
+    sum_over_subtrees,
+    views_of,
+    workspace_views,
+)
 from dynamics.spatial import (
     add6,
     angular,
@@ -160,12 +170,13 @@ def felt_at_root(R, g, v, f, n):
 
 
 @kernel
-def derivatives_depth_first(tree, order, bodies, dofs, q, qd, qdd, fext, ws, M, dq, dv):
+def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
     """M, ∂τ/∂q and ∂τ/∂q' at once; the matrices must come in as zeros.
 
-    Bodies are entered in the ``order`` of a walk and left when all they carry has been: the workspace holds a path from
-    the root, at the rows ``bodies`` and ``dofs``, and stays in the fastest memory.
+    Bodies are entered in the order of a ``Walk`` and left when all they carry has been: the workspace holds a path from
+    the root, and stays in the fastest memory.
     """
+    order, bodies, dofs = walk.order, walk.bodies, walk.dofs
     top, n = -1, 0
     while n < order.size or top >= 0:
         if n < order.size and tree.parent[order[n]] == top:

@@ -113,11 +113,6 @@ class Robot:
         """First and past the last of these numbers, (n, 2), for kernels."""
         return np.array([span[1:] for span in self.unit_numbers], dtype=np.int64).reshape(-1, 2)
 
-    @cached_property
-    def walk(self) -> Indices:
-        """For walks depth first: bodies in order (nb,), how many are before each (nb,), and dofs (nv,), on its path."""
-        return walk(self.tree)
-
     @property
     def floating_dofs(self) -> Indices:
         """The degrees of freedom of free-flyers on the world: nothing can drive them but what they meet."""
@@ -250,22 +245,6 @@ def compile_model(model: pin.Model) -> Model:
         damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
         **segments(previous)._asdict(),
     )  # fmt: skip
-
-
-def walk(tree: Model) -> Indices:
-    """The array of ``Robot.walk``."""
-    parent, nb = tree.parent.tolist(), len(tree.parent)
-    order: list[int] = []
-    ahead = [b for b in range(nb - 1, -1, -1) if parent[b] < 0]
-    while ahead:
-        order.append(ahead.pop())
-        ahead.extend(b for b in range(nb - 1, -1, -1) if parent[b] == order[-1])
-    bodies, dofs = np.zeros(nb, dtype=np.int64), np.zeros(len(tree.body), dtype=np.int64)
-    for i, j in enumerate(tree.previous.tolist()):
-        dofs[i] = 0 if j < 0 else dofs[j] + 1
-    for b in range(nb):
-        bodies[b] = 0 if parent[b] < 0 else bodies[parent[b]] + 1
-    return np.concatenate([order, bodies, dofs]).astype(np.int64)
 
 
 class Segments(NamedTuple):

@@ -6,9 +6,11 @@ from numba import carray
 
 from ddp.kernel import integer_pointer, kernel, pointer
 from dynamics.batch import Relation
+from dynamics.flattened import Walk
 from dynamics.kinematics import Workspace
 from dynamics.kinematics import views_of as views_of
 from dynamics.model import Model
+from dynamics.views import view
 
 _HEADER = 10
 
@@ -37,6 +39,15 @@ def read_tree(context):
         body=_integers(n + 40 * nb, nv), previous=_integers(n + 40 * nb + 8 * nv, nv),
         segment=carray(integer_pointer(s), (ns, 4)), relatives=_integers(s + 32 * ns, nr),
     )  # fmt: skip
+
+
+@kernel
+def read_walk(context):
+    """The walk through the tree."""
+    header = carray(integer_pointer(context), _HEADER)
+    nb, nv, ns, nr = header[0], header[1], header[4], header[5]
+    w = header[6] + 8 * (5 * nb + 2 * nv + 4 * ns + nr)
+    return Walk(view(_integers(w, nb)), view(_integers(w + 8 * nb, nb)), view(_integers(w + 16 * nb, nv)))
 
 
 @kernel

@@ -46,7 +46,7 @@ def inverse_dynamics_derivatives(
     """First derivatives of inverse dynamics (IDSVA)."""
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
-    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, robot.walk, out)
+    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
     return InverseDerivatives(*s.results(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out))))
 
 
