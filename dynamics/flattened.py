@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Walk(NamedTuple):
-    """A walk through a tree depth first: bodies in order (nb,); how many each body (nb,), and dof (nv,), has before it."""
+    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,)."""
 
     order: Any
     bodies: Any
