@@ -6,6 +6,8 @@ import numpy as np
 
 from ddp.kernel import kernel
 
+_SHORTEST, _LONGEST = (1.0 - 1e-6) ** 2, (1.0 + 1e-6) ** 2
+
 
 @kernel
 def count_finite(x):
@@ -24,7 +26,7 @@ def are_unit(Q, spans):
             square = 0.0
             for i in range(spans[k, 0], spans[k, 1]):
                 square += Q[t, i] * Q[t, i]
-            if not abs(np.sqrt(square) - 1.0) <= 1e-6:
+            if not _SHORTEST <= square <= _LONGEST:
                 return False
     return True
 

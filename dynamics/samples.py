@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,13 @@ from dynamics.memory import recycled
 from dynamics.model import Robot
 
 Array = NDArray[np.float64]
+Named = TypeVar("Named", bound=tuple[Array, ...])
+
+_FLOAT = np.dtype(np.float64)
 
 FEXT_FRAMES = ("local", "world")
 """What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
+
 
 def _is_single(q: ArrayLike) -> bool:
     """Whether this is one sample rather than a batch."""
@@ -41,6 +45,11 @@ def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPErro
                 f"{field}[{first}:{end}]{where}, joint {robot.joint_names[joint]!r}: expected a {what}, got norm"
                 f" {norms[bad]:.6g}; normalise it first (pinocchio.normalize)"
             )
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether kernels take an array as it is."""
+    return array.dtype == _FLOAT and array.flags.carray
 
 
 class Stack:
@@ -106,6 +115,8 @@ class Samples:
         """An argument as (N, size), numbers or not."""
         if self.single:
             return as_array(field, value, (size,), finite=False)[None]
+        if type(value) is np.ndarray and value.shape == (self.N, size) and _is_plain(value):
+            return value
         return as_array(field, value, (self.N, size), finite=False)
 
     def _wrenches(self, fext: ArrayLike) -> Array:
@@ -155,3 +166,7 @@ class Samples:
     def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Without the leading axis, for one sample."""
         return tuple(array[0] for array in arrays) if self.single else arrays
+
+    def named(self, found: Named) -> Named:
+        """The same of a named tuple."""
+        return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]
