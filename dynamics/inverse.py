@@ -40,9 +40,13 @@ from dynamics.views import view
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
-    bodies, own = views_of(tree), workspace_views(ws)
+    _mass_matrix(views_of(tree), workspace_views(ws), view(M))
+
+
+@kernel
+def _mass_matrix(tree, ws, M):
     for i in range(tree.body.size):
-        mass_of(bodies, i, None, None, own, view(M))
+        mass_of(tree, i, None, None, ws, M)
 
 
 @inline
@@ -107,9 +111,13 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    bodies, own = views_of(tree), workspace_views(ws)
+    _derivatives(views_of(tree), workspace_views(ws), view(dq), view(dv))
+
+
+@kernel
+def _derivatives(tree, ws, dq, dv):
     for i in range(tree.body.size):
-        derivatives_of(bodies, i, None, None, own, view(dq), view(dv))
+        derivatives_of(tree, i, None, None, ws, dq, dv)
 
 
 @inline

@@ -165,9 +165,13 @@ def row(rows, i):
 @kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
-    bodies, own = views_of(tree), workspace_views(ws)
+    _place_bodies(views_of(tree), view(q), origin_at_root, workspace_views(ws))
+
+
+@kernel
+def _place_bodies(tree, q, origin_at_root, ws):
     for b in range(tree.parent.size):
-        place_body(bodies, b, None, None, view(q), origin_at_root, own)
+        place_body(tree, b, None, None, q, origin_at_root, ws)
 
 
 @inline
@@ -234,9 +238,13 @@ def forces(tree, qd, qdd, fext, ws):
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext (nb, 6): a wrench on each body in its own frame, or no row at all.
     """
-    bodies, own = views_of(tree), workspace_views(ws)
+    _forces(views_of(tree), view(qd), view(qdd), view(fext), workspace_views(ws))
+
+
+@kernel
+def _forces(tree, qd, qdd, fext, ws):
     for b in range(tree.parent.size):
-        move_body(bodies, b, None, None, view(qd), view(qdd), view(fext), own)
+        move_body(tree, b, None, None, qd, qdd, fext, ws)
 
 
 @inline
@@ -296,6 +304,11 @@ def add_accelerations(tree, qdd, ws):
     A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
     w = w_p + δ the acceleration that q'' adds to a body.
     """
+    _add_accelerations(views_of(tree), view(qdd), workspace_views(ws))
+
+
+@kernel
+def _add_accelerations(tree, qdd, ws):
     for b in range(tree.parent.size):
         parent = tree.parent[b]
         for k in range(6):
@@ -344,9 +357,13 @@ def composite_inertias(tree, ws):
 @kernel
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
-    bodies, own = views_of(tree), workspace_views(ws)
+    _sum_composites(views_of(tree), workspace_views(ws))
+
+
+@kernel
+def _sum_composites(tree, ws):
     for b in range(tree.parent.size - 1, -1, -1):
-        carry(bodies, b, None, own)
+        carry(tree, b, None, ws)
 
 
 @inline
