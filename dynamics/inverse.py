@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from ddp.kernel import inline, kernel
+from dynamics.bodies import carry, move_body, place_body, row
 from dynamics.joints import FREE_FLYER
-from dynamics.kinematics import (
-    carry,
-    forces,
-    move_body,
-    place_bodies,
-    place_body,
-    row,
-    sum_over_subtrees,
-    views_of,
-    workspace_views,
-)
+from dynamics.kinematics import forces, place_bodies, sum_over_subtrees, views_of, workspace_views
 from dynamics.spatial import (
     add6,
     angular,
