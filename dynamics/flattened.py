@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from dynamics.model import Model
+
+
+class Walk(NamedTuple):
+    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,)."""
+
+    order: Any
+    bodies: Any
+    dofs: Any
+
+
+def walk_through(tree: Model) -> Walk:
+    """The walk that takes siblings in the order of the tree."""
+    parent, nb = tree.parent.tolist(), len(tree.parent)
+    order: list[int] = []
+    ahead = [b for b in range(nb - 1, -1, -1) if parent[b] < 0]
+    while ahead:
+        order.append(ahead.pop())
+        ahead.extend(b for b in range(nb - 1, -1, -1) if parent[b] == order[-1])
+    bodies, dofs = np.zeros(nb, dtype=np.int64), np.zeros(len(tree.body), dtype=np.int64)
+    for b in range(nb):
+        bodies[b] = 0 if parent[b] < 0 else bodies[parent[b]] + 1
+    for i, j in enumerate(tree.previous.tolist()):
+        dofs[i] = 0 if j < 0 else dofs[j] + 1
+    return Walk(np.array(order, dtype=np.int64), bodies, dofs)
 
 
 class Packed:
@@ -18,7 +42,7 @@ class Packed:
 
     def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, stages: int = 0) -> None:
         lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
-        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives])
+        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk_through(tree)])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
         self.reals = np.concatenate([np.ravel(block) for block in blocks])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu

@@ -6,7 +6,7 @@ import numpy as np
 
 from ddp.kernel import inline, kernel
 from dynamics.inverse import generalized_forces, mass_matrix
-from dynamics.kinematics import forces, place_bodies, sum_composites
+from dynamics.kinematics import forces, place_bodies, sum_composites, views_of, workspace_views
 from dynamics.products import symmetric_product
 
 
@@ -61,6 +61,11 @@ def invert(tree, LD, N, U, Minv):
     In as zeros but for entries between related degrees of freedom, which are written. N_ik = -Σ_j L_ij N_jk over the
     path from k to i, four k at a time so that one sum does not wait for another.
     """
+    _invert(views_of(tree), LD, N, U, Minv)
+
+
+@kernel
+def _invert(tree, LD, N, U, Minv):
     for t in range(tree.segment.shape[0]):
         first, end, begin = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2]
         count = 0
@@ -110,6 +115,11 @@ def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
 
     LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
     """
+    _forward_dynamics(views_of(tree), q, qd, tau, fext, workspace_views(ws), LD, D, qdd)
+
+
+@kernel
+def _forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
     place_bodies(tree, q, True, ws)
     for i in range(tree.body.size):
         qdd[i] = 0.0

@@ -10,38 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.kernel import inline, kernel
-from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
-from dynamics.lanes import lane_matrix, sine_cosine
-from dynamics.lie import quaternion_to_rotation
+from ddp.kernel import kernel
+from dynamics.bodies import carry, move_body, place_body
+from dynamics.bodies import joint_displacement as joint_displacement
+from dynamics.lanes import lane_matrix
 from dynamics.model import Model
 from dynamics.spatial import (
-    add3,
     add6,
-    angular,
-    axis_rotation,
-    cross3,
-    cross_force,
     cross_motion,
     inertia_times,
-    join,
-    linear,
     load3,
     load6,
     load9,
     load10,
-    load12,
-    momentum,
     momentum_operator,
-    move_force,
     move_inertia,
-    rotate,
-    rotation_product,
-    scale3,
     scale6,
     store,
-    sub6,
 )
+from dynamics.views import view
 
 
 class Workspace(NamedTuple):
@@ -84,28 +71,6 @@ def workspace(tree, like):
     )  # fmt: skip
 
 
-@inline
-def joint_displacement(kind, s, q, i):
-    """(R, p) of a joint from its numbers q[i], q[i + 1], ...; s: the motion of its first degree of freedom."""
-    zero = 0.0 * q[i]
-    one, still = 1.0 + zero, (zero, zero, zero)
-    if kind == FREE_FLYER:
-        return quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6])), (q[i], q[i + 1], q[i + 2])
-    if kind == SPHERICAL:
-        return quaternion_to_rotation((q[i], q[i + 1], q[i + 2], q[i + 3])), still
-    if kind == PLANAR:
-        c, sine = q[i + 2], q[i + 3]
-        return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
-    if kind == TRANSLATION:
-        return (one, zero, zero, zero, one, zero, zero, zero, one), (q[i], q[i + 1], q[i + 2])
-    if kind == PRISMATIC:
-        return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
-    if kind == CONTINUOUS:
-        return axis_rotation(angular(s), q[i], q[i + 1]), still
-    sine, cosine = sine_cosine(q[i])
-    return axis_rotation(angular(s), cosine, sine), scale3(q[i], linear(s))
-
-
 @kernel
 def lane_workspace(tree, arena):
     """A workspace for eight knots."""
@@ -134,37 +99,35 @@ def clear(M):
 
 
 @kernel
+def views_of(tree):
+    """A tree whose arrays are views, for kernels that call many others."""
+    return Model(
+        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
+        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
+        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
+    )  # fmt: skip
+
+
+@kernel
+def workspace_views(ws):
+    """A workspace whose arrays are views."""
+    return Workspace(
+        view(ws.R), view(ws.p), view(ws.v), view(ws.a), view(ws.w), view(ws.I), view(ws.Ic), view(ws.f), view(ws.hK),
+        view(ws.hKc), view(ws.hKw), view(ws.z), view(ws.s), view(ws.psi), view(ws.psidd), view(ws.eta), view(ws.chi),
+        view(ws.Y),
+    )  # fmt: skip
+
+
+@kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
+    _place_bodies(views_of(tree), view(q), origin_at_root, workspace_views(ws))
+
+
+@kernel
+def _place_bodies(tree, q, origin_at_root, ws):
     for b in range(tree.parent.size):
-        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        local = load12(tree.placement, b)
-        R, p = (
-            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
-            (local[9], local[10], local[11]),
-        )
-        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, i)
-        p = add3(p, rotate(R, shift))
-        R = rotation_product(R, turn)
-        parent = tree.parent[b]
-        if parent >= 0:
-            Rp = load9(ws.R, parent)
-            p = add3(load3(ws.p, parent), rotate(Rp, p))
-            R = rotation_product(Rp, R)
-        elif origin_at_root:
-            p = scale3(0.0, p)
-        store(ws.R, b, R)
-        store(ws.p, b, p)
-        if kind == FREE_FLYER:
-            for k in range(3):
-                e = (R[k], R[3 + k], R[6 + k])
-                store(ws.s, iv + k, join(e, scale3(0.0, e)))
-                store(ws.s, iv + 3 + k, join(cross3(p, e), e))
-        else:
-            for k in range(iv, iv + tree.nj[b]):
-                S = load6(tree.subspace, k)
-                a = rotate(R, angular(S))
-                store(ws.s, k, join(add3(rotate(R, linear(S)), cross3(p, a)), a))
+        place_body(tree, b, None, None, q, origin_at_root, ws)
 
 
 @kernel
@@ -198,37 +161,13 @@ def forces(tree, qd, qdd, fext, ws):
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext (nb, 6): a wrench on each body in its own frame, or no row at all.
     """
-    zero = 0.0 * qd[0]
-    g = tree.gravity
+    _forces(views_of(tree), view(qd), view(qdd), view(fext), workspace_views(ws))
+
+
+@kernel
+def _forces(tree, qd, qdd, fext, ws):
     for b in range(tree.parent.size):
-        parent = tree.parent[b]
-        if parent >= 0:
-            vp, ap = load6(ws.v, parent), load6(ws.a, parent)
-        else:
-            vp = (zero, zero, zero, zero, zero, zero)
-            ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
-        v, a = vp, ap
-        dofs = range(tree.iv[b], tree.iv[b] + tree.nj[b])
-        for i in dofs:
-            v = add6(v, scale6(qd[i], load6(ws.s, i)))
-        for i in dofs:
-            s = load6(ws.s, i)
-            psi = cross_motion(vp, s)
-            turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
-            a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
-            store(ws.psi, i, psi)
-            store(ws.eta, i, add6(psi, turned))
-            store(ws.psidd, i, add6(cross_motion(ap, s), cross_motion(vp, psi)))
-        store(ws.v, b, v)
-        store(ws.a, b, a)
-        I = move_inertia(load9(ws.R, b), load3(ws.p, b), load10(tree.inertia, b))
-        hK = momentum_operator(I, v)
-        f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
-        if fext.shape[0] > 0:
-            f = sub6(f, move_force(load9(ws.R, b), load3(ws.p, b), load6(fext, b)))
-        store(ws.Ic, b, I)
-        store(ws.hKc, b, hK)
-        store(ws.f, b, f)
+        move_body(tree, b, None, None, qd, qdd, fext, ws)
 
 
 @kernel
@@ -238,6 +177,11 @@ def add_accelerations(tree, qdd, ws):
     A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
     w = w_p + δ the acceleration that q'' adds to a body.
     """
+    _add_accelerations(views_of(tree), view(qdd), workspace_views(ws))
+
+
+@kernel
+def _add_accelerations(tree, qdd, ws):
     for b in range(tree.parent.size):
         parent = tree.parent[b]
         for k in range(6):
@@ -286,15 +230,13 @@ def composite_inertias(tree, ws):
 @kernel
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
+    _sum_composites(views_of(tree), workspace_views(ws))
+
+
+@kernel
+def _sum_composites(tree, ws):
     for b in range(tree.parent.size - 1, -1, -1):
-        parent = tree.parent[b]
-        if parent >= 0:
-            for k in range(10):
-                ws.Ic[parent, k] += ws.Ic[b, k]
-            for k in range(12):
-                ws.hKc[parent, k] += ws.hKc[b, k]
-            for k in range(6):
-                ws.f[parent, k] += ws.f[b, k]
+        carry(tree, b, None, ws)
 
 
 @kernel

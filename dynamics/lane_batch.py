@@ -14,7 +14,7 @@ from dynamics.forward import is_positive
 from dynamics.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, flat, lane_matrix, lane_vector
 from dynamics.model import Model
-from dynamics.packed import read_tree, views_of
+from dynamics.packed import read_tree, read_walk, views_of
 from dynamics.packing import pack, unpack, unpack_places
 from dynamics.tensor_entries import SLOTS, Entries
 
@@ -75,16 +75,16 @@ def inverse_dynamics(context, arena, Q, V, A, fext, tau):
 @kernel
 def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, out):
     """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
-    tree = views_of(read_tree(context))
+    tree, walk = views_of(read_tree(context)), read_walk(context)
     nv, Dq, Dv, Da = V.shape[1], out[0], out[1], out[2]
     ws, x = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     dq, dv, M = sparse(arena, nv), sparse(arena, nv), sparse(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, A, fext, t)
-        composites(tree, x.q, x.first, x.second, x.fext, ws)
-        inverse.mass_matrix(tree, ws, M)
+        inverse.derivatives_depth_first(
+            tree, walk, x.q, x.first, x.second, x.fext, ws, M, dq, dv
+        )
         unpack(M, Da, t)
-        inverse.inverse_dynamics_derivatives(tree, ws, dq, dv)
         unpack(dq, Dq, t)
         unpack(dv, Dv, t)
 

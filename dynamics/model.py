@@ -76,11 +76,11 @@ class Robot:
     def name(self) -> str:
         return str(self.model.name)
 
-    @property
+    @cached_property
     def nq(self) -> int:
         return int(self.model.nq)
 
-    @property
+    @cached_property
     def nv(self) -> int:
         return int(self.model.nv)
 
@@ -107,6 +107,11 @@ class Robot:
             if kind in inside:
                 found.append((b, i + inside[kind][0], i + inside[kind][1]))
         return found
+
+    @cached_property
+    def unit_spans(self) -> Indices:
+        """First and past the last of these numbers, (n, 2), for kernels."""
+        return np.array([span[1:] for span in self.unit_numbers], dtype=np.int64).reshape(-1, 2)
 
     @property
     def floating_dofs(self) -> Indices:

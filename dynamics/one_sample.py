@@ -10,6 +10,7 @@ from ddp.kernel import kernel
 from dynamics.batch import relate
 from dynamics.flattened import Packed
 from dynamics.forward import is_positive
+from dynamics.kinematics import views_of, workspace_views
 from dynamics.model import Robot
 from dynamics.packed import matrix, read_numbers, read_tree, relation_at, workspace_at
 from dynamics.results import ForwardDerivatives
@@ -42,9 +43,9 @@ class OneSample:
 @kernel
 def forward_derivatives_at(context, q, v, tau, first):
     """∂a/∂q, ∂a/∂v, M⁻¹ into first (3, nv, nv); whether the mass matrix is positive definite."""
-    tree = read_tree(context)
+    tree = views_of(read_tree(context))
     nb, nv = tree.parent.size, tree.body.size
     scratch = read_numbers(context)[4]
-    ws, r = workspace_at(scratch, nb, nv), relation_at(scratch + 8 * (95 * nb + 36 * nv), nv, first)
+    ws, r = workspace_views(workspace_at(scratch, nb, nv)), relation_at(scratch + 8 * (95 * nb + 36 * nv), nv, first)
     relate(tree, q, v, tau, matrix(scratch, 0, 6), ws, r)
     return is_positive(r.D, r.a)

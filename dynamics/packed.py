@@ -6,7 +6,9 @@ from numba import carray
 
 from ddp.kernel import integer_pointer, kernel, pointer
 from dynamics.batch import Relation
+from dynamics.flattened import Walk
 from dynamics.kinematics import Workspace
+from dynamics.kinematics import views_of as views_of
 from dynamics.model import Model
 from dynamics.views import view
 
@@ -40,13 +42,12 @@ def read_tree(context):
 
 
 @kernel
-def views_of(tree):
-    """A tree whose arrays are views, for kernels that call many others."""
-    return Model(
-        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
-        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
-        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
-    )  # fmt: skip
+def read_walk(context):
+    """The walk through the tree."""
+    header = carray(integer_pointer(context), _HEADER)
+    nb, nv, ns, nr = header[0], header[1], header[4], header[5]
+    w = header[6] + 8 * (5 * nb + 2 * nv + 4 * ns + nr)
+    return Walk(view(_integers(w, nb)), view(_integers(w + 8 * nb, nb)), view(_integers(w + 16 * nb, nv)))
 
 
 @kernel

@@ -47,7 +47,7 @@ def inverse_dynamics_derivatives(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
     s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
-    return InverseDerivatives(*s.results(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out))))
+    return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out)))
 
 
 def inverse_dynamics_second_derivatives(
@@ -82,7 +82,7 @@ def inverse_dynamics_hessian(
     memory = s.matrices(4)
     s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
     out = world_wrenches.inverse_hessian(s, InverseHessian(*memory))
-    return InverseHessian(*s.results(out._replace(qq=_symmetric(out.qq)) if symmetric else out))
+    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
 
 
 def forward_dynamics(
@@ -106,7 +106,7 @@ def forward_dynamics_derivatives(
     world_wrenches.add_to_torques(s)
     out = s.matrices(3)
     s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, out))
-    return ForwardDerivatives(*s.results(world_wrenches.forward_derivatives(s, ForwardDerivatives(*out))))
+    return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(*out)))
 
 
 def forward_dynamics_second_derivatives(
@@ -141,7 +141,7 @@ def forward_dynamics_both_derivatives(
     memory = s.matrices(3)
     hessian = _both_orders(s, memory, symmetric)
     first = world_wrenches.forward_derivatives(s, ForwardDerivatives(*memory))
-    return ForwardDerivatives(*s.results(first)), hessian
+    return s.named(first), hessian
 
 
 def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
@@ -152,7 +152,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     out = ForwardHessian(*memory)
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
-    return ForwardHessian(*s.results(out._replace(qq=_symmetric(out.qq)) if symmetric else out))
+    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
 
 
 def mass_matrix(robot: Robot, q: ArrayLike) -> Array:

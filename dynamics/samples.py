@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
 from ddp.tiles import aligned_zeros
 from dynamics import lane_batch
+from dynamics.checks import are_sound
 from dynamics.lanes import WIDTH, arena
 from dynamics.memory import recycled
 from dynamics.model import Robot
 
 Array = NDArray[np.float64]
+Named = TypeVar("Named", bound=tuple[Array, ...])
+
+_FLOAT = np.dtype(np.float64)
 
 FEXT_FRAMES = ("local", "world")
 """What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
+
 
 def _is_single(q: ArrayLike) -> bool:
     """Whether this is one sample rather than a batch."""
@@ -40,6 +45,11 @@ def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPErro
                 f"{field}[{first}:{end}]{where}, joint {robot.joint_names[joint]!r}: expected a {what}, got norm"
                 f" {norms[bad]:.6g}; normalise it first (pinocchio.normalize)"
             )
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether kernels take an array as it is."""
+    return array.dtype == _FLOAT and array.flags.carray
 
 
 class Stack:
@@ -84,11 +94,14 @@ class Samples:
         self.robot = robot
         self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
-        self.q = self._stack("q", q, robot.nq)
-        check_configurations(robot, "q", self.q)
-        self.first = self._stack(first[0], first[1], robot.nv)
-        self.second = self._stack(second[0], second[1], robot.nv)
-        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(weight[0], weight[1], robot.nv),)
+        nq, nv = robot.nq, robot.nv
+        self.q = self._stack("q", q, nq)
+        self.first, self.second = self._stack(*first, nv), self._stack(*second, nv)
+        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(*weight, nv),)
+        if not are_sound(self.q, self.first, self.second, (*self.weight, self.first)[0], robot.unit_spans):
+            for field, value in (("q", self.q), first, second, *(() if weight is None else (weight,))):
+                as_array(field, value, np.shape(value))
+            check_configurations(robot, "q", self.q)
         none: Array = np.empty((self.N, 0, 6))
         wrenches = none if fext is None else self._wrenches(fext)
         self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
@@ -99,7 +112,12 @@ class Samples:
         return self.world.shape[1] > 0
 
     def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
-        return as_array(field, value, (size,))[None] if self.single else as_array(field, value, (self.N, size))
+        """An argument as (N, size), numbers or not."""
+        if self.single:
+            return as_array(field, value, (size,), finite=False)[None]
+        if type(value) is np.ndarray and value.shape == (self.N, size) and _is_plain(value):
+            return value
+        return as_array(field, value, (self.N, size), finite=False)
 
     def _wrenches(self, fext: ArrayLike) -> Array:
         rows = self.robot.model.njoints
@@ -148,3 +166,7 @@ class Samples:
     def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Without the leading axis, for one sample."""
         return tuple(array[0] for array in arrays) if self.single else arrays
+
+    def named(self, found: Named) -> Named:
+        """The same of a named tuple."""
+        return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]

@@ -91,6 +91,34 @@ def test_bad_arguments_are_named(change, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ((0, 2, 1), np.nan, "q: expected finite numbers, got nan at [2, 1]"),
+        ((1, 7, 17), np.inf, "v: expected finite numbers, got inf at [7, 17]"),
+        ((2, 0, 0), -np.inf, "tau: expected finite numbers, got -inf at [0, 0]"),
+        ((3, 4, 5), np.nan, "weight: expected finite numbers, got nan at [4, 5]"),
+        ((0, 5, 6), 1.0 + 1.1e-6, "q[3:7] of sample 5, joint 'root_joint': expected a unit quaternion"),
+        ((0, 5, 6), 1.0 - 1.1e-6, "q[3:7] of sample 5, joint 'root_joint': expected a unit quaternion"),
+    ],
+)  # fmt: skip
+def test_bad_numbers_of_a_batch_are_found(place, value, words):
+    robot = dynamics.load("hyq")
+    arguments = [np.tile(robot.neutral(), (8, 1)), *np.zeros((3, 8, 18))]
+    argument, *index = place
+    arguments[argument][tuple(index)] = value
+    with pytest.raises(ProblemError) as caught:
+        dynamics.forward_dynamics_both_derivatives(robot, *arguments)
+    assert words in str(caught.value)
+
+
+def test_good_numbers_are_not_refused_for_their_size():
+    robot = dynamics.load("hyq")
+    q = np.tile(robot.neutral(), (8, 1))
+    q[:, 0], q[:, 6] = 1e200, 1.0 + 0.9e-6
+    assert np.isfinite(dynamics.forward_dynamics(robot, q, np.zeros((8, 18)), np.zeros((8, 18)))).all()
+
+
 def test_a_singular_mass_matrix_is_an_error_not_a_number():
     model = pin.Model()
     body = pin.Inertia(1.0, np.zeros(3), np.zeros((3, 3)))

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import factorial
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 from oracles import random_state, random_tree, relative_error
@@ -183,6 +184,31 @@ def test_both_orders_at_once_are_each_alone(N, rng):
         assert np.array_equal(mine, alone)
     for mine, alone in zip(second, dynamics.forward_dynamics_hessian(robot, q, v, tau, weight), strict=True):
         assert np.array_equal(mine, alone)
+
+
+def broad_tree(root):
+    """A robot whose bodies are numbered breadth first: those of a subtree are not neighbours."""
+    model = pin.Model()
+    made = [model.addJoint(0, root, pin.SE3.Identity(), "root")]
+    model.appendBodyToJoint(made[0], pin.Inertia(3.0, np.zeros(3), np.diag([0.2, 0.3, 0.4])), pin.SE3.Identity())
+    kinds = (pin.JointModelRX, pin.JointModelSpherical, pin.JointModelPZ)
+    for k, parent in enumerate((0, 0, 0, 1, 2, 3, 4, 5, 1)):
+        place = pin.SE3(pin.rpy.rpyToMatrix(0.3 * k, 0.2, -0.1), np.array([0.1, 0.2, -0.3]))
+        made.append(model.addJoint(made[parent], kinds[k % 3](), place, f"joint{k}"))
+        inertia = pin.Inertia(1.0 + 0.1 * k, np.array([0.1, -0.02, 0.03]), np.diag([0.02, 0.03, 0.04]))
+        model.appendBodyToJoint(made[-1], inertia, pin.SE3.Identity())
+    return dynamics.load(model)
+
+
+@pytest.mark.parametrize("root", [pin.JointModelRY(), pin.JointModelFreeFlyer()])
+def test_bodies_may_be_numbered_in_any_order(root, rng):
+    robot = broad_tree(root)
+    q, v, a = knots(robot, rng, 9)
+    many = dynamics.inverse_dynamics_derivatives(robot, q, v, a)
+    for t in range(9):
+        one = dynamics.inverse_dynamics_derivatives(robot, q[t], v[t], a[t])
+        for mine, truth in zip(many, one, strict=True):
+            assert relative_error(mine[t], truth) < 1e-12
 
 
 @pytest.mark.parametrize("key", ["ur5", "hyq", 3])
