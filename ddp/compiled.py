@@ -10,14 +10,15 @@ it. Symbols are therefore made of a kernel's name and types alone, the same in e
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
-from itertools import islice
 from typing import Any, NamedTuple
 
 from numba.core import compiler, typing
@@ -29,6 +30,8 @@ from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
+
+from ddp import lowering
 
 logger = logging.getLogger("mayne")
 
@@ -66,6 +69,19 @@ class Needed(NamedTuple):
         _loaded.add(self)
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the search for cyclic garbage: a compiler makes much, and looking through it is a fifth of compiling."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 _loaded: set[Needed] = set()
 _named: set[tuple[int, Any]] = set()
 
@@ -88,8 +104,7 @@ class _Callee:
         if self._cres.fndesc.inline:
             return True
         function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
-        instructions = (instruction for block in function.blocks for instruction in block.instructions)
-        return sum(1 for _ in islice(instructions, SMALL + 1)) <= SMALL
+        return str(function).count("\n  ") <= SMALL  # a line each
 
     @property
     def _reload_init(self) -> set[Any]:
@@ -115,6 +130,11 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         self._needed.extend(need for need in library._reload_init if need not in self._needed)
         super().add_linking_library(library)
 
+    def add_need(self, need: Any) -> None:
+        """Have something called before the library is loaded."""
+        if need not in self._needed:
+            self._needed.append(need)
+
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
@@ -126,6 +146,11 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
     """numba's pipeline, with a symbol that does not depend on the process and a library of the kind above."""
 
+    def __init__(self, *args: Any) -> None:
+        typing_context, target, library, kinds, result, flags, local = args
+        super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
+        lowering.count_few(self.state.targetctx)
+
     def define_pipelines(self) -> list[Any]:
         state = self.state
         function = state.func_id.func
@@ -134,7 +159,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
-        return [compiler.DefaultPassBuilder.define_nopython_pipeline(state)]
+        return [lowering.pipeline(state)]
 
 
 def symbol_number(function: Any) -> int:
@@ -205,17 +230,22 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def prepare(self, args: Any) -> Any:
         """Compile or load the machine code for arguments of the types ``args``."""
-        return super().compile(tuple(args))
+        with uncollected():
+            return super().compile(tuple(args))
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
         cres.reload_init[:] = dict.fromkeys(cres.reload_init)
         cres.library._reload_init.update(cres.reload_init)
         _named.add((cres.fndesc.uid, args))
+        library: Any = cres.library
         if is_findable(self.py_func) and cres.fndesc.uid == symbol_number(self.py_func):
-            needed = Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
-            self.targetctx.remove_user_function(cres.entry_point)
-            self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [_Callee(cres, needed)])
+            library = _Callee(
+                cres, Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
+            )
+        self.targetctx.remove_user_function(cres.entry_point)
+        call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
+        self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -244,7 +274,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         """A library with what Python calls, around a kernel."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-        context = compiler._make_subtarget(self.targetctx, flags)
+        context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
         needed: list[Any] = []
         library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed)
         fndesc = copy(kernel.fndesc)
