@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,7 +36,7 @@ from ddp import lowering
 
 logger = logging.getLogger("mayne")
 
-SMALL = 400
+SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
 
@@ -67,6 +68,10 @@ class Needed(NamedTuple):
         if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
             raise OtherSymbolError(self.symbol)
         _loaded.add(self)
+
+
+_STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
+"""What a kernel returns: zero, unless it raises something."""
 
 
 @contextmanager
@@ -123,6 +128,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def __init__(self, codegen: Any, name: str, needed: list[Any]) -> None:
         super().__init__(codegen, name)
         self._needed = needed
+        self.main: str | None = None
         self.enable_object_caching()
 
     def add_linking_library(self, library: Any) -> None:
@@ -130,17 +136,16 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         self._needed.extend(need for need in library._reload_init if need not in self._needed)
         super().add_linking_library(library)
 
-    def add_need(self, need: Any) -> None:
-        """Have something called before the library is loaded."""
-        if need not in self._needed:
-            self._needed.append(need)
-
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         passes, builder = self._codegen._module_pass_manager()
         passes.run(self._final_module, builder)
+        if self.main:
+            codes = _STATUS.findall(str(self._final_module.get_function(self.main)))
+            if any(code != "0" for code in codes) and lowering.raises not in self._needed:
+                self._needed.append(lowering.raises)
 
 
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]

@@ -26,6 +26,8 @@ from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
 from numba.core.runtime.context import NRTContext
 from numba.core.typed_passes import NativeLowering
+from numba.extending import overload
+from numba.np import arrayobj
 
 FEW = 6
 """Records of at most so many words are passed as words."""
@@ -196,10 +198,7 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
 
     def lower_normal_function(self, fndesc: Any) -> None:
         super().lower_normal_function(fndesc)
-        ends = [block.terminator for block in self.function.blocks]
-        codes = [end.operands[0] for end in ends if isinstance(end, llvm.instructions.Ret)]
-        if any(getattr(code, "constant", None) != 0 for code in codes):
-            self.library.add_need(raises)
+        self.library.main = fndesc.mangled_name
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         if isinstance(inst.value, ir.Arg) and inst.target.name in self._borrowed:
@@ -242,6 +241,21 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
             self._alloca_var(name, kind)
 
 
+def different_shapes(source: Any, target: Any) -> None:
+    """Refuse an array that is assigned to a part of another of a different shape, in few words.
+
+    numba's own refusal prints both shapes, and what prints them is compiled into every kernel that assigns arrays.
+    """
+
+
+@overload(different_shapes)
+def _different_shapes(source, target):  # type: ignore[no-untyped-def]
+    def refuse(source, target):  # type: ignore[no-untyped-def]
+        raise ValueError("cannot assign slice from input of different size")
+
+    return refuse
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(NativeLowering):  # type: ignore[misc]
     """numba's lowering pass, by the class above."""
@@ -251,6 +265,14 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
     @property
     def lowering_class(self) -> Any:
         return _Lower
+
+    def run_pass(self, state: Any) -> bool:
+        printing = arrayobj.raise_with_shape_context
+        arrayobj.raise_with_shape_context = different_shapes  # under numba's lock
+        try:
+            return bool(super().run_pass(state))
+        finally:
+            arrayobj.raise_with_shape_context = printing
 
 
 def pipeline(state: Any) -> Any:
