@@ -20,7 +20,8 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir as llvm
-from numba.core import cgutils, compiler, ir, lowering, types
+from numba import types
+from numba.core import cgutils, compiler, ir, lowering
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
@@ -191,8 +192,8 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
         return lean(self.context).call_conv
 
     def setup_function(self, fndesc: Any) -> None:
-        context = self.context
-        self.context = lean(context)
+        context: Any = self.context
+        self.context: Any = lean(context)
         super().setup_function(fndesc)
         self.context = context
 
