@@ -10,14 +10,16 @@ it. Symbols are therefore made of a kernel's name and types alone, the same in e
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
+import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
-from itertools import islice
 from typing import Any, NamedTuple
 
 from numba.core import compiler, typing
@@ -30,9 +32,11 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
 
+from ddp import lowering
+
 logger = logging.getLogger("mayne")
 
-SMALL = 400
+SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
 
@@ -66,6 +70,23 @@ class Needed(NamedTuple):
         _loaded.add(self)
 
 
+_STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
+"""What a kernel returns: zero, unless it raises something."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the search for cyclic garbage: a compiler makes much, and looking through it is a fifth of compiling."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 _loaded: set[Needed] = set()
 _named: set[tuple[int, Any]] = set()
 
@@ -88,8 +109,7 @@ class _Callee:
         if self._cres.fndesc.inline:
             return True
         function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
-        instructions = (instruction for block in function.blocks for instruction in block.instructions)
-        return sum(1 for _ in islice(instructions, SMALL + 1)) <= SMALL
+        return str(function).count("\n  ") <= SMALL  # a line each
 
     @property
     def _reload_init(self) -> set[Any]:
@@ -108,6 +128,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def __init__(self, codegen: Any, name: str, needed: list[Any]) -> None:
         super().__init__(codegen, name)
         self._needed = needed
+        self.main: str | None = None
         self.enable_object_caching()
 
     def add_linking_library(self, library: Any) -> None:
@@ -121,10 +142,19 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         passes, builder = self._codegen._module_pass_manager()
         passes.run(self._final_module, builder)
+        if self.main:
+            codes = _STATUS.findall(str(self._final_module.get_function(self.main)))
+            if any(code != "0" for code in codes) and lowering.raises not in self._needed:
+                self._needed.append(lowering.raises)
 
 
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
     """numba's pipeline, with a symbol that does not depend on the process and a library of the kind above."""
+
+    def __init__(self, *args: Any) -> None:
+        typing_context, target, library, kinds, result, flags, local = args
+        super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
+        lowering.count_few(self.state.targetctx)
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
@@ -134,7 +164,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
-        return [compiler.DefaultPassBuilder.define_nopython_pipeline(state)]
+        return [lowering.pipeline(state)]
 
 
 def symbol_number(function: Any) -> int:
@@ -205,17 +235,22 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def prepare(self, args: Any) -> Any:
         """Compile or load the machine code for arguments of the types ``args``."""
-        return super().compile(tuple(args))
+        with uncollected():
+            return super().compile(tuple(args))
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
         cres.reload_init[:] = dict.fromkeys(cres.reload_init)
         cres.library._reload_init.update(cres.reload_init)
         _named.add((cres.fndesc.uid, args))
+        library: Any = cres.library
         if is_findable(self.py_func) and cres.fndesc.uid == symbol_number(self.py_func):
-            needed = Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
-            self.targetctx.remove_user_function(cres.entry_point)
-            self.targetctx.insert_user_function(cres.entry_point, cres.fndesc, [_Callee(cres, needed)])
+            library = _Callee(
+                cres, Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
+            )
+        self.targetctx.remove_user_function(cres.entry_point)
+        call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
+        self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -244,7 +279,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         """A library with what Python calls, around a kernel."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-        context = compiler._make_subtarget(self.targetctx, flags)
+        context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
         needed: list[Any] = []
         library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed)
         fndesc = copy(kernel.fndesc)

@@ -1,0 +1,123 @@
+"""How kernels are called: records by pointers, whatever the callee keeps of them, and errors where there are any."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from ddp import compiled
+from ddp.kernel import jitted, kernel
+
+
+class Tree(NamedTuple):
+    """A record of many words."""
+
+    a: Any
+    b: Any
+    scale: float
+    n: int
+
+
+@kernel
+def weighed(tree, k):
+    total = 0.0
+    for i in range(tree.n):
+        total += tree.scale * tree.a[i] * tree.b[i, k]
+    return total
+
+
+@kernel
+def both(tree):
+    return weighed(tree, 0) + weighed(tree, 1)
+
+
+@kernel
+def made_anew(a, b, scale):
+    """Records made in one block, changed in another, passed in a third."""
+    total, tree = 0.0, Tree(a, b, scale, a.size)
+    for k in range(2):
+        before = tree
+        if k == 1:
+            tree = Tree(b[:, 1].copy(), b, 2.0 * scale, a.size)
+        total += weighed(tree, k) + 10.0 * weighed(before, k)
+    return total
+
+
+@kernel
+def first(tree):
+    return tree.a
+
+
+@kernel
+def exchanged(tree):
+    return Tree(tree.a + 1.0, tree.b, 2.0 * tree.scale, tree.n)
+
+
+@kernel
+def put_row(x, row):
+    x[0] = row
+    return 1.0
+
+
+@kernel
+def put_twice(x, row):
+    return put_row(x, row) + put_row(x, row)
+
+
+@jitted
+def of_a_user(tree):
+    return both(tree)
+
+
+@kernel
+def through_a_user(tree):
+    return of_a_user(tree)
+
+
+@pytest.fixture
+def tree():
+    rng = np.random.default_rng(1)
+    return Tree(rng.normal(size=3), rng.normal(size=(3, 2)), 0.5, 3)
+
+
+def test_records_arrive_as_they_are(tree):
+    expected = 0.5 * tree.a @ tree.b
+    np.testing.assert_allclose([weighed(tree, 0), weighed(tree, 1)], expected, rtol=1e-14)
+    np.testing.assert_allclose([both(tree), through_a_user(tree)], expected.sum(), rtol=1e-14)
+
+
+def test_a_record_that_is_replaced_is_what_it_was_where_it_is_kept(tree):
+    kept, replaced = 0.5 * tree.a @ tree.b, tree.b[:, 1] @ tree.b
+    expected = 11.0 * kept[0] + replaced[1] + 10.0 * kept[1]
+    assert made_anew(tree.a, tree.b, 0.5) == pytest.approx(expected, rel=1e-14)
+
+
+def test_what_is_given_back_is_counted_once(tree):
+    first(tree), exchanged(tree)
+    before = sys.getrefcount(tree.a), sys.getrefcount(tree.b)
+    given = [first(tree) for _ in range(5)]
+    changed = [exchanged(tree) for _ in range(5)]
+    assert all(np.shares_memory(array, tree.a) for array in given)
+    np.testing.assert_array_equal(changed[4].a, tree.a + 1.0)
+    del given, changed
+    gc.collect()
+    assert (sys.getrefcount(tree.a), sys.getrefcount(tree.b)) == before
+
+
+def test_arrays_of_other_shapes_are_refused_through_every_caller():
+    x = np.zeros((2, 3))
+    assert put_twice(x, np.arange(3.0)) == 2.0
+    np.testing.assert_array_equal(x[0], np.arange(3.0))
+    with pytest.raises(ValueError, match="cannot assign slice"):
+        put_twice(x, np.arange(2.0))
+
+
+def test_garbage_is_collected_again_after_compiling():
+    assert gc.isenabled()
+    with compiled.uncollected(), compiled.uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
