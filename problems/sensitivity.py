@@ -49,7 +49,10 @@ def phased(problem: Problem) -> PhasedDynamics:
 
 
 def with_durations(problem: Problem, durations: ArrayLike) -> Problem:
-    """The same problem, whose phases last so long (P,) [s] in as many knots; references stay those of their knots."""
+    """The same problem, whose phases last so long (P,) [s] in as many knots; references stay those of their knots.
+
+    Costs and constraints on contact forces are made anew for it; no other may depend on the steps of its dynamics.
+    """
     system = phased(problem).lasting(durations)
 
     def on(terms: Any) -> list[Any]:
