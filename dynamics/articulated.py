@@ -180,12 +180,10 @@ def place_and_load(tree, q, v, w):
         turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, tree.iq[b])
         p = add3(p, rotate(R, shift))
         R = rotation_product(R, turn)
-        vp, ap = still, falling
         if parent >= 0:
             Rp = load9(w.R, parent)
             p = add3(load3(w.p, parent), rotate(Rp, p))
             R = rotation_product(Rp, R)
-            vp, ap = load6(w.v, parent), load6(w.a, parent)
         else:
             p = scale3(0.0, p)
         store(w.R, b, R)
@@ -202,7 +200,10 @@ def place_and_load(tree, q, v, w):
                 s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
             store(w.s, k, s)
             own = add6(own, scale6(v[k], s))
-        vb, a = add6(vp, own), add6(ap, cross_motion(vp, own))
+        vb, a = own, falling
+        if parent >= 0:
+            vp = load6(w.v, parent)
+            vb, a = add6(vp, own), add6(load6(w.a, parent), cross_motion(vp, own))
         I = move_inertia(R, p, load10(tree.inertia, b))
         store(w.v, b, vb)
         store(w.a, b, a)
@@ -224,19 +225,19 @@ def articulate(tree, tau, w):
     """From the leaves on: U, d, u; returns the smallest pivot."""
     pivot = spread(np.inf)
     for b in range(tree.nb - 1, -1, -1):
-        I, f = load21(w.I, b), load6(w.f, b)
+        I, f, parent = load21(w.I, b), load6(w.f, b), tree.parent[b]
         for k in range(tree.iv[b] + tree.nj[b] - 1, tree.iv[b] - 1, -1):
             s = load6(w.s, k)
             U = articulated_times(I, s)
             D = dot6(s, U) + tree.armature[k]
             d, u = 1.0 / D, tau[k] - dot6(s, f)
             pivot = lane_smaller(pivot, D)
-            I = less_square(I, d, U)
-            f = add6(f, scale6(d * u, U))
             store(w.U, k, U)
             w.d[k] = d
             w.u[k] = u
-        parent = tree.parent[b]
+            if parent >= 0 or k > tree.iv[b]:  # something carries it, or there is more to the joint
+                I = less_square(I, d, U)
+                f = add6(f, scale6(d * u, U))
         if parent >= 0:
             for k in range(21):
                 w.I[parent, k] += I[k]

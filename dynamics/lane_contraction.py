@@ -22,7 +22,7 @@ from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vec
 from dynamics.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.linearization import next_twist
 from dynamics.model import Model
-from dynamics.packed import views_of
+from dynamics.packed import read_tree, views_of
 from dynamics.packing import pack, unpack, unpack_columns
 from dynamics.views import folded
 
@@ -37,9 +37,9 @@ def size(tree: Model, nq: int) -> int:
 
 
 @kernel
-def contract_knots(model, arena, nq, h, record, weight, out):
+def contract_knots(context, arena, nq, h, record, weight, out):
     """The blocks of M knots, as `protocols.Batched` says, from their records and weights (M, n)."""
-    tree = views_of(model)
+    tree = views_of(read_tree(context))
     nb, nv, P = tree.parent.size, tree.body.size, out.shape[1] // 6
     lx = (nv + 7) // 8 * 8
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)

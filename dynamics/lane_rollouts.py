@@ -21,6 +21,7 @@ from dynamics.lane_lie import (
 )
 from dynamics.lanes import WIDTH
 from dynamics.model import Model
+from dynamics.packed import read_tree
 from dynamics.runge_kutta import fraction, share
 from dynamics.spatial import cross_motion, join
 from dynamics.tables import lane_root, scatter, spread, where_less
@@ -235,10 +236,10 @@ def one_step(tree, S, h, stages, nq, x, u, w, memory):
 
 
 @kernel
-def step(model, arena, S, h, stages, X, U, Xn):
+def step(context, arena, S, h, stages, X, U, Xn):
     """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
     M, nx = X.shape
-    nu, tree = U.shape[1], tables_of(model)
+    nu, tree = U.shape[1], tables_of(read_tree(context))
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 64 * (nx + WIDTH)
@@ -258,10 +259,10 @@ def step(model, arena, S, h, stages, X, U, Xn):
 
 
 @kernel
-def rollout(model, arena, S, h, stages, U, X):
+def rollout(context, arena, S, h, stages, U, X):
     """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
     N, nu = U.shape
-    nx, tree = X.shape[1], tables_of(model)
+    nx, tree = X.shape[1], tables_of(read_tree(context))
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 64 * (nx + WIDTH)
@@ -278,7 +279,7 @@ def rollout(model, arena, S, h, stages, U, X):
 
 
 @kernel
-def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
 
     Rows of a knot are views: to count references to an array for each costs more than a small step.
@@ -288,7 +289,7 @@ def track(model, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs
     controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
     low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
     old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
-    tree = tables_of(model)
+    tree = tables_of(read_tree(context))
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
     dx = x + 64 * (nx + WIDTH)

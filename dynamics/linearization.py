@@ -22,7 +22,7 @@ from dynamics.kinematics import add_accelerations, clear, lane_workspace, lane_w
 from dynamics.lanes import WIDTH, flat, lane_matrix, lane_vector
 from dynamics.lie import adjoint_inverse, right_jacobian6
 from dynamics.model import Model
-from dynamics.packed import views_of
+from dynamics.packed import read_tree, views_of
 from dynamics.packing import pack, unpack, unpack_columns
 from dynamics.spatial import cross_motion, dot6
 from dynamics.views import folded, view
@@ -35,10 +35,10 @@ def size(tree: Model, nu: int, record_size: int) -> int:
 
 
 @kernel
-def linearize(model, arena, S, h, X, U, A, B, record):
+def linearize(context, arena, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, as much of it as is of first order."""
     N, nu = U.shape
-    tree = views_of(model)
+    tree = views_of(read_tree(context))
     nv = tree.body.size
     nq = X.shape[1] - nv
     start = nq + 2 * nv + nv * nv

@@ -22,7 +22,7 @@ from dynamics.lane_rollouts import rollout, step, track
 from dynamics.lane_rollouts import size as room_of_rollouts
 from dynamics.lanes import WIDTH, arena
 from dynamics.linearization import linearize, size
-from dynamics.model import Model, Robot
+from dynamics.model import Robot
 from dynamics.rigid_body import inverse_dynamics
 from dynamics.runge_kutta import EULER, RK4
 from dynamics.runge_kutta_linearization import linearize_explicit, stage_sizes
@@ -69,6 +69,8 @@ class RobotDynamics:
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
         self._nu = int(self.actuation.shape[1])
+        self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
+        self._room_of_contractions = lane_contraction.size(self._tree, robot.nq)
         self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
         self._room_of_expansions = size(self._tree, self._nu, self.record_size)
 
@@ -191,9 +193,9 @@ class RobotDynamics:
         return Xs, Us
 
     @property
-    def _roller(self) -> tuple[Model, Array, Array, float, int]:
+    def _roller(self) -> tuple[int, Array, Array, float, int]:
         """What the kernels of rollouts ask for."""
-        return self._tree, arena(self._room_of_rollouts), self.actuation, self._dt, self._stages
+        return self._packed.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._stages
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -202,7 +204,7 @@ class RobotDynamics:
         if self._stages:
             linearize_explicit(self._tree, memory, self._stages, *knots)
         else:
-            linearize(self._tree, memory, *knots)
+            linearize(self._packed.address, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
@@ -219,7 +221,7 @@ class RobotDynamics:
         """The blocks of M knots of a semi-implicit step: see `protocols.Batched`."""
         nq = self.robot.nq
         lane_contraction.contract_knots(
-            self._tree, arena(lane_contraction.size(self._tree, nq)), nq, self._dt, record, weight, out
+            self._packed.address, arena(self._room_of_contractions), nq, self._dt, record, weight, out
         )
 
     def contraction(self) -> Contraction:

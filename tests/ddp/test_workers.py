@@ -56,7 +56,7 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
         assert (alone.workers, shared.workers) == ("this thread alone", f"{workers} processes")
 
 
-@pytest.mark.parametrize("name", ["quadruped/reorientation", "arm/obstacles"])
+@pytest.mark.parametrize("name", ["quadruped/reorientation", "arm/obstacles", "pendulum/swing-up"])
 @pytest.mark.parametrize("multipliers", ["value", "costate", "policy"])
 def test_threads_change_no_bit(name, multipliers):
     entry = problems.find(name)
