@@ -12,10 +12,16 @@ def control_gradient(A: Array, B: Array, lz: Array) -> Array:
 
     λ_N = ℓ_x;  λ_k = ℓ_x + Aᵀ λ_{k+1};  gradient ℓ_u + Bᵀ λ_{k+1}.   A (N, n, n), B (N, n, nu): the dynamics'.
     """
-    N, n, nu = B.shape
-    costate, gradient = lz[-1, :n], np.empty((N, nu))
+    n = A.shape[1]
     with np.errstate(all="ignore"):
-        for k in reversed(range(N)):
-            gradient[k] = lz[k, n:] + B[k].T @ costate
-            costate = lz[k, :n] + A[k].T @ costate
-    return gradient
+        return np.asarray(lz[:-1, n:] + np.einsum("kij,ki->kj", B, costates(A, lz)[1:]))
+
+
+def costates(A: Array, lz: Array) -> Array:
+    """λ (N+1, n)."""
+    n = A.shape[1]
+    costate = lz[:, :n].copy()
+    with np.errstate(all="ignore"):
+        for k in reversed(range(len(A))):
+            costate[k] += A[k].T @ costate[k + 1]
+    return costate

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp import cost_table
+from ddp.adjoint import costates
 from ddp.bounds import as_limits
 from ddp.constraints import ConstraintLike
 from ddp.derivatives import Derivatives, broken_rows
@@ -30,8 +31,9 @@ from ddp.protocols import (
     Noting,
     Separable,
     Term,
+    Timed,
 )
-from ddp.stretches import check_length, check_stretches, part, varying
+from ddp.stretches import check_length, check_stretches, durations_of, even, part, varying, weights_of
 from ddp.terms import DerivedTerm, naming
 from ddp.tiles import aligned_zeros
 
@@ -57,7 +59,8 @@ class Problem:
     """Minimise ``Σ_k dt Σ running(x_k, u_k) + Σ at[k](x_k, u_k) + Σ terminal(x_N)`` where ``x' = f(x, u)``.
 
     dynamics: any object of the `Dynamics` protocol.
-    running: terms of the knots 0 .. N-1; densities, multiplied by ``dynamics.dt`` [s].
+    running: terms of the knots 0 .. N-1; densities, multiplied by ``dynamics.dt`` [s], or by how long a knot takes
+        where the dynamics say so (`Paced`).
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
@@ -138,6 +141,7 @@ class Problem:
         placed += [(range(horizon, horizon + 1), entry) for entry in self._terminal]
         for knots, entry in placed:
             check_length(entry.name, entry.term, knots)
+        self._weigh_by_durations()
         object.__setattr__(self, "running", tuple(self.running))
         object.__setattr__(self, "terminal", tuple(self.terminal))
         self._try_terms()
@@ -148,6 +152,19 @@ class Problem:
             object.__setattr__(self, "_placed", place(self.dynamics, horizon, x0, *lists))
         object.__setattr__(self, "constraints", tuple(self.constraints))
         object.__setattr__(self, "terminal_constraints", tuple(self.terminal_constraints))
+
+    def _weigh_by_durations(self) -> None:
+        """Running costs where steps of time differ: apart for each run of knots with the same."""
+        weights = weights_of(self.dynamics, self.horizon)
+        if (weights == self.dynamics.dt).all():
+            return
+        apart = []
+        for knots, entry in [*((range(self.horizon), entry) for entry in self._running), *self._during]:
+            for run in even(weights, knots):
+                own = part(entry.term, run.start - knots.start, run.stop - knots.start)
+                apart.append((run, entry._replace(term=own, weight=float(weights[run.start]))))
+        object.__setattr__(self, "_running", ())
+        object.__setattr__(self, "_during", tuple(apart))
 
     def __repr__(self) -> str:
         terms = len(self._running) + len(self._at) + len(self._during) + len(self._terminal)
@@ -290,6 +307,36 @@ class Problem:
                         entry.term.expand(
                             X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
                         )
+
+    def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
+        """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
+
+        Those of running costs are what they are multiplied by; terms and constraints may know more, see `Timed`, and
+        the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
+        on_next (N, n): λ_1 .. λ_N, default the costates of X.
+        """
+        if not isinstance(self.dynamics, Timed):
+            raise ProblemError(f"dynamics: {described(self.dynamics)} does not know how it changes with its steps")
+        N, padded = self.horizon, self.padded(U)
+        if on_next is None:
+            d = self.allocate()
+            self.expand(X, padded, d, 0, N + 1)
+            if multipliers.size:
+                self.add_forces(X, U, multipliers, d.lz)
+            on_next = costates(d.A, d.lz)[1:]
+        rates = np.einsum("ki,ki->k", on_next, self.dynamics.by_duration(X[:-1], U))
+        running = [*((slice(0, N), entry) for entry in self._running)]
+        running += [(slice(knots.start, knots.stop), entry) for knots, entry in self._during]
+        for knots, entry in running:
+            rates[knots] += entry.term.values(X[knots], padded[knots])
+        for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in self._at if k < N)]:
+            if isinstance(entry.term, Timed):
+                rates[knots] += entry.weight * entry.term.by_duration(X[knots], padded[knots])
+        for placed in self._placed:
+            if isinstance(placed.constraint, Timed):
+                own, knots = placed.own(multipliers), slice(placed.start, placed.stop)
+                rates[knots] += (own * placed.constraint.by_duration(X[knots], padded[knots])).sum(axis=1)
+        return np.where(durations_of(self.dynamics, N) > 0.0, rates, 0.0)
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:

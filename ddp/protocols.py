@@ -228,6 +228,26 @@ class NotedTerm(Protocol):
 
 
 @runtime_checkable
+class Paced(Protocol):
+    """Dynamics whose steps of time differ from knot to knot."""
+
+    @property
+    def durations(self) -> Array:
+        """How long each knot takes [s], 0 for an event; knots beyond the last are like it."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """Dynamics, terms and constraints that know how they change with the time h that a knot takes."""
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """Derivatives by h of values at X (M, nx), U (M, nu): (M,) of terms, (M, size) of constraints.
+
+        Of dynamics, for the knots 0 .. M-1: (M, n), of the next state, a tangent vector there.
+        """
+
+
+@runtime_checkable
 class VaryingTerm(Protocol):
     """A `BatchTerm` that may differ from knot to knot: a reference that moves, say."""
 

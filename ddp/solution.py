@@ -20,6 +20,7 @@ from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.stretches import durations_of
 
 FORMAT = "mayne solution"
 VERSION = 2
@@ -104,14 +105,15 @@ class Solution:
     def policy(self, t: float, x: ArrayLike) -> Array:
         """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k) within limits, k the knot before t.
 
-        Controls are held over a step: k = floor(t / dt), forgiving rounding.
+        Controls are held over a step, forgiving rounding.
         Raises ProblemError for a t that the horizon does not hold, and for an x that is no state.
         """
         problem = self._own_problem("policy")
-        time, dt, N = float(as_array("t", t, ())), problem.dynamics.dt, problem.horizon
-        k = int(np.floor(time / dt + 1e-9))
-        if not 0 <= k < N:
-            raise ProblemError(f"t: expected 0 <= t < {N * dt:g} s, the horizon, got {time:g}")
+        time, lasting = float(as_array("t", t, ())), durations_of(problem.dynamics, problem.horizon)
+        starts = np.concatenate([[0.0], np.cumsum(lasting)]) - 1e-9 * problem.dynamics.dt
+        k = int(np.searchsorted(starts, time, side="right")) - 1
+        if not 0 <= k < problem.horizon:
+            raise ProblemError(f"t: expected 0 <= t < {lasting.sum():g} s, the horizon, got {time:g}")
         x = as_array("x", x, (problem.dynamics.nx,))
         problem.dynamics.check_state("x", x)
         u = self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, cast
 
+import numpy as np
+
 from ddp.errors import ProblemError
-from ddp.protocols import BatchTerm, VaryingTerm
+from ddp.protocols import Array, BatchTerm, Dynamics, Paced, VaryingTerm
 
 
 def check_stretches(during: Any, horizon: int) -> None:
@@ -34,3 +37,25 @@ def varying(term: BatchTerm) -> int | None:
 def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
     """What a term says of the knots start .. stop-1, counted from the beginning of its stretch."""
     return term if varying(term) is None else cast(VaryingTerm, term).part(start, stop)
+
+
+def durations_of(dynamics: Dynamics, horizon: int) -> Array:
+    """How long each of the knots takes (N,) [s]."""
+    if not isinstance(dynamics, Paced):
+        return np.full(horizon, dynamics.dt)
+    known = dynamics.durations
+    return known[np.minimum(np.arange(horizon), len(known) - 1)]
+
+
+def weights_of(dynamics: Dynamics, horizon: int) -> Array:
+    """What multiplies running costs at each of the knots (N,): how long it takes, and dt at an event."""
+    lasting = durations_of(dynamics, horizon)
+    return np.where(lasting > 0.0, lasting, dynamics.dt)
+
+
+def even(weights: Array, knots: range) -> Iterator[range]:
+    """The runs of knots with the same weight."""
+    own = weights[knots.start : knots.stop]
+    edges = [0, *np.flatnonzero(np.diff(own)) + 1, len(own)]
+    for begin, end in pairwise(edges):
+        yield range(knots.start + int(begin), knots.start + int(end))

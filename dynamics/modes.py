@@ -30,7 +30,7 @@ STEP, IMPACT, HELD = range(3)
 class Modes(NamedTuple):
     """All modes. table (k, 5): kind, contacts m, forces nc, where its integers and its reals begin.
 
-    integers: 5 m each, reals: 27 m + 1 each, those of ``Contacts`` and the restitution.
+    integers: 5 m each, reals: 27 m + 2 each, those of ``Contacts``, the restitution and the step of time [s].
     """
 
     table: NDArray[np.int64]
@@ -38,14 +38,14 @@ class Modes(NamedTuple):
     reals: NDArray[np.float64]
 
 
-def flatten(modes: list[tuple[int, Contacts, float]]) -> Modes:
-    """Modes of kinds, contacts and restitutions."""
+def flatten(modes: list[tuple[int, Contacts, float, float]]) -> Modes:
+    """Modes of kinds, contacts, restitutions and steps of time."""
     table, integers, reals = [], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for kind, c, restitution in modes:
+    for kind, c, restitution, step in modes:
         at = sum(map(len, integers)), sum(map(len, reals))
         table.append([kind, len(c.body), forces(c), *at])
         integers += [c.body, c.root, c.kind, c.reference, c.row]
-        reals += [np.ravel(c.placement), np.ravel(c.target), np.ravel(c.gains), np.array([restitution])]
+        reals += [np.ravel(c.placement), np.ravel(c.target), np.ravel(c.gains), np.array([restitution, step])]
     rows = np.array(table, dtype=np.int64).reshape(-1, 5)
     return Modes(rows, np.concatenate(integers).astype(np.int64), np.concatenate(reals).astype(np.float64))
 
@@ -94,6 +94,12 @@ def contacts_of(modes, i):
         x[12 * m : 24 * m].reshape(m, 12), x[24 * m : 27 * m].reshape(m, 3),
     )  # fmt: skip
     return contacts, x[27 * m]
+
+
+@kernel
+def step_of(modes, i):
+    """The step of time of mode i, 0 of an impact."""
+    return modes.reals[modes.table[i, 4] + 27 * modes.table[i, 1] + 1]
 
 
 @inline

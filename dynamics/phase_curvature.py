@@ -25,18 +25,19 @@ from dynamics.modes import (
     layout,
     mode_of,
     motion_of,
+    step_of,
     weights_on_forces,
     without_gravity,
 )
 
 
 @kernel
-def contract(tree, modes, nq, nu, h, record, weight, H):
+def contract(tree, modes, nq, nu, record, weight, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
     nv = tree.body.size
     mode = mode_of(record[nq + 2 * nv])
     contacts, e = contacts_of(modes, mode)
-    nc = modes.table[mode, 2]
+    nc, h = modes.table[mode, 2], step_of(modes, mode)
     where = layout(modes, nq, nv, nu)
     known, g = first_order_of(record, where, nv, nu, nc), weights_on_forces(record, where, nc)
     if modes.table[mode, 0] == IMPACT:

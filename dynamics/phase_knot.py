@@ -30,7 +30,7 @@ from dynamics.knot_curvature import (
 )
 from dynamics.knot_plan import CHI, FORCE, MINUS_BW, MOVED, OMEGA, ROWS, S_A, P, Z, read_plan
 from dynamics.lane_curvature import ETA, FIELDS, PSI, PSIDD, S, put
-from dynamics.modes import Modes, mode_of, whole
+from dynamics.modes import Modes, mode_of, step_of, whole
 from dynamics.packed import matrix, read_numbers, read_tree, vector
 from dynamics.phase_curvature import contract
 from dynamics.phase_plan import FOUND, SUMS, mode_at, read_phase_plan
@@ -76,23 +76,27 @@ def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-de
 
 
 @kernel
+def modes_at(c):
+    """All modes."""
+    table = carray(integer_pointer(c.modes_table), (c.size_table, 5))
+    return Modes(table, carray(integer_pointer(c.integers), c.size_integers), carray(pointer(c.reals), c.size_reals))
+
+
+@kernel
 def contract_single(c, record, weight, hessian):
     """The same of any knot."""
-    nq, nu, h, _, _ = read_numbers(c.packed)
+    nq, nu, _, _, _ = read_numbers(c.packed)
     tree = read_tree(c.packed)
     n = 2 * tree.body.size
-    table = carray(integer_pointer(c.modes_table), (c.size_table, 5))
-    modes = Modes(
-        table, carray(integer_pointer(c.integers), c.size_integers), carray(pointer(c.reals), c.size_reals)
-    )
+    modes = modes_at(c)
     H = carray(pointer(hessian), (n + nu, n + nu))
-    contract(tree, modes, nq, nu, h, vector(record, c.end), vector(weight, n), H)
+    contract(tree, modes, nq, nu, vector(record, c.end), vector(weight, n), H)
 
 
 @kernel
 def contract_knot(p, c, mode, record, weight, hessian):
     """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) + g·forces of a step held by points."""
-    nv, h = p.nv, vector(p.reals, 1)[0]
+    nv, h = p.nv, step_of(modes_at(c), mode)
     v, a = vector(record + 8 * p.nq, nv), vector(record + 8 * (p.nq + nv), nv)
     _, _, nc, _, _, _ = mode_at(c, mode)
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))

@@ -22,7 +22,7 @@ from dynamics.lane_curvature import FIELDS, describe, put
 from dynamics.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
-from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, whole, without_gravity
+from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.packed import views_of
 from dynamics.packing import pack, unpack_columns
 from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
@@ -46,7 +46,7 @@ def in_lanes(contacts):
 
 
 @kernel
-def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
+def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
     nv, still, t = tree.body.size, without_gravity(tree), 0
     nq, start = X.shape[1] - nv, arena[0, 0]
@@ -54,7 +54,7 @@ def linearize(tree, arena, modes, schedule, S, h, X, U, A, B, record):
     while t < U.shape[0]:
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
-        nc, kind = modes.table[mode, 2], modes.table[mode, 0]
+        nc, kind, h = modes.table[mode, 2], modes.table[mode, 0], step_of(modes, mode)
         sound = np.zeros(end - t, np.bool_)
         if kind == STEP and in_lanes(contacts):
             arena[0, 0] = start

@@ -58,9 +58,9 @@ class PhasePlan(NamedTuple):
 class PhaseCurvature:
     """A ``PhasePlan`` behind one address, alive as long as this object is. Who works in it must be alone."""
 
-    def __init__(self, tree: Model, nq: int, nu: int, h: float, modes: Modes) -> None:
+    def __init__(self, tree: Model, nq: int, nu: int, modes: Modes) -> None:
         nv = len(tree.body)
-        self._kept = Curvature(tree, nq, nu, h, True), Packed(tree, nq, nu, h), modes
+        self._kept = Curvature(tree, nq, nu, 0.0, True), Packed(tree, nq, nu), modes  # steps of time are the modes'
         where = layout(modes, nq, nv, nu)
         lx, lm = where.lx, max(where.lm, WIDTH)
         rows = []

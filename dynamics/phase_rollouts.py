@@ -38,7 +38,7 @@ from dynamics.contact_motion import (
 from dynamics.lane_rollouts import actuated, between, feedback, moved, open_gap, poison
 from dynamics.lanes import WIDTH, lane_array, lane_memory
 from dynamics.model import Model
-from dynamics.modes import IMPACT, contacts_of
+from dynamics.modes import IMPACT, contacts_of, step_of
 from dynamics.packing import unpack
 from dynamics.phase_steps import run_end
 from dynamics.spatial import load9, store
@@ -143,7 +143,7 @@ def forces(tree, arena, contacts, nc, S, X, U, F):
 
 
 @kernel
-def step(tree, arena, modes, schedule, S, h, X, U, Xn):
+def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, t = X.shape[1], U.shape[1], 0
     nv = tree.body.size
@@ -156,6 +156,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
         w = bench(tree, contacts, modes.table[mode, 2], arena)
         for begin in range(t, end, WIDTH):
             take_states(X, U, begin, end, x, u)
+            h = step_of(modes, mode)
             advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
@@ -167,7 +168,7 @@ def step(tree, arena, modes, schedule, S, h, X, U, Xn):
 
 
 @kernel
-def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
 
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
@@ -207,6 +208,7 @@ def track(tree, arena, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, u
             for i in range(0, nu, WIDTH):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
+            h = step_of(modes, mode)
             advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False

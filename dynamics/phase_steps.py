@@ -19,7 +19,7 @@ from dynamics.contact_relation import Relation, relation
 from dynamics.forward import is_positive
 from dynamics.held_steps import Hold, hold, relate_held, solve_held
 from dynamics.kinematics import Workspace, workspace
-from dynamics.modes import HELD, IMPACT, contacts_of, whole, without_gravity
+from dynamics.modes import HELD, IMPACT, contacts_of, step_of, whole, without_gravity
 from dynamics.rollouts import clipped, scaled
 from dynamics.steps import actuate
 
@@ -91,28 +91,28 @@ def impact_step(tree, contacts, e, x, w, xn):
 
 
 @kernel
-def step(tree, still, modes, mode, contacts, e, S, h, x, u, w, xn):
+def step(tree, still, modes, mode, contacts, e, S, x, u, w, xn):
     """x' of one knot of a mode with these contacts and restitution; still: the tree without gravity."""
     if modes.table[mode, 0] == IMPACT:
         return impact_step(still, contacts, e, x, w, xn)
     if modes.table[mode, 0] == HELD:
-        return held_step(tree, contacts, S, h, x, u, w, xn)
-    return euler_step(tree, contacts, S, h, x, u, w, xn)
+        return held_step(tree, contacts, S, step_of(modes, mode), x, u, w, xn)
+    return euler_step(tree, contacts, S, step_of(modes, mode), x, u, w, xn)
 
 
 @kernel
-def steps(tree, modes, schedule, S, h, X, U, Xn):
+def steps(tree, modes, schedule, S, X, U, Xn):
     """The next states of knots with the modes of ``schedule`` (M,); NaN where one is not finite."""
     still = without_gravity(tree)
     for t in range(U.shape[0]):
         contacts, e = contacts_of(modes, schedule[t])
         w = bench(tree, contacts, modes.table[schedule[t], 2], X)
-        if not step(tree, still, modes, schedule[t], contacts, e, S, h, X[t], U[t], w, Xn[t]):
+        if not step(tree, still, modes, schedule[t], contacts, e, S, X[t], U[t], w, Xn[t]):
             Xn[t] = np.nan
 
 
 @kernel
-def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+def track(tree, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
     """Closed-loop rollouts from X[0], one for each α: u = clip(U + α k + K (x ⊖ X)), x' = f(x, u) ⊕ (α - 1) gap.
 
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
@@ -137,7 +137,7 @@ def track(tree, modes, schedule, S, h, X, U, k, K, alphas, gaps, lower, upper, X
                 for j in range(dx.size):
                     total += K[t, i, j] * dx[j]
                 Un[t, i] = clipped(total, lower[t, i], upper[t, i])
-            if not step(tree, still, modes, schedule[t], contacts, e, S, h, Xn[t], Un[t], w, Xn[t + 1]):
+            if not step(tree, still, modes, schedule[t], contacts, e, S, Xn[t], Un[t], w, Xn[t + 1]):
                 Xn[t + 1] = np.nan
                 diverged[m] = True
             notes[m, t, : w.r.f.size] = w.r.f

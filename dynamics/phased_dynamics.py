@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array
+from ddp.errors import ModelError, ProblemError, as_array, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics import phase_lanes, phase_rollouts, phase_steps
 from dynamics.contact import (
@@ -28,7 +29,7 @@ from dynamics.contraction import contract_rows
 from dynamics.held_steps import as_held
 from dynamics.lanes import WIDTH, arena
 from dynamics.model import Robot
-from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout
+from dynamics.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of, whole
 from dynamics.phase_contraction import phase_contraction_callback
 from dynamics.phase_plan import PhaseCurvature
 from dynamics.quantities import frame_velocity_derivatives
@@ -49,6 +50,7 @@ class Phase:
     name: for reports and plots.
     held: whether every step of time ends with the contacts exactly at their targets, which all of them need then, and
     which must be independent. Gains play no part. See held_steps.py.
+    dt [s]: of its steps, if not that of the other phases.
     """
 
     contacts: Sequence[Contact] = ()
@@ -57,6 +59,7 @@ class Phase:
     restitution: float = 0.0
     name: str = ""
     held: bool = False
+    dt: float | None = None
 
     def __post_init__(self) -> None:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
@@ -73,6 +76,8 @@ class Phase:
         for contact in held if self.held else ():
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
+        if self.dt is not None:
+            object.__setattr__(self, "dt", positive("dt of a phase", self.dt))
         object.__setattr__(self, "contacts", held)
         object.__setattr__(self, "impact", struck)
         object.__setattr__(self, "knots", int(self.knots))
@@ -92,13 +97,13 @@ class Phase:
 class PhasedDynamics:
     """``x' = f_k(x, u)`` of a robot, x = (q, v), through phases of contacts, with exact first and second derivatives.
 
-    robot: from ``dynamics.load``.  dt [s]: the time step.
+    robot: from ``dynamics.load``.  dt [s]: the time step, where phases have none of their own.
     phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
     actuation S (nv, nu), damping: as in ``RobotDynamics``.
 
-    A step of time is semi-implicit Euler under contacts, ``v' = v + dt a``, ``q' = q ⊕ dt v'``, with stabilised
+    A step of time is semi-implicit Euler under contacts, ``v' = v + h a``, ``q' = q ⊕ h v'``, with stabilised
     accelerations or, in phases that are ``held``, with q' where contacts are held; an impact is
-    ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at other knots.
+    ``v' = v⁺``, ``q' = q``, and its control acts on nothing. Running costs count at impacts as at knots of dt.
     ``schedule`` (knots,) numbers the mode of every knot.
     """
 
@@ -115,19 +120,20 @@ class PhasedDynamics:
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
         self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
-        modes: list[tuple[int, Contacts, float]] = []
+        modes: list[tuple[int, Contacts, float, float]] = []
         schedule: list[int] = []
         for phase in self.phases:
             if phase.struck:
                 schedule.append(len(modes))
-                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution))
+                modes.append((IMPACT, as_impacts(compile_contacts(robot, phase.struck)), phase.restitution, 0.0))
             schedule += [len(modes)] * phase.knots
             contacts = compile_contacts(robot, phase.contacts)
             exactly = phase.held and bool(phase.contacts)
-            modes.append((HELD, as_held(contacts), 0.0) if exactly else (STEP, contacts, 0.0))
+            h = self.dt if phase.dt is None else phase.dt
+            modes.append((HELD, as_held(contacts), 0.0, h) if exactly else (STEP, contacts, 0.0, h))
         self._modes, self.schedule = flatten(modes), np.array(schedule, dtype=np.int64)
-        self._most = max(forces(contacts) for _, contacts, _ in modes)
-        count = max(len(contacts.body) for _, contacts, _ in modes)
+        self._most = max(forces(contacts) for _, contacts, *_ in modes)
+        count = max(len(contacts.body) for _, contacts, *_ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
         self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
@@ -153,7 +159,7 @@ class PhasedDynamics:
 
     @property
     def dt(self) -> float:
-        """Time step [s] of all knots but impacts."""
+        """Time step [s] where phases have none of their own."""
         return self._free.dt
 
     @property
@@ -168,9 +174,13 @@ class PhasedDynamics:
 
     @property
     def durations(self) -> Array:
-        """How long each knot takes [s]: dt, or 0 at an impact."""
-        kinds = self._modes.table[self.schedule, 0]
-        return np.where(kinds == IMPACT, 0.0, self.dt)
+        """How long each knot takes [s]: its step of time, or 0 at an impact."""
+        return self._lasting(self.knots)
+
+    @property
+    def phase_durations(self) -> Array:
+        """How long each phase takes [s]."""
+        return np.array([phase.knots * (self.dt if phase.dt is None else phase.dt) for phase in self.phases])
 
     @property
     def record_size(self) -> int:
@@ -218,6 +228,54 @@ class PhasedDynamics:
     def check_state(self, field: str, x: ArrayLike) -> None:
         """Raise ProblemError if an x (..., nx) is not a state of this robot."""
         self._free.check_state(field, x)
+
+    def lasting(self, durations: ArrayLike) -> PhasedDynamics:
+        """The same system whose phases last so long (P,) [s], in as many steps."""
+        given = as_array("durations", durations, (len(self.phases),))
+        phases = []
+        for i, phase in enumerate(self.phases):
+            if phase.knots and not given[i] > 0.0:
+                raise ProblemError(f"durations[{i}]: expected more than 0 s, got {given[i]}")
+            phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
+        return PhasedDynamics(self.robot, self.dt, phases, self.actuation, self.damping)
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """``∂f_k/∂h`` (M, n) of the knots 0 .. M-1, h how long each takes: a tangent vector at the next state.
+
+        v' = v + h a, q' = q ⊕ h v':  ∂v'/∂h = a + h a_h,  ∂q'/∂h = Jr(h v') (v' + h ∂v'/∂h); impacts take no time.
+        """
+        (model, nq, nv), h = (self.robot.model, self.robot.nq, self.robot.nv), self._lasting(len(U))
+        a, a_h = self._by_duration(X, U)
+        after = X[:, nq:] + h[:, None] * a
+        rates = np.where(h[:, None] > 0.0, a + h[:, None] * a_h[:, :nv], 0.0)
+        moved = np.where(h[:, None] > 0.0, after + h[:, None] * rates, 0.0)
+        for k in range(len(U)):
+            moved[k] = pin.dIntegrate(model, X[k, :nq], h[k] * after[k], pin.ARG1) @ moved[k]
+        return np.hstack([moved, rates])
+
+    def forces_by_duration(self, X: Array, U: Array) -> Array:
+        """``∂f/∂h`` (M, nc) of the contact forces of knots 0 .. M-1, zeros beyond the forces that a knot has."""
+        return self._by_duration(X, U)[1][:, self.robot.nv :]
+
+    def _by_duration(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """a (M, nv), and z_h (M, nv + nc), z = (a, f), which is not zero where contacts are held.
+
+        K z_h = -[0 ; C w], w = (v + 2 h a) / h² (held_steps.py), so that, K [w ; 0] being [M w ; C w],
+        z_h = K⁻¹ [M w ; 0] - [w ; 0].
+        """
+        (M, nq, nv), n = (len(U), self.robot.nq, self.robot.nv), self.n
+        out = Expansion(np.empty((M, n, n)), np.empty((M, n, self.nu)), np.empty((M, self.record_size)))
+        self.expand(X, U, out)
+        a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._most)), np.zeros(nv)
+        for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self._lasting(M), strict=True)):
+            if self._modes.table[mode, 0] == HELD:
+                nz = nv + self._modes.table[mode, 2]
+                w = (X[k, nq:] + 2.0 * h * a[k]) / h**2
+                Mw = np.subtract(*(inverse_dynamics(self.robot, X[k, :nq], still, b) for b in (w, still)))
+                K = out.record[k, self._layout.K :][: nz * whole(nz)].reshape(nz, whole(nz))
+                zh[k, :nz] = K[:, :nv] @ Mw
+                zh[k, :nv] -= w
+        return a, zh
 
     def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
@@ -312,7 +370,7 @@ class PhasedDynamics:
 
     def contraction(self) -> Contraction:
         """The compiled second order, for one backward sweep at a time."""
-        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self.dt, self._modes)
+        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self._modes)
         return Contraction(phase_contraction_callback().address, packed.address, packed)
 
     def closing(self) -> Contraction:
@@ -325,8 +383,12 @@ class PhasedDynamics:
         last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
 
+    def _lasting(self, count: int) -> Array:
+        """How long the knots 0 .. count-1 take [s]."""
+        return np.array([step_of(self._modes, mode) for mode in self._modes_from(0, count)])
+
     def _system(self, first: int, count: int) -> tuple[object, ...]:
-        return self._tree, self._modes, self._modes_from(first, count), self.actuation, self.dt
+        return self._tree, self._modes, self._modes_from(first, count), self.actuation
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
         X, U, n = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None], self.n

@@ -28,10 +28,12 @@ from ddp.solver import solve as solve_problem
 from problems import demo as demonstration
 from problems import dynamics_bench
 from problems.closed_loop import close_loop, terminal_cost
-from problems.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary
+from problems.durations import TimedSolution, free_durations, solve_durations
+from problems.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary, told
 from problems.parameters import build, parameters, parse
 from problems.progress import progress
 from problems.registry import ALL, Entry, find
+from problems.sensitivity import with_durations
 from problems.timing import excited, timings, warm
 
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
@@ -121,11 +123,18 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
 @click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
+@click.option(
+    "--durations", metavar="free|LEAST,MOST",
+    help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
+)
+@click.option(
+    "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
+)
 @_JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, as_json: bool,
+    view: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)
@@ -136,14 +145,21 @@ def solve(
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    free = None if durations is None else free_durations(problem, durations, price_of_time)
+    timed: TimedSolution | None = None
     with progress(f"{name}, {TITLES[solver]}") as callback:
-        solution = solve_problem(
-            problem, method, entry.guess(problem), callback=callback, throw=False, workers=workers
-        )
+        guess = entry.guess(problem)
+        if free is None:
+            solution = solve_problem(problem, method, guess, callback=callback, throw=False, workers=workers)
+        else:
+            timed = solve_durations(problem, free, method, guess, callback=callback, throw=False, workers=workers)
+            solution, problem = timed.solution, with_durations(problem, timed.durations)
+            chosen["phase_durations"] = timed.durations.tolist()
     if as_json:
-        print_json({"problem": name, "solver": solver} | summary(solution))
+        print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
     else:
-        click.echo(f"{name}, {TITLES[solver]}: {solution} ({solution.seconds:.2f} s)")
+        seconds = solution.seconds if timed is None else timed.seconds
+        click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
     if save:
         solution.save(save)
         _sign(save, name, chosen)
@@ -154,7 +170,7 @@ def solve(
         _animate(entry, problem, solution, html)
     if view:
         _animate(entry, problem, solution, None)
-    _end(solution.converged)
+    _end(solution.converged if timed is None else timed.converged)
 
 
 @main.command(context_settings=_OPEN)

@@ -32,6 +32,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     lower, upper (nr,): limits, infinite where there is none; both zero: the target itself.   weight: one number [1/N²].
     target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones.
     restitution: of the impact at the knot, if f are its impulses [N s; N m s] and not forces.
+    phase: of the system, where several hold these contacts exactly and last differently.
     The Hessian is that of the quadratic pieces, by first and second derivatives of f.
     """
 
@@ -44,13 +45,14 @@ class ForceLimits(MovingTerm, KnotTerm):
     target: Array | None = None
     friction: float | None = None
     restitution: float | None = None
+    phase: int | None = None
     robot: Robot = field(init=False, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given, R, lower, upper = checked_rows(
-            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution
+            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
         )
         target = checks.targets("target", np.zeros(len(R)) if self.target is None else self.target, len(R))
         for name, value in (
@@ -94,6 +96,11 @@ class ForceLimits(MovingTerm, KnotTerm):
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
         return self._pushes.values(np.asarray(X, float), np.asarray(U, float)).copy()
 
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """The derivative (M,) of the costs by how long a knot takes, on which forces of held contacts depend."""
+        rates = self._pushes.by_duration(X, U) @ self.R.T
+        return np.asarray(self.weight * (self._excess(X, U) * rates).sum(axis=1))
+
     def _excess(self, X: Array, U: Array) -> Array:
         """How far rows (M, nr) are beyond their limits."""
         r = np.einsum("ij,kj->ki", self.R, self._pushes.values(X, U)) - self._rows(len(X))
@@ -111,11 +118,12 @@ class ForceConstraint:
     upper: Array
     friction: float | None = None
     restitution: float | None = None
+    phase: int | None = None
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given, R, lower, upper = checked_rows(
-            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution
+            self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
         )
         for name, value in (
             ("contacts", given.contacts), ("R", R), ("lower", lower), ("upper", upper), ("_pushes", given),
@@ -131,6 +139,10 @@ class ForceConstraint:
         unused = np.zeros((len(X), self.R.shape[1]))
         return np.asarray(self.R @ self._pushes.derivatives(X, U, unused, False)[0])
 
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """∂c/∂h (M, nr), h how long the knot takes."""
+        return np.asarray(self._pushes.by_duration(X, U) @ self.R.T)
+
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, nr)."""
         return self._pushes.derivatives(X, U, weight @ self.R, True)[1]
@@ -138,10 +150,10 @@ class ForceConstraint:
 
 def checked_rows(
     system: System, contacts: Iterable[Contact], R: ArrayLike, lower: ArrayLike, upper: ArrayLike,
-    restitution: float | None,
+    restitution: float | None, phase: int | None,
 ) -> tuple[Pushes, Array, Array, Array]:  # fmt: skip
     """Forces or impulses, and rows on them with their limits."""
-    given = pushes(system, contacts, restitution)
+    given = pushes(system, contacts, restitution, phase)
     if given.size == 0:
         raise ProblemError("contacts: expected at least one, got none: there are no forces in flight")
     rows = as_array("R", R, (None, given.size)).copy()
@@ -174,6 +186,7 @@ def friction_cone(
     sole: tuple[float, float] | None = None,
     normal: ArrayLike = (0.0, 0.0, 1.0),
     restitution: float | None = None,
+    phase: int | None = None,
 ) -> ForceLimits:
     """A barrier on friction: ``½ w Σ (how far forces are outside of their cones)²``, zero within.
 
@@ -185,10 +198,11 @@ def friction_cone(
     normal (3,): of the ground, in the axes of the forces; a surface's must be local, so that its sole is the plane.
     sole: half length and half width [m] of surfaces, within which the centre of pressure must be.
     restitution: of the impact at the knot, if cones are to hold its impulses: then N are N s.
+    phase: of the system, where several hold these contacts exactly and last differently.
     """
     contacts = list(contacts)
     rows = cone_rows(contacts, mu, faces, inside, least, margin, sole, normal)
-    return ForceLimits(system, contacts, *rows, weight, friction=float(mu), restitution=restitution)
+    return ForceLimits(system, contacts, *rows, weight, friction=float(mu), restitution=restitution, phase=phase)
 
 
 def friction_constraint(
@@ -202,11 +216,12 @@ def friction_constraint(
     sole: tuple[float, float] | None = None,
     normal: ArrayLike = (0.0, 0.0, 1.0),
     restitution: float | None = None,
+    phase: int | None = None,
 ) -> ForceConstraint:
     """Forces, or impulses, stay in their cones of friction: the constraint; arguments as of `friction_cone`."""
     contacts = list(contacts)
     rows = cone_rows(contacts, mu, faces, inside, least, 0.0, sole, normal)
-    return ForceConstraint(system, contacts, *rows, friction=float(mu), restitution=restitution)
+    return ForceConstraint(system, contacts, *rows, friction=float(mu), restitution=restitution, phase=phase)
 
 
 def cone_rows(

@@ -18,7 +18,7 @@ from dynamics.contact import Contact, are_regular, compile_contacts, forces
 from dynamics.contact_dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.held_steps import as_held
 from dynamics.lanes import arena
-from dynamics.phased_dynamics import PhasedDynamics
+from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.robot_dynamics import RobotDynamics
 from problems import checks, contact_kernels
 
@@ -37,24 +37,33 @@ class Pushes(Protocol):
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         """∂f/∂z (M, size, nz), z = (dx, du), and the Hessians (M, nz, nz) of g·f, g (M, size); zeros unless exact."""
 
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """∂f/∂h (M, size), h how long the knot takes."""
+
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
         """Where these dynamics note f at some knots, if they do: `PhasedDynamics.noted_forces`."""
 
 
-def pushes(system: System, contacts: Iterable[Contact], restitution: float | None = None) -> Pushes:
-    """The forces of contacts while time passes; or, given the restitution of an impact, its impulses."""
+def pushes(
+    system: System, contacts: Iterable[Contact], restitution: float | None = None, phase: int | None = None
+) -> Pushes:
+    """The forces of contacts while time passes; or, given the restitution of an impact, its impulses.
+
+    phase: of the system, for its step of time, where several hold these contacts and last differently.
+    """
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
         raise ProblemError(f"system: expected the dynamics of a robot, got {type(system).__name__}")
     held = tuple(contacts)
-    return _Forces(system, held) if restitution is None else _Impulses(system, held, restitution)
+    return _Forces(system, held, phase) if restitution is None else _Impulses(system, held, restitution)
 
 
 class _Forces:
     """Forces [N, N m] of steps of time, held exactly where the phases of the system with these contacts are."""
 
-    def __init__(self, system: System, contacts: Sequence[Contact]) -> None:
+    def __init__(self, system: System, contacts: Sequence[Contact], phase: int | None) -> None:
         self.system, self.contacts = system, contacts
         self.held = _are_held(system, contacts)
+        self._h = _step(system, contacts, phase) if self.held else 0.0
         arrays = compile_contacts(system.robot, contacts)
         robot, self.size = system.robot, forces(arrays)
         tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
@@ -72,7 +81,7 @@ class _Forces:
         F = np.empty((len(X), self.size))
         tree, *contacts = self._fixed
         if self.held:
-            contact_kernels.held_forces(*self._fixed, self.system.dt, X, U, F)
+            contact_kernels.held_forces(*self._fixed, self._h, X, U, F)
         elif not (self._in_lanes and phase_rollouts.forces(tree, arena(self._lanes), *contacts, X, U, F)):
             contact_kernels.contact_forces(*self._fixed, X, U, F)
         self._last[:] = [(X.copy(), U.copy(), F)]
@@ -83,10 +92,18 @@ class _Forces:
         M, nz, g = len(X), self.system.n + self.system.nu, np.ascontiguousarray(g)
         Fz, H = np.zeros((M, self.size, nz)), np.zeros((M, nz, nz))
         if self.held:
-            contact_kernels.differentiate_held(*self._fixed, self.system.dt, X, U, g, bool(exact), Fz, H)
+            contact_kernels.differentiate_held(*self._fixed, self._h, X, U, g, bool(exact), Fz, H)
         else:
             contact_kernels.differentiate(*self._fixed, X, U, g, bool(exact), Fz, H)
         return Fz, H
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        X, U = _knots(self.system, X, U)
+        if not self.held:
+            return np.zeros((len(X), self.size))
+        alone = Phase(self.contacts, held=True)
+        system = PhasedDynamics(self.system.robot, self._h, alone, self.system.actuation, self.system.damping)
+        return system.forces_by_duration(X, U)
 
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
         if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
@@ -118,6 +135,9 @@ class _Impulses:
             H[:, :nv, :nv], H[:, :nv, nv : 2 * nv] = blocks.qq, blocks.qv
             H[:, nv : 2 * nv, :nv] = np.swapaxes(blocks.qv, 1, 2)
         return Fz, H
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        return np.zeros((len(X), self.size))
 
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
         return None
@@ -151,6 +171,24 @@ def _are_held(system: System, contacts: Sequence[Contact]) -> bool:
             f"{', '.join(str(given[name]) for name in names)}"
         )
     return held == {True}
+
+
+def _step(system: System, contacts: Sequence[Contact], phase: int | None) -> float:
+    """The step of time [s] of the phase, or of all that hold these contacts."""
+    phases = system.phases if isinstance(system, PhasedDynamics) else ()
+    if phase is not None:
+        if not 0 <= phase < len(phases):
+            raise ProblemError(f"phase: expected one of the system's 0 .. {len(phases) - 1}, got {phase}")
+        phases = phases[phase : phase + 1]
+    names = sorted(contact.frame for contact in contacts)
+    steps = {
+        system.dt if one.dt is None else one.dt
+        for one in phases
+        if one.knots and sorted(contact.frame for contact in one.contacts) == names
+    }
+    if len(steps) != 1:
+        raise ProblemError(f"phase: expected which one holds {', '.join(names)}, got {phase}; steps of time: {steps}")
+    return steps.pop()
 
 
 def _is_at(target: Any, place: Any) -> bool:

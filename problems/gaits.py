@@ -25,6 +25,7 @@ from problems import legs, schedule, strides
 from problems.legged import Weights, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
+from problems.sensitivity import with_durations
 
 Gait = TypeVar("Gait", bound=Callable[..., Problem])
 RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
@@ -50,7 +51,8 @@ but for an error in proportion to dt²; without them every step of time ends wit
 ground [m]: the height of level ground; by default the ground is where the feet are.
 feet: the names of their frames, with commas between them in one text; by default those called feet or soles.
 q0 (nq,): the posture in which it stands, its usual one by default.
-dt [s]: of a knot.
+dt [s]: of a knot.   phase_durations [s]: of each phase, in the knots that it has by what is said above; what
+`durations.solve_durations` finds.
 weights: what it costs per second, unless said otherwise, in units of the height h of the centre of mass above the feet,
 the weight m g, √(g h) and √(h / g):
 """ + inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1]
@@ -87,13 +89,17 @@ def walk(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
     plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
+    return _gait(
+        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
+        phase_durations,
+    )  # fmt: skip
 
 
 @_explained(STEPPING, LANDING, STANDING)
@@ -115,13 +121,17 @@ def trot(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Trot: diagonal pairs of feet step in turn."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
+    return _gait(
+        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
+        phase_durations,
+    )  # fmt: skip
 
 
 @_explained(STEPPING, LANDING, STANDING)
@@ -143,13 +153,17 @@ def pace(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Pace: both feet of a side step in turn."""
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
+    return _gait(
+        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
+        phase_durations,
+    )  # fmt: skip
 
 
 @_explained(STEPPING, LANDING, STANDING)
@@ -172,6 +186,7 @@ def bound(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """Bound: both fore feet, then both hind feet.
@@ -181,7 +196,10 @@ def bound(
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
+    return _gait(
+        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
+        phase_durations,
+    )  # fmt: skip
 
 
 @_explained(LANDING, STANDING)
@@ -202,6 +220,7 @@ def jump(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(landing=2e6),  # noqa: B008  # immutable
 ) -> Problem:
     """Jump with all feet, and stand again.
@@ -230,7 +249,7 @@ def jump(
         return pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * g * s * (flight - s)]))
 
     laid = strides.lay_out(stand, plan, dt, moving, tuck, ballistic)
-    return legged(laid, weights, friction, gains, cones=cones, footholds=footholds)
+    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
 
 
 @_explained(STANDING)
@@ -251,6 +270,7 @@ def stand(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(position=1e3, rotation=1e3, posture=0.01),  # noqa: B008  # immutable
 ) -> Problem:
     """Stand on all feet, and move the body to and fro.
@@ -268,7 +288,8 @@ def stand(
         return pin.SE3(pin.exp3(s * turned), s * shift)
 
     still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
-    return legged(strides.lay_out(stands, plan, dt, still, 0.0, swaying), weights, friction, gains, cones=cones)
+    laid = strides.lay_out(stands, plan, dt, still, 0.0, swaying)
+    return _lasting(legged(laid, weights, friction, gains, cones=cones), phase_durations)
 
 
 @_explained(STEPPING, LANDING, STANDING)
@@ -290,6 +311,7 @@ def step(
     feet: str | Sequence[str] | None = None,
     q0: ArrayLike | None = None,
     dt: float = 0.01,
+    phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
     """A biped steps: right foot, left foot, ``cycles`` times."""
@@ -297,7 +319,10 @@ def step(
     sides = stand.sides()
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
     plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
-    return _gait(stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds)
+    return _gait(
+        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
+        phase_durations,
+    )  # fmt: skip
 
 
 class _Pace:
@@ -346,6 +371,7 @@ def _stance(
 def _gait(
     stand: Stance, plan: Schedule, chosen: _Pace, sideways: float, turning: float, step_height: float | None,
     friction: float, gains: tuple[float, float] | None, dt: float, weights: Weights, cones: str, footholds: str,
+    phase_durations: ArrayLike | None,
 ) -> Problem:  # fmt: skip
     """A gait whose body moves between the first phase and the last, which are made longer."""
     first, *middle, last = plan.phases
@@ -356,7 +382,12 @@ def _gait(
     moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
     laid = strides.lay_out(stand, plan, dt, moving, lift)
-    return legged(laid, weights, friction, gains, cones=cones, footholds=footholds)
+    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
+
+
+def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
+    """The gait whose phases last so long, if that is given."""
+    return problem if durations is None else with_durations(problem, np.ravel(durations))
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

@@ -16,6 +16,7 @@ from ddp.constraints import Constraint
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
+from ddp.stretches import weights_of
 from dynamics.model import Robot
 from dynamics.phased_dynamics import Phase, PhasedDynamics
 from dynamics.quantities import frame_velocity_derivatives
@@ -113,11 +114,14 @@ def legged(
             weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
             terms.append(
                 friction_cone(
-                    system, contacts, mu, weight, faces=FACES, inside=PART * inside, margin=margin, sole=size
+                    system, contacts, mu, weight, faces=FACES, inside=PART * inside, margin=margin, sole=size,
+                    phase=i,
                 )
             )
         if contacts and cones == "constraint":
-            constraints[knots] = [friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size)]
+            constraints[knots] = [
+                friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size, phase=i)
+            ]
         for foot, path in laid.paths(i).items():
             terms.append(FramePosition(robot, foot, path, w.foot / h**2))
             if stance.surface:
@@ -219,7 +223,8 @@ def _torques(system: PhasedDynamics, X: Array) -> Array:
     """U (N, nu) of least norm that, with contact forces, comes closest to the accelerations along X (N+1, nx)."""
     robot, N = system.robot, len(X) - 1
     Q, V = X[:N, : robot.nq], X[:, robot.nq :]
-    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / system.dt)
+    steps = weights_of(system, N)[:, None]
+    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps)
     U = np.zeros((N, system.nu))
     for phase, knots in zip(system.phases, stretches(system), strict=True):
         if not knots:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ddp.errors import ProblemError
 from ddp.solution import Solution
+from problems.durations import TimedSolution
 
 COLUMNS = ("iterations", "cost", "gradient", "seconds", "outcome")
 
@@ -59,6 +60,14 @@ def summary(solution: Solution) -> dict[str, Any]:
     fields = ("converged", "status", "cost", "gradient", "violation", "iterations", "seconds")
     history = [vars(record) for record in solution.history]
     return {name: getattr(solution, name) for name in fields} | {"history": history}
+
+
+def told(timed: TimedSolution) -> dict[str, Any]:
+    """What there is to say of durations that were found."""
+    fields = ("converged", "status", "cost", "time_value", "seconds")
+    trials = [{**vars(trial), "durations": trial.durations.tolist()} for trial in timed.history]
+    lasting = {"durations": timed.durations.tolist(), "duration_gradient": timed.gradient.tolist(), "solves": trials}
+    return {name: getattr(timed, name) for name in fields} | lasting
 
 
 def print_json(value: Any) -> None:

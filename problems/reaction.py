@@ -20,11 +20,11 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     """
     X, U = np.asarray(X, float), np.asarray(U, float)
     found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
-    for phase, knots in zip(system.phases, stretches(system), strict=True):
+    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system), strict=True)):
         if not phase.contacts or not knots:
             continue
         at = slice(knots.start, knots.stop)
-        F = pushes(system, phase.contacts).values(X[at], U[at])
+        F = pushes(system, phase.contacts, phase=i).values(X[at], U[at])
         row = 0
         for contact in phase.contacts:
             force = F[:, row : row + 3]

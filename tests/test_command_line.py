@@ -169,6 +169,22 @@ def test_a_gait_is_solved_for_another_robot_and_drawn_with_its_forces(mayne, tmp
     assert mayne("view", saved, "--html", tmp_path / "again.html").exit_code == 0
 
 
+def test_durations_of_a_gait_are_found_and_saved_with_its_motion(mayne, tmp_path):
+    page, saved = tmp_path / "jump.html", tmp_path / "jump.npz"
+    jump = "quadruped/jump", "--robot", "solo12", "--dt", 0.02, "--json"
+    given = json.loads(mayne("solve", *jump).stdout)
+    found = json.loads(mayne("solve", *jump, "--durations", "0.8,1.5", "--save", saved, "--html", page).stdout)
+    assert found["converged"] is True
+    assert found["cost"] < given["cost"]
+    assert sum(found["durations"]) == pytest.approx(sum(found["solves"][0]["durations"]))
+    assert mayne("view", saved, "--html", tmp_path / "again.html").exit_code == 0
+    priced = mayne("solve", *jump[:-1], "--durations", "free", "--price-of-time", 0.1).stdout
+    assert "durations" in priced
+    short = mayne("solve", *jump, "--durations", "0.8,1.5", "--max-iterations", 1)
+    assert short.exit_code == 1
+    assert "the motion is not converged" in json.loads(short.stdout)["status"]
+
+
 def test_a_problem_tells_its_parameters(mayne):
     parameters = json.loads(mayne("list", "arm/throw", "--json").stdout)["parameters"]
     text = mayne("list", "arm/throw").stdout
@@ -199,6 +215,8 @@ def test_numbers_with_commas_are_an_array(mayne):
         (["solve", SMALL, "--tolerance", "-1"], ["tolerance", "-1"]),
         (["solve", SMALL, "--max-iterations", "0"], ["max_iterations"]),
         (["solve", SMALL, "--workers", "0"], ["workers"]),
+        (["solve", SMALL, "--durations", "free"], ["expected one of PhasedDynamics"]),
+        (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),
         (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
         (["solve", SMALL, "--robot", "ur5"], ["robot"]),
         (["solve", "arm/reach", "--robot", "ur6"], ["ur6", "did you mean"]),

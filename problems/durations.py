@@ -1,0 +1,267 @@
+"""Phase durations as decision variables: when feet leave and touch down, and free final time.
+
+Phases keep their knots, whose steps of time stretch. With T (P,) the durations, the best cost of a motion in these is
+
+    J*(T) = min_U J(U; T),      ∂J*/∂T_p = 1/N_p Σ_{k in p} ∂L/∂h_k      (`Problem.by_durations`)
+
+by the envelope theorem: at an optimum it changes as the Lagrangian L does while X, U and multipliers stay. Its Hessian
+is that of sensitivity.py, so that Newton's method finds the least of ``J*(T) + price Σ T`` within bounds, in a region
+of trust: each step is the minimum of a quadratic program (Kraft 1988, `scipy.optimize`), and each of its solves begins
+where the last one predicts that it ends.
+
+Most costs per second fall with time: motion is cheapest where it is over at once. So the total time stays what it is,
+unless time is given a price.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize
+
+from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Record, Solution
+from ddp.solver import DDP, Start, solve
+from problems import checks
+from problems.sensitivity import gradient, phased, sensitivity, with_durations
+
+CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
+"""By what share of themselves durations change at most in the first step, and how that grows and shrinks."""
+
+RESOLVED, COARSE, SLACK = 1e-13, 1e-3, 1e-9
+"""Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum. How
+close [s] a duration at a bound is to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreeDurations:
+    """Which durations are free, and how they are found.
+
+    lower, upper [s]: of each phase (P,), or one number for all; where both are the same the duration is given. Default:
+    half and twice what it is in the problem.
+    total [s]: of all phases; default what it is in the problem, but free where a price is given.
+    price [1/s]: of time, which is added to the cost; 0: time costs nothing but what running costs say.
+    tolerance: convergence is where no duration, changed by itself, promises to change the cost by more than this share.
+    max_iterations: solves at most.
+    """
+
+    lower: ArrayLike | None = None
+    upper: ArrayLike | None = None
+    total: float | None = None
+    price: float | None = None
+    tolerance: float = 1e-6
+    max_iterations: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "total"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, positive(name, value))
+        if self.price is not None:
+            object.__setattr__(self, "price", checks.weight("price", self.price))
+        object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One solve: durations (P,) [s], their cost with the price of time, the largest share of it that a change of a
+    duration by itself would change, iterations, seconds, and whether it converged.
+    """
+
+    durations: Array = field(repr=False)
+    cost: float
+    gradient: float
+    iterations: int
+    seconds: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TimedSolution:
+    """The best durations (P,) [s] and the motion in them.
+
+    solution: of its own problem, ``solution.problem``, whose phases last so long.
+    gradient (P,) [1/s]: what another second of a phase would cost, the price of time among it.
+    time_value [1/s]: what another second in all would cost where the total is given, else 0; ``gradient`` has this
+    value where a duration is within its bounds.
+    cost: with the price of time.   converged, status, seconds: as of a `Solution`.   history: every solve.
+    """
+
+    solution: Solution
+    durations: Array
+    gradient: Array
+    time_value: float
+    cost: float
+    converged: bool
+    status: str
+    seconds: float
+    history: tuple[Trial, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        lasting = ", ".join(f"{duration:.4g}" for duration in self.durations)
+        return f"{self.status}: cost {self.cost:.5g}, durations {lasting} s"
+
+
+def solve_durations(
+    problem: Problem,
+    free: FreeDurations | None = None,
+    solver: DDP | None = None,
+    guess: Start = None,
+    callback: Callable[[Record], None] | None = None,
+    throw: bool = True,
+    workers: int | str = 1,
+) -> TimedSolution:
+    """The best durations of the phases of a problem of `PhasedDynamics`, and the motion.
+
+    solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.
+    callback: called with the `Record` of every iteration of every solve.
+    throw: raise SolveError, with the ``.solution`` found so far, if it does not converge.
+
+    References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
+    Raises ProblemError for bounds that exclude one another, or the total.
+    """
+    start = time.perf_counter()
+    search = _Search(problem, FreeDurations() if free is None else free, solver or DDP(1e-11), callback, workers)
+    best, status = search.run(guess)
+    converged, free_ones = status.startswith("converged"), search.upper - search.lower > SLACK
+    at_bounds = free_ones & ((search.lower + SLACK > best.T) | (search.upper - SLACK < best.T))
+    if at_bounds.any():
+        status += f", {at_bounds.sum()} of {free_ones.sum()} durations at a bound"
+    if throw and not converged:
+        raise SolveError(status, best.solution)
+    found = best.solution, best.T, best.gradient, best.time_value, best.cost
+    return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
+
+
+def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
+    """Those of a text: "free", or "0.8,1.5", how many times as long phases may last as they do; price [1/s]."""
+    try:
+        least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
+    except ValueError:
+        raise ProblemError(f"durations: expected free or two numbers, least,most, got {within!r}") from None
+    T = phased(problem).phase_durations
+    return FreeDurations(least * T, most * T, price=price)
+
+
+class _Point(NamedTuple):
+    """Durations T (P,), the optimum in them, its gradient (P,), the value of time, its cost, and as of `Trial`."""
+
+    T: Array
+    solution: Solution
+    gradient: Array
+    time_value: float
+    cost: float
+    share: float
+
+
+class _Search:
+    """Newton's method in a region of trust, on durations T (P,)."""
+
+    def __init__(
+        self, problem: Problem, free: FreeDurations, solver: DDP, callback: Callable[[Record], None] | None,
+        workers: int | str,
+    ) -> None:  # fmt: skip
+        T = phased(problem).phase_durations
+        self.problem, self.free, self.solver = problem, free, solver
+        self.callback, self.workers, self.history = callback, workers, list[Trial]()
+        self.lower, self.upper = _bounds("lower", free.lower, 0.5 * T, T), _bounds("upper", free.upper, 2.0 * T, T)
+        for i in np.flatnonzero(self.lower > self.upper):
+            raise ProblemError(f"lower: expected at most upper, got {self.lower[i]:g} > {self.upper[i]:g} s at [{i}]")
+        least, most = float(self.lower.sum()), float(self.upper.sum())
+        total = float(T.sum()) if free.total is None and free.price is None else free.total
+        if total is not None and not least - SLACK <= total <= most + SLACK:
+            raise ProblemError(f"total: expected from {least:g} to {most:g} s, what bounds allow, got {total:g}")
+        self.total = None if total is None else min(max(total, least), most)
+        self.price, self.start = free.price or 0.0, self.within(T)
+
+    def within(self, T: Array) -> Array:
+        """T within bounds, and in proportion as long as it must be in all."""
+        if self.total is None:
+            return np.clip(T, self.lower, self.upper)
+        largest = float(np.max(self.upper[T > 0.0] / T[T > 0.0]))
+        s = brentq(lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total, 0.0, largest, xtol=1e-15)
+        return np.clip(s * T, self.lower, self.upper)
+
+    def run(self, guess: Start) -> tuple[_Point, str]:
+        """The best found, and the status."""
+        best, radius = self.at(self.start, guess), CAUTION
+        if not best.solution.converged:
+            return best, f"not converged, with durations of {best.T} s the motion is {best.solution.status}"
+        known, second = best, sensitivity(best.solution)
+        while best.share >= self.free.tolerance:
+            if len(self.history) >= self.free.max_iterations:
+                return best, f"not converged, the limit of {len(self.history)} solves was reached"
+            if best is not known:
+                known, second = best, sensitivity(best.solution)
+            T, promised = self.step(best, second.hessian, radius)
+            if promised < RESOLVED * (abs(best.cost) + self.solver.tolerance) or radius < RESOLVED:
+                end = "converged" if best.share < COARSE else "not converged"
+                return best, f"{end} after {len(self.history)} solves, no lower cost can be told from rounding"
+            trial = self.at(T, second.predicted(T - best.T))
+            ratio = (best.cost - trial.cost) / promised if trial.solution.converged else -1.0
+            if promised < self.solver.tolerance and trial.share < best.share:  # costs are not told apart any more
+                ratio = 1.0
+            length = float(np.abs(T / np.where(best.T > 0.0, best.T, 1.0) - (best.T > 0.0)).max())
+            radius = max(radius, GROW * length) if ratio > 0.75 else radius if ratio > 0.25 else SHRINK * length
+            best = trial if ratio > 0.0 else best
+        return best, f"converged after {len(self.history)} solves"
+
+    def step(self, here: _Point, H: Array, radius: float) -> tuple[Array, float]:
+        """The durations where the quadratic model is least, by at most a share ``radius`` of each; what it promises."""
+        T, g = here.T, here.T * here.gradient
+        values, vectors = np.linalg.eigh(T[:, None] * H * T)
+        H = (vectors * np.maximum(np.abs(values), 1e-12 * np.abs(values).max())) @ vectors.T
+        scale = 1.0 / max(np.abs(g - here.time_value * T).max(), 1e-300)
+        lasting = np.where(T > 0.0, T, 1.0)
+        low, high = np.maximum(self.lower / lasting - 1.0, -radius), np.minimum(self.upper / lasting - 1.0, radius)
+        kept = {"type": "eq", "fun": lambda z: z @ T / T.sum(), "jac": lambda z: T / T.sum()}
+        found = minimize(
+            lambda z: (scale * (g @ z + 0.5 * z @ H @ z), scale * (g + H @ z)), np.zeros(len(T)), jac=True,
+            method="SLSQP", bounds=np.stack([np.minimum(low, 0.0), np.maximum(high, 0.0)], axis=1),
+            constraints=() if self.total is None else kept, options={"ftol": 1e-15, "maxiter": 200},
+        )  # fmt: skip
+        return np.clip(T + T * found.x, self.lower, self.upper), -float(found.fun) / scale
+
+    def at(self, T: Array, guess: Start) -> _Point:
+        """The optimum for durations."""
+        before = time.perf_counter()
+        solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
+        g, value, share = np.full(len(T), np.nan), np.nan, np.nan
+        if solution.converged:
+            g = gradient(solution) + self.price * (T > 0.0)
+            value = self.value_of_time(T, g)
+            share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
+        forced = sum(float((found.multipliers * found.violation).sum()) for found in solution.residuals())
+        cost, taken = solution.cost + forced + self.price * float(T.sum()), time.perf_counter() - before
+        self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
+        return _Point(T, solution, g, value, cost, share)
+
+    def value_of_time(self, T: Array, g: Array) -> float:
+        """ν of the total time where it is given: Σ T_p (slope_p of ν) = 0."""
+        low, high = float(g[T > 0.0].min()), float(g[T > 0.0].max())
+        if self.total is None or low == high:
+            return 0.0 if self.total is None else low
+        return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-300))
+
+    def slopes(self, T: Array, g: Array, value: float) -> Array:
+        """T_p (g_p - ν), without those that bounds hold against."""
+        s = T * (g - value)
+        held = ((self.lower + SLACK >= T) & (s > 0.0)) | ((self.upper - SLACK <= T) & (s < 0.0))
+        return np.where(held, 0.0, s)
+
+
+def _bounds(name: str, given: ArrayLike | None, default: Array, T: Array) -> Array:
+    """Bounds (P,) of durations, zero where no time passes."""
+    if given is None:
+        return default
+    bound = as_array(name, given, () if np.ndim(given) == 0 else T.shape)  # type: ignore[arg-type]
+    bound = np.where(T > 0.0, np.broadcast_to(bound, T.shape), 0.0)
+    for i in np.flatnonzero((T > 0.0) & ~(bound > 0.0)):
+        raise ProblemError(f"{name}: expected more than 0 s, got {bound[i]:g} at [{i}]")
+    return bound
