@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ddp.kernel import kernel
 from dynamics import inverse, tensors
 from dynamics.batch import Relation, contracted, relate, relate_twice
 from dynamics.forward import forward_dynamics as solve_forward
-from dynamics.forward import is_positive
 from dynamics.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, flat, lane_matrix, lane_vector
 from dynamics.model import Model
 from dynamics.packed import read_tree, read_walk, views_of
-from dynamics.packing import pack, unpack, unpack_places
+from dynamics.packing import lane_of, pack, unpack, unpack_places
+from dynamics.tables import lane_smaller
 from dynamics.tensor_entries import SLOTS, Entries
 
 
@@ -129,11 +127,14 @@ def inverse_dynamics_hessian(context, arena, Q, V, A, mu, fext, out):
 
 
 @kernel
-def first_failure(pivots, accelerations):
-    """The first sample whose mass matrix is not positive definite, or -1."""
-    for t in range(pivots.shape[0]):
-        if not is_positive(pivots[t], accelerations[t]):
-            return t
+def first_failure(D, a, first, count):
+    """The first of samples first..first+7, of ``count``, whose D (nv,) is not positive or a no numbers; or -1."""
+    smallest, nothing = D[0], 0.0 * a[0]
+    for i in range(1, a.size):
+        smallest, nothing = lane_smaller(smallest, D[i]), nothing + 0.0 * a[i]
+    for lane in range(min(WIDTH, count - first)):
+        if not (lane_of(smallest, lane) > 0.0 and lane_of(nothing, lane) == 0.0):
+            return first + lane
     return -1
 
 
@@ -143,13 +144,15 @@ def forward_dynamics(context, arena, Q, V, tau, fext, A):
     tree = views_of(read_tree(context))
     nv = V.shape[1]
     ws, x, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), sparse(arena, nv)
-    D, a, pivots = lane_vector(arena, nv), lane_vector(arena, nv), np.empty_like(V)
+    D, a = lane_vector(arena, nv), lane_vector(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, tau, fext, t)
         solve_forward(tree, x.q, x.first, x.second, x.fext, ws, LD, D, a)
         unpack(a, A, t)
-        unpack(D, pivots, t)
-    return first_failure(pivots, A)
+        failed = first_failure(D, a, t, Q.shape[0])
+        if failed >= 0:
+            return failed
+    return -1
 
 
 @kernel
@@ -167,14 +170,14 @@ def forward_dynamics_derivatives(context, arena, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
     tree = views_of(read_tree(context))
     ws, x, r = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_relation(V.shape[1], arena)
-    pivots, A = np.empty_like(V), np.empty_like(V)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, tau, fext, t)
         relate(tree, x.q, x.first, x.second, x.fext, ws, r)
         unpack_relation(r, out, t)
-        unpack(r.D, pivots, t)
-        unpack(r.a, A, t)
-    return first_failure(pivots, A)
+        failed = first_failure(r.D, r.a, t, Q.shape[0])
+        if failed >= 0:
+            return failed
+    return -1
 
 
 @kernel
@@ -196,7 +199,6 @@ def forward_dynamics_hessian(context, arena, Q, V, tau, weight, fext, first, out
     mu, vv = lane_vector(arena, nv), sparse(arena, nv)
     qq, qv, qtau = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
     ws, x, r = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_relation(nv, arena)
-    pivots, A = np.empty_like(V), np.empty_like(V)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, tau, fext, t)
         pack(weight, t, mu)
@@ -208,6 +210,7 @@ def forward_dynamics_hessian(context, arena, Q, V, tau, weight, fext, first, out
         unpack(qtau, QT, t)
         unpack(qv, QV, t)
         unpack(vv, VV, t)
-        unpack(r.D, pivots, t)
-        unpack(r.a, A, t)
-    return first_failure(pivots, A)
+        failed = first_failure(r.D, r.a, t, Q.shape[0])
+        if failed >= 0:
+            return failed
+    return -1

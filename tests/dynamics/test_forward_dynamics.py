@@ -126,3 +126,22 @@ def test_a_singular_mass_matrix_is_an_error_not_a_number():
     robot = dynamics.load(model)
     with pytest.raises(ModelError, match="mass matrix is not positive definite"):
         dynamics.forward_dynamics(robot, robot.neutral(), np.zeros(1), np.ones(1))
+
+
+@pytest.mark.parametrize("bad", [0, 8])
+def test_the_sample_whose_mass_matrix_is_singular_is_named(bad, rng):
+    model, point = pin.Model(), pin.Inertia(1.0, np.zeros(3), np.zeros((3, 3)))
+    spin = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "spin")
+    slide = model.addJoint(spin, pin.JointModelPY(), pin.SE3.Identity(), "slide")
+    model.appendBodyToJoint(slide, point, pin.SE3.Identity())
+    robot = dynamics.load(model)
+    q, v, tau, weight = rng.uniform(0.5, 1.0, size=(4, 9, 2))
+    functions = (dynamics.forward_dynamics, dynamics.forward_dynamics_derivatives)
+    for function in functions:
+        function(robot, q, v, tau)
+    q[bad, 1] = 0.0
+    for function in functions:
+        with pytest.raises(ModelError, match=f"the mass matrix of sample {bad} is not positive definite"):
+            function(robot, q, v, tau)
+    with pytest.raises(ModelError, match=f"the mass matrix of sample {bad} is not positive definite"):
+        dynamics.forward_dynamics_both_derivatives(robot, q, v, tau, weight)
