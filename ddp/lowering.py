@@ -88,12 +88,12 @@ class _Models:
 
 @cache
 def is_record(models: Any, kind: Any) -> bool:
-    """Whether a type is passed by a pointer: a named tuple of many words that holds more than numbers."""
+    """Whether a type is passed by a pointer: a named tuple of many words that are not all numbers, none a register."""
     if not isinstance(kind, types.BaseNamedTuple):
         return False
     words = _words(models.lookup(kind).get_argument_type())
-    numbers = (llvm.DoubleType, llvm.FloatType, llvm.VectorType)
-    return len(words) > FEW and not any(isinstance(word, numbers) for word in words)
+    numbers = all(isinstance(word, (llvm.DoubleType, llvm.FloatType)) for word in words)
+    return len(words) > FEW and not numbers and not any(isinstance(word, llvm.VectorType) for word in words)
 
 
 class _Packer(ArgPacker):  # type: ignore[misc]
