@@ -274,3 +274,18 @@ def test_states_in_any_order_of_memory_cost_the_same(mixed, trajectory):
     assert problem.total(columns[0], columns[1][:-1]) == problem.total(X, U[:-1])
     for name in ("l", "lz", "lzz", "exact"):
         np.testing.assert_array_equal(getattr(outcomes[0], name), getattr(outcomes[1], name))
+
+
+def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajectory):
+    """Whatever knots go together: all but the Gauss-Newton Hessians that are not diagonal, and those afterwards."""
+    problem, (X, U) = mixed[0], trajectory
+    steps, at_once = problem.allocate(), problem.allocate()
+    problem.expand(X, U, steps, 0, N + 1)
+    problem.expand_second(X, U, steps, 0, N + 1)
+    for start, stop in itertools.pairwise((0, 5, 9, N + 1)):
+        problem.expand_at_once(X, U, at_once, start, stop)
+    for name in ("A", "B", "record", "l", "lz", "exact"):
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(steps, name))
+    np.testing.assert_array_equal(at_once.lzz[problem.separable], steps.lzz[problem.separable])
+    problem.expand_gauss_newton(X, U, at_once, 0, N + 1)
+    np.testing.assert_array_equal(at_once.lzz, steps.lzz)

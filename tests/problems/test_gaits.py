@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import numpy as np
 import pinocchio as pin
@@ -11,6 +12,7 @@ import pytest
 import ddp
 from ddp.check import check_derivatives
 from ddp.errors import ProblemError
+from ddp.iterate import Iterate
 from dynamics.contact_dynamics import impact_dynamics
 from dynamics.model import load
 from problems import anymal_gaits, gaits, legged, legs, reaction, schedule, strides
@@ -46,6 +48,32 @@ def test_crocoddyls_gaits_have_its_costs_and_optima_in_no_more_iterations(name):
     assert solution.cost == pytest.approx(optimum, rel=1e-9)
     assert solution.iterations <= iterations
     assert solution.gap() < 1e-12
+
+
+def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
+    """To the last, where weights of controls have moved a little and a promise is less than rounding can show."""
+    problem = anymal_gaits.gait("bound")
+    done, found = {"sweep": 0, "total": 0}, []
+
+    def count(owner, name):
+        original = getattr(owner, name)
+
+        def counted(*given, **more):
+            done[name] += 1
+            return original(*given, **more)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(Iterate, "sweep")
+    count(type(problem), "total")
+    solver, guess = ddp.DDP(tolerance=1e-9), anymal_gaits.guess(problem)
+    ddp.solve(problem, solver, guess, lambda step: found.append((step, dict(done))))
+    last = [(step, after, before) for (_, before), (step, after) in pairwise(found) if step.hessian == "exact"]
+    assert len(last) >= 3
+    for step, after, before in last:
+        assert after["sweep"] - before["sweep"] == 1
+        assert after["total"] - before["total"] == 1 + round(np.log2(1.0 / step.step))
+        assert step.step >= 0.5
 
 
 def test_knot_zero_of_crocoddyls_guess_costs_what_it_says():
