@@ -21,9 +21,8 @@ from dynamics.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.implicit import adjoint_weight, second_order
 from dynamics.joints import slot
 from dynamics.kinematics import composites
-from dynamics.lie import adjoint_inverse, right_jacobian6, right_jacobian6_contracted
+from dynamics.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.linearization import embed_rows, multiply6
-from dynamics.spatial import cross_motion, dot6
 
 
 class Second(NamedTuple):
@@ -41,7 +40,6 @@ class Second(NamedTuple):
     cross: np.ndarray
     through_v: np.ndarray
     through_u: np.ndarray
-    T: np.ndarray
     J: np.ndarray
     C: np.ndarray
     eta: np.ndarray
@@ -57,7 +55,7 @@ def second_scratch(tree, nu):
     return Second(
         np.empty(nv), np.empty(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
         np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nu)),
-        np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((6, 6)), np.empty((6, 6)),
         np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
@@ -104,7 +102,6 @@ def add_group_curvature(tree, b, xi, weight, c, H):
     iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
     nz = H.shape[0]
     w = twist_of(kind, weight, iv, 1.0)
-    adjoint_inverse(xi, c.T)
     right_jacobian6(xi, c.J)
     eta, curved = c.eta, c.curved
     embed_rows(kind, nj, c.rows, eta)
@@ -117,11 +114,7 @@ def add_group_curvature(tree, b, xi, weight, c, H):
                 e0 * curved[0, j] + e1 * curved[1, j] + e2 * curved[2, j]
                 + e3 * curved[3, j] + e4 * curved[4, j] + e5 * curved[5, j]
             )  # fmt: skip
-    for i in range(6):  # D_ik = w·[A e_i, Jr e_k]
-        Ai = (c.T[0, i], c.T[1, i], c.T[2, i], c.T[3, i], c.T[4, i], c.T[5, i])
-        for k in range(6):
-            Jk = (c.J[0, k], c.J[1, k], c.J[2, k], c.J[3, k], c.J[4, k], c.J[5, k])
-            c.C[i, k] = 0.5 * dot6(w, cross_motion(Ai, Jk))
+    bracket_contracted(xi, w, c.J, c.C)
     multiply6(c.C, eta, curved)
     for i in range(nj):
         si = slot(kind, i)

@@ -99,8 +99,10 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     g = tree.gravity
     for i in range(tree.body.size):
         b = tree.body[i]
-        if floats(tree.kind[b], tree.parent[b]):
-            if i == tree.iv[b]:
+        if tree.parent[b] < 0:
+            if not floats(tree.kind[b], tree.parent[b]):
+                grounded_hessian(tree, ws, i, qq, qv, vv, qa)
+            elif i == tree.iv[b]:
                 floating_hessian(tree, ws, b, qq, qv, vv, qa)
             continue
         s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
@@ -156,6 +158,21 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
             qv[j, i] = 0.0
             qa[j, i] = 0.0
             j = tree.previous[j]
+
+
+@kernel
+def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
+    """The same of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
+    b = tree.body[i]
+    s, hKw = load6(ws.s, i), load12(ws.hKw, b)
+    pf = momentum(hKw)
+    P, bw = cross_force(s, pf), coriolis_transposed_times(hKw, s)
+    for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        qq[j, i] = dot6(load6(ws.psidd, j), P)
+        vv[j, i] = -dot3(angular(load6(ws.s, j)), bw)
+        qv[j, i] = qa[j, i] = 0.0 * bw[0]
+    if tree.nj[b] > 1:
+        add_noncommuting_terms(tree, ws, i, pf, load3(ws.z, b), qq, vv)
 
 
 @kernel

@@ -49,5 +49,8 @@ def second_order(tree, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
     coupling_product(tree, Rqv, Ryz, zv, qv)
     coupling_product(tree, None, Ryz, zu, qu)
     for i in range(cross.shape[0]):
-        for j in range(cross.shape[0]):
-            qq[i, j] = Rqq[i, j] + (cross[i, j] + cross[j, i])
+        qq[i, i] = Rqq[i, i] + 2.0 * cross[i, i]
+        for j in range(i):
+            through = cross[i, j] + cross[j, i]
+            qq[i, j] = Rqq[i, j] + through
+            qq[j, i] = Rqq[j, i] + through
