@@ -113,7 +113,7 @@ def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
     else:
         vp = (zero, zero, zero, zero, zero, zero)
         ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
-    if parent < 0 and tree.kind[b] == FREE_FLYER:
+    if parent < 0 and tree.kind[b] == FREE_FLYER:  # at the origin, along its own axes: s_j = (e ; 0) or (0 ; e)
         still = vp
         v = join(rotate(R, (qd[iv], qd[iv + 1], qd[iv + 2])), rotate(R, (qd[iv + 3], qd[iv + 4], qd[iv + 5])))
         moved = join(rotate(R, (qdd[iv], qdd[iv + 1], qdd[iv + 2])), rotate(R, (qdd[iv + 3], qdd[iv + 4], qdd[iv + 5])))
