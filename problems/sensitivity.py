@@ -42,7 +42,8 @@ have no part in what is stationary, and stiffer ones leave too few digits to the
 def phased(problem: Problem) -> PhasedDynamics:
     """The system of a problem with phases, of just their knots."""
     if not isinstance(problem, Problem) or not isinstance(problem.dynamics, PhasedDynamics):
-        raise ProblemError("problem: expected one of PhasedDynamics, whose phases last some time")
+        got = type(problem.dynamics if isinstance(problem, Problem) else problem).__name__
+        raise ProblemError(f"problem: expected one with phases, whose durations are free (PhasedDynamics), got {got}")
     if problem.horizon != problem.dynamics.knots:
         raise ProblemError(f"horizon: expected {problem.dynamics.knots}, the phases' knots, got {problem.horizon}")
     return problem.dynamics

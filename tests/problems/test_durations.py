@@ -401,7 +401,7 @@ def test_other_bad_input_is_named():
     with pytest.raises(ProblemError, match="durations: expected free or two numbers"):
         free_durations(problem, "short", None)
     unphased = ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [], [], [0.0], 3)
-    with pytest.raises(ProblemError, match="problem: expected one of PhasedDynamics"):
+    with pytest.raises(ProblemError, match="problem: expected one with phases"):
         solve_durations(unphased)
     with pytest.raises(ProblemError, match="dynamics: FunctionDynamics does not know"):
         unphased.by_durations(np.zeros((4, 1)), np.zeros((3, 1)), np.zeros(0))
