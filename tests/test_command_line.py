@@ -215,7 +215,7 @@ def test_numbers_with_commas_are_an_array(mayne):
         (["solve", SMALL, "--tolerance", "-1"], ["tolerance", "-1"]),
         (["solve", SMALL, "--max-iterations", "0"], ["max_iterations"]),
         (["solve", SMALL, "--workers", "0"], ["workers"]),
-        (["solve", SMALL, "--durations", "free"], ["expected one of PhasedDynamics"]),
+        (["solve", SMALL, "--durations", "free"], ["expected one with phases"]),
         (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),
         (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
         (["solve", SMALL, "--robot", "ur5"], ["robot"]),
