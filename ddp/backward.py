@@ -169,7 +169,12 @@ class Backward:
 
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
-        return self.fresh and (self.multiplier(costates) == VALUE or not len(self._in_blocks))
+        multiplier = self.multiplier(costates)
+        return not self._keeps(multiplier) and (multiplier == VALUE or not len(self._in_blocks))
+
+    def _keeps(self, multiplier: str) -> bool:
+        """Whether what is contracted already serves."""
+        return self._age is not None and (multiplier != VALUE or self._reuse > 0)
 
     def __call__(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0.
@@ -181,7 +186,7 @@ class Backward:
         before = multiplier != VALUE
         if blend > 0.0 and before and self._age is None:
             self._contract_before(multiplier)
-        kept = blend > 0.0 and self._age is not None and (before or self._reuse > 0)
+        kept = blend > 0.0 and self._keeps(multiplier)
         if blend > 0.0 and not kept:
             self._age = None  # what is there is overwritten
             self._model.take(self._second, False)

@@ -105,6 +105,7 @@ class Iterate:
         self.unpriced: tuple[Array, Array] | None = None
         self.obstacle: str | None = None
         self._control_weight = -1.0
+        self._convex: Array | None = None  # what is added for the convex model, once it is known here
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -196,23 +197,28 @@ class Iterate:
         convex: with what is convex of what Gauss-Newton leaves out of the costs, l_zz + (exact - l_zz)₊ for l_zz.
         """
         if convex and blend < 1.0:
-            with self._convex_costs(2 if blend > 0.0 else 1, costates):
-                return self.backward(blend, mu, costates)
+            with self._convex_costs():
+                return self._swept(blend, mu, costates)
         sweep = self._followed(blend, mu, costates)
-        if sweep is None:
-            self._differentiate(2 if blend > 0.0 else 1, costates)
-            if blend < 1.0:
-                self._differentiate_costs()
-            sweep = self.backward(blend, mu, costates)
+        return self._swept(blend, mu, costates) if sweep is None else sweep
+
+    def _swept(self, blend: float, mu: float, costates: bool) -> Sweep:
+        self._differentiate(2 if blend > 0.0 else 1, costates)
+        if blend < 1.0:
+            self._differentiate_costs()
+        sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self.sweep(blend, mu, costates)
+            return self._swept(blend, mu, costates)
         return sweep
 
     @contextmanager
-    def _convex_costs(self, order: int, costates: bool) -> Iterator[None]:
-        """Within the block, derivatives of this order whose Gauss-Newton costs have that part in them."""
-        self._differentiate(order, costates)
+    def _convex_costs(self) -> Iterator[None]:
+        """Within the block, Gauss-Newton's costs with the convex part of what they leave out: as terms tell it.
+
+        What terms leave to the contraction of the dynamics' second order is left to that.
+        """
+        self._differentiate(1)
         self._differentiate_costs()
         if self.order < 2:
             self.work.costs()
@@ -220,8 +226,10 @@ class Iterate:
         d = self.work.derivatives
         knots = np.flatnonzero(~self.problem.separable)
         kept = d.lzz[knots]
-        values, vectors = np.linalg.eigh(np.nan_to_num(d.exact[knots] - kept, posinf=0.0, neginf=0.0), UPLO="U")
-        d.lzz[knots] += np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
+        if self._convex is None:
+            values, vectors = np.linalg.eigh(np.nan_to_num(d.exact[knots] - kept, posinf=0.0, neginf=0.0), UPLO="U")
+            self._convex = np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
+        d.lzz[knots] += self._convex
         try:
             yield
         finally:
@@ -236,7 +244,7 @@ class Iterate:
         follow(self.X, self.problem.padded(self.U), blend > 0.0, behind)
         self.order, self._recorded = (2, behind.described) if blend > 0.0 else (1, False)
         self._gauss_newton = True
-        self._scale()
+        self._scale(blend > 0.0 and behind.described)
         return behind.outcome()
 
     def search(self, sweep: Sweep, longest: float) -> Step:
@@ -275,7 +283,7 @@ class Iterate:
         rollouts = self._spare or self._rollouts(self.X, self.U, sweep.k, sweep.K, LONGER)
         for alpha, (X, U, notes) in zip(LONGER, rollouts, strict=True):
             cost = self.problem.total(X, U, notes)
-            if cost < step.cost:
+            if -np.inf < cost < step.cost:
                 step = Step(alpha, cost, X, U)
         return step
 
@@ -367,11 +375,11 @@ class Iterate:
         if self.order < 1 and order == 2 and self.backward.reads_records(costates):
             self.work.at_once(self.X, self.problem.padded(self.U))
             self.order, self._recorded, self._gauss_newton = 2, True, False
-            self._scale()
+            self._scale(True)
         if self.order < 1:
             self.work.first(self.X, self.problem.padded(self.U))
             self.order, self._recorded, self._gauss_newton = 1, False, True
-            self._scale()
+            self._scale(False)
         if order == 2 and not self._recorded and self.backward.reads_records(costates):
             self.work.second()
             self.order, self._recorded = 2, True
@@ -385,8 +393,8 @@ class Iterate:
             self.work.gauss_newton()
             self._gauss_newton = True
 
-    def _scale(self) -> None:
-        """What later judgements are relative to."""
-        derivatives = self.work.derivatives
-        H = derivatives.lzz if self._gauss_newton else derivatives.exact
+    def _scale(self, exact: bool) -> None:
+        """What later judgements are relative to; by the ``exact`` Hessians or by Gauss-Newton's, whoever made them."""
+        derivatives, self._convex = self.work.derivatives, None
+        H = derivatives.exact if exact else derivatives.lzz
         self._magnitude, self._control_weight = scales(derivatives.l, H, self.U.shape[1])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ddp import cost_table
 from ddp.derivatives import Derivatives, broken_rows
 from ddp.entries import Entry, entries_of, note_reader, try_entry
+from ddp.hessians import copy_diagonals
 from ddp.lagrangian import Lagrangian
 from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Separable
 from ddp.stretches import check_length, even, part, varying, weights_of
@@ -81,7 +82,7 @@ class Objective:
             for k, entry in of_stretches
         ]
         found = replace(tried, during=tuple(reading))
-        _ = found.table  # what cannot be compiled is told here
+        _ = found.table, found.noted  # what cannot be compiled is told here
         return found
 
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
@@ -148,6 +149,7 @@ class Objective:
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], out.exact[rows]
                     entry.term.expand(X[rows], U[rows], entry.weight, True, *own)
+            copy_diagonals(self.separable, start, stop, out.exact, out.lzz)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`."""

@@ -231,9 +231,8 @@ class NotedTerm(Protocol):
 class Paced(Protocol):
     """Dynamics whose steps of time differ from knot to knot."""
 
-    @property
-    def durations(self) -> Array:
-        """How long each knot takes [s], 0 for an event; knots beyond the last are like it."""
+    def step_durations(self, count: int) -> Array:
+        """How long each of the knots 0 .. count-1 takes [s], 0 for an event."""
 
 
 @runtime_checkable

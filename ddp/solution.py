@@ -111,7 +111,7 @@ class Solution:
         """
         problem = self._own_problem("policy")
         time, lasting = float(as_array("t", t, ())), durations_of(problem.dynamics, problem.horizon)
-        starts = np.concatenate([[0.0], np.cumsum(lasting)]) - 1e-9 * problem.dynamics.dt
+        starts = np.concatenate([[0.0], np.cumsum(lasting)]) - 1e-6 * problem.dynamics.dt
         k = int(np.searchsorted(starts, time, side="right")) - 1
         if not 0 <= k < problem.horizon:
             raise ProblemError(f"t: expected 0 <= t < {lasting.sum():g} s, the horizon, got {time:g}")

@@ -43,8 +43,7 @@ def durations_of(dynamics: Dynamics, horizon: int) -> Array:
     """How long each of the knots takes (N,) [s]."""
     if not isinstance(dynamics, Paced):
         return np.full(horizon, dynamics.dt)
-    known = dynamics.durations
-    return known[np.minimum(np.arange(horizon), len(known) - 1)]
+    return dynamics.step_durations(horizon)
 
 
 def weights_of(dynamics: Dynamics, horizon: int) -> Array:

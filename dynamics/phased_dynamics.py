@@ -175,7 +175,7 @@ class PhasedDynamics:
     @property
     def durations(self) -> Array:
         """How long each knot takes [s]: its step of time, or 0 at an impact."""
-        return self._lasting(self.knots)
+        return self.step_durations(self.knots)
 
     @property
     def phase_durations(self) -> Array:
@@ -229,13 +229,13 @@ class PhasedDynamics:
         """Raise ProblemError if an x (..., nx) is not a state of this robot."""
         self._free.check_state(field, x)
 
-    def lasting(self, durations: ArrayLike) -> PhasedDynamics:
-        """The same system whose phases last so long (P,) [s], in as many steps."""
-        given = as_array("durations", durations, (len(self.phases),))
+    def lasting(self, durations: ArrayLike, field: str = "durations") -> PhasedDynamics:
+        """The same system whose phases last so long (P,) [s], in as many steps; errors name them ``field``."""
+        given = as_array(field, durations, (len(self.phases),))
         phases = []
         for i, phase in enumerate(self.phases):
             if phase.knots and not given[i] > 0.0:
-                raise ProblemError(f"durations[{i}]: expected more than 0 s, got {given[i]}")
+                raise ProblemError(f"{field}[{i}]: expected more than 0 s, got {given[i]}")
             phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
         return PhasedDynamics(self.robot, self.dt, phases, self.actuation, self.damping)
 
@@ -244,7 +244,7 @@ class PhasedDynamics:
 
         v' = v + h a, q' = q ⊕ h v':  ∂v'/∂h = a + h a_h,  ∂q'/∂h = Jr(h v') (v' + h ∂v'/∂h); impacts take no time.
         """
-        (model, nq, nv), h = (self.robot.model, self.robot.nq, self.robot.nv), self._lasting(len(U))
+        (model, nq, nv), h = (self.robot.model, self.robot.nq, self.robot.nv), self.step_durations(len(U))
         a, a_h = self._by_duration(X, U)
         after = X[:, nq:] + h[:, None] * a
         rates = np.where(h[:, None] > 0.0, a + h[:, None] * a_h[:, :nv], 0.0)
@@ -267,7 +267,7 @@ class PhasedDynamics:
         out = Expansion(np.empty((M, n, n)), np.empty((M, n, self.nu)), np.empty((M, self.record_size)))
         self.expand(X, U, out)
         a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._most)), np.zeros(nv)
-        for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self._lasting(M), strict=True)):
+        for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self.step_durations(M), strict=True)):
             if self._modes.table[mode, 0] == HELD:
                 nz = nv + self._modes.table[mode, 2]
                 w = (X[k, nq:] + 2.0 * h * a[k]) / h**2
@@ -383,8 +383,8 @@ class PhasedDynamics:
         last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
 
-    def _lasting(self, count: int) -> Array:
-        """How long the knots 0 .. count-1 take [s]."""
+    def step_durations(self, count: int) -> Array:
+        """How long each of the knots 0 .. count-1 takes [s], 0 for an impact; beyond the phases, as in the last one."""
         return np.array([step_of(self._modes, mode) for mode in self._modes_from(0, count)])
 
     def _system(self, first: int, count: int) -> tuple[object, ...]:

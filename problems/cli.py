@@ -145,6 +145,8 @@ def solve(
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    if price_of_time is not None and durations is None:
+        raise ProblemError("--price-of-time: expected together with --durations, which it is for")
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
     with progress(f"{name}, {TITLES[solver]}") as callback:

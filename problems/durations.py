@@ -48,7 +48,7 @@ class FreeDurations:
     half and twice what it is in the problem.
     total [s]: of all phases; default what it is in the problem, but free where a price is given.
     price [1/s]: of time, which is added to the cost; 0: time costs nothing but what running costs say.
-    tolerance: convergence is where no duration, changed by itself, promises to change the cost by more than this share.
+    tolerance: convergence is where |T_p ∂cost/∂T_p| is less than this share of the cost, for every duration T_p.
     max_iterations: solves at most.
     """
 
@@ -200,6 +200,8 @@ class _Search:
             if best is not known:
                 known, second = best, sensitivity(best.solution)
             T, promised = self.step(best, second.hessian, radius)
+            if radius < RESOLVED and not self.history[-1].converged:
+                return best, f"not converged, no solve with durations close to {best.T} s converges"
             if promised < RESOLVED * (abs(best.cost) + self.solver.tolerance) or radius < RESOLVED:
                 end = "converged" if best.share < COARSE else "not converged"
                 return best, f"{end} after {len(self.history)} solves, no lower cost can be told from rounding"
@@ -247,7 +249,7 @@ class _Search:
         low, high = float(g[T > 0.0].min()), float(g[T > 0.0].max())
         if self.total is None or low == high:
             return 0.0 if self.total is None else low
-        return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-300))
+        return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-15 * max(abs(low), abs(high))))
 
     def slopes(self, T: Array, g: Array, value: float) -> Array:
         """T_p (g_p - ν), without those that bounds hold against."""

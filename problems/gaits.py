@@ -387,7 +387,7 @@ def _gait(
 
 def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
-    return problem if durations is None else with_durations(problem, np.ravel(durations))
+    return problem if durations is None else with_durations(problem, np.ravel(durations), "phase_durations")
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

@@ -49,12 +49,12 @@ def phased(problem: Problem) -> PhasedDynamics:
     return problem.dynamics
 
 
-def with_durations(problem: Problem, durations: ArrayLike) -> Problem:
+def with_durations(problem: Problem, durations: ArrayLike, field: str = "durations") -> Problem:
     """The same problem, whose phases last so long (P,) [s] in as many knots; references stay those of their knots.
 
     Costs and constraints on contact forces are made anew for it; no other may depend on the steps of its dynamics.
     """
-    system = phased(problem).lasting(durations)
+    system = phased(problem).lasting(durations, field)
 
     def on(terms: Any) -> list[Any]:
         return [replace(t, system=system) if isinstance(t, (ForceLimits, ForceConstraint)) else t for t in terms]

@@ -216,6 +216,8 @@ def test_numbers_with_commas_are_an_array(mayne):
         (["solve", SMALL, "--max-iterations", "0"], ["max_iterations"]),
         (["solve", SMALL, "--workers", "0"], ["workers"]),
         (["solve", SMALL, "--durations", "free"], ["expected one with phases"]),
+        (["solve", SMALL, "--price-of-time", "5"], ["--price-of-time: expected together with --durations"]),
+        (["solve", "quadruped/stand", "--phase-durations", "0.1,0.2"], ["phase_durations: expected shape"]),
         (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),
         (["solve", SMALL, "--solver", "sqp"], ["sqp", "ilqr"]),
         (["solve", SMALL, "--robot", "ur5"], ["robot"]),

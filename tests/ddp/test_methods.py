@@ -6,6 +6,9 @@ from systems import Quadratic, cartpole, pendulum
 
 import ddp
 import problems
+from ddp.backward import AUTO, VALUE
+from ddp.iterate import Guess, Iterate
+from ddp.workers import differentiator
 from dynamics.function_dynamics import FunctionDynamics
 
 
@@ -123,3 +126,67 @@ def test_a_control_that_nothing_depends_on_stays_where_it_is():
     assert (solution.U[:, 1] == 0.5).all()
     assert (solution.K[:, 1] == 0.0).all()
     assert solution.stationarity() < 1e-8
+
+
+class Whole:
+    """A term in Python that says of itself that its Hessian is diagonal, and exact by Gauss-Newton."""
+
+    separable = True
+
+    def values(self, X, U):
+        return 0.5 * (X[:, 0] ** 2 + U[:, 0] ** 2)
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        l += weight * self.values(X, U)
+        lz[:, 0] += weight * X[:, 0]
+        lz[:, 1] += weight * U[:, 0]
+        lzz[:, [0, 1], [0, 1]] += weight
+
+
+def test_separable_terms_in_python_are_there_in_exact_iterations_too():
+    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.sin(u) + 0.1 * x * u, 1, 1, 0.1)
+    problem = ddp.Problem(dynamics, [Whole()], [Quadratic(np.ones(1), np.zeros(1))], [1.0], 20)
+    d, X, U = problem.allocate(), np.ones((21, 1)), np.ones((21, 1))
+    problem.expand_at_once(X, U, d, 0, 21)
+    np.testing.assert_array_equal(d.lzz[:20], 0.1 * np.broadcast_to(np.eye(2), (20, 2, 2)))
+    solution = ddp.solve(problem, ddp.DDP(hessian="exact"))
+    assert "not positive definite" not in solution.status
+    assert {record.blend for record in solution.history} == {1.0}
+
+
+def test_gains_that_overflow_leave_nothing_stale():
+    """What is contracted with them is thrown away, and V_x contracts records of this iterate."""
+    problem = problems.find("arm/reach").build(horizon=20)
+    U = problem.dynamics.nominal_control(problem.x0) + np.random.default_rng(0).normal(size=(20, 6))
+    found = []
+    for spoilt in (False, True):
+        with differentiator(problem, 1) as work:
+            iterate = Iterate(problem, work, Guess(np.tile(problem.x0, (21, 1)), U, np.zeros((20, 6, 12))), AUTO)
+            iterate.accept(iterate.search(iterate.sweep(0.0, 1e-3), 1.0))
+            iterate.backward._K[:] = np.nan if spoilt else iterate.backward._K
+            if spoilt:
+                assert iterate.sweep(1.0, 1e2).failed >= 0
+            else:
+                iterate.backward._multipliers = VALUE
+            sweep = iterate.sweep(1.0, 1e2)
+            assert (sweep.failed, sweep.contraction) == (-1, VALUE)
+            found.append(sweep.k.copy())
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-12)
+
+
+def test_a_longer_step_into_the_bottomless_is_not_taken():
+    class Depth:
+        def value(self, x, u):
+            return -np.exp(x[0])
+
+        def gradient(self, x, u):
+            return np.array([-np.exp(x[0]), 0.0])
+
+        def hessian(self, x, u):
+            return np.zeros((2, 2))
+
+    dynamics = FunctionDynamics(lambda x, u: x + u, 1, 1, 1.0)
+    problem = ddp.Problem(dynamics, [Quadratic(np.array([0.0, 0.005]), np.zeros(2))], [Depth()], [1.0], 1)
+    with np.errstate(over="ignore"):
+        solution = ddp.solve(problem, guess=np.zeros((1, 1)), throw=False)
+    assert np.isfinite(solution.cost)

@@ -217,3 +217,12 @@ def test_every_iteration_is_recorded_and_reported():
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] == solution.cost
     assert all(record.seconds > 0.0 for record in seen)
+
+
+def test_the_policy_of_a_long_horizon_finds_every_knot():
+    dynamics = FunctionDynamics(lambda x, u: x + u, 1, 1, 0.01)
+    problem = ddp.Problem(dynamics, [Quadratic(np.ones(2), np.zeros(2))], [], [0.0], 10_000)
+    solution = ddp.solve(problem)
+    solution.U[:, 0] = solution.X[:-1, 0] = np.arange(10_000)
+    found = [solution.policy(0.01 * k, solution.X[k])[0] for k in range(0, 10_000, 7)]
+    assert np.array_equal(found, solution.U[::7, 0])

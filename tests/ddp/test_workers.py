@@ -56,6 +56,30 @@ def test_results_are_the_same_to_the_last_bit_for_any_number_of_workers(make):
         assert (alone.workers, shared.workers) == ("this thread alone", f"{workers} processes")
 
 
+class Effort:
+    """A residual of the control, whose Hessian by Gauss-Newton is not the exact one."""
+
+    def values(self, X, U):
+        return 0.5 * (U[:, 0] ** 2 - 0.3) ** 2
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        r = U[:, 0] ** 2 - 0.3
+        l += weight * 0.5 * r**2
+        lz[:, 2] += weight * 2.0 * r * U[:, 0]
+        lzz[:, 2, 2] += weight * (4.0 * U[:, 0] ** 2 + (2.0 * r if exact else 0.0))
+
+
+@pytest.mark.parametrize("solver", [ddp.DDP(), ddp.DDP(hessian="exact"), ddp.Newton()])
+def test_threads_change_no_bit_where_gauss_newton_weighs_controls_otherwise(solver):
+    plain = user_pendulum()
+    problem = ddp.Problem(plain.dynamics, [*plain.running, Effort()], plain.terminal, plain.x0, 30)
+    alone = ddp.solve(problem, solver, throw=False)
+    shared = ddp.solve(problem, solver, throw=False, workers=ddp.Workers(3, "threads"))
+    assert [r.regularization for r in shared.history] == [r.regularization for r in alone.history]
+    assert np.array_equal(shared.U, alone.U)
+    assert np.array_equal(shared.K, alone.K)
+
+
 @pytest.mark.parametrize("name", ["quadruped/reorientation", "arm/obstacles", "pendulum/swing-up"])
 @pytest.mark.parametrize("multipliers", ["value", "costate", "policy"])
 def test_threads_change_no_bit(name, multipliers):

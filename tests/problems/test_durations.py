@@ -14,6 +14,7 @@ from scipy.optimize import minimize, minimize_scalar
 import ddp
 from ddp.check import check_derivatives
 from ddp.errors import ProblemError
+from ddp.stretches import durations_of
 from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, load
 from dynamics.model import Robot
 from problems import gaits, legged
@@ -93,6 +94,13 @@ def test_a_step_changes_with_its_duration_as_differences_of_steps_say(case):
     rates = system.by_duration(X, U)
     assert np.abs(rates * lasting[:, None] - moved).max() < 1e-9 * np.abs(moved).max()
     assert (rates[lasting == 0.0] == 0.0).all()
+
+
+def test_knots_beyond_the_phases_last_as_long_as_the_last_phase_though_it_is_but_an_impact():
+    robot = load("hyq")
+    feet = [Contact("lf_foot"), Contact("rf_foot")]
+    system = PhasedDynamics(robot, 0.01, [Phase(feet, 2), Phase(feet, 0, impact=True, dt=0.02)])
+    assert np.array_equal(durations_of(system, 5), [0.01, 0.01, 0.0, 0.02, 0.02])
 
 
 def test_every_phase_steps_as_a_system_whose_steps_are_all_like_its_own(case):
