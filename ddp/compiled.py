@@ -73,6 +73,9 @@ class Needed(NamedTuple):
 _STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
 """What a kernel returns: zero, unless it raises something."""
 
+_EXCEPTION = "%excinfo"
+"""Where it writes what it raises, an argument: though it may catch that itself."""
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
@@ -143,8 +146,9 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         passes, builder = self._codegen._module_pass_manager()
         passes.run(self._final_module, builder)
         if self.main:
-            codes = _STATUS.findall(str(self._final_module.get_function(self.main)))
-            if any(code != "0" for code in codes) and lowering.raises not in self._needed:
+            text = str(self._final_module.get_function(self.main))
+            raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
+            if raising and lowering.raises not in self._needed:
                 self._needed.append(lowering.raises)
 
 

@@ -89,8 +89,9 @@ def gradient_at(t, lz, lzz, exact, second, bends, blend, mu, U, X, y, g, c):
     for j in range(size):
         z = X[t, j] if j < n else U[t, j - n]
         g[j] += mu * z
-        for i in range(size):
-            g[i] += (1.0 - blend) * lzz[t, j, i] * z
+        if blend < 1.0:
+            for i in range(size):
+                g[i] += (1.0 - blend) * lzz[t, j, i] * z
         if blend > 0.0:
             for i in range(size):
                 g[i] += blend * exact[t, j, i] * z

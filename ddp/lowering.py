@@ -9,7 +9,8 @@ something. For a tree of fifteen arrays that is hundreds of instructions a call,
 * only what can hold a reference is looked through for references;
 * only callees that can raise are asked.
 
-What others compile, numba's own functions and users', is called and calls as numba has it.
+What others compile, numba's own functions and users', is called and calls as numba has it. A kernel cannot call itself
+with a record.
 """
 
 from __future__ import annotations

@@ -180,6 +180,8 @@ def step_small(model, room, t, blend, mu, separable):
     n, nz = p.n, p.n + p.nu
     lzz, T = p.lzz + 8 * t * nz * nz, 0
     exact = lzz if separable or blend == 0.0 else p.exact + 8 * t * nz * nz
+    if blend == 1.0:
+        lzz = exact  # Gauss-Newton's may not be there
     if blend > 0.0:
         T = p.T + t * p.step
     return small_knot(
@@ -207,7 +209,7 @@ def sweep(
     open_gaps = gaps.any()
     plain = not limited and not open_gaps
     rows = 2 if plain else 3
-    small = plain and is_small(n, nu) and (blend == 0.0 or p.blocks != 0)
+    small = plain and is_small(n, nu) and p.number == 0 and (blend == 0.0 or p.blocks != 0)
     slope, change, steepest = before
     if stop == p.N:
         start_at_end(model, room, blend, mu, separable)

@@ -128,7 +128,7 @@ def inverse_dynamics_hessian(context, arena, Q, V, A, mu, fext, out):
 
 @kernel
 def first_failure(D, a, first, count):
-    """The first of samples first..first+7, of ``count``, whose D (nv,) is not positive or a no numbers; or -1."""
+    """The first of samples first..first+7, of ``count``, whose D (nv,) is not positive or a no number; or -1."""
     smallest, nothing = D[0], 0.0 * a[0]
     for i in range(1, a.size):
         smallest, nothing = lane_smaller(smallest, D[i]), nothing + 0.0 * a[i]

@@ -99,7 +99,7 @@ class Samples:
         self.first, self.second = self._stack(*first, nv), self._stack(*second, nv)
         self.weight: tuple[Array, ...] = () if weight is None else (self._stack(*weight, nv),)
         if not are_sound(self.q, self.first, self.second, (*self.weight, self.first)[0], robot.unit_spans):
-            for field, value in (("q", self.q), first, second, *(() if weight is None else (weight,))):
+            for field, value in (("q", q), first, second, *(() if weight is None else (weight,))):
                 as_array(field, value, np.shape(value))
             check_configurations(robot, "q", self.q)
         none: Array = np.empty((self.N, 0, 6))
@@ -157,7 +157,8 @@ class Samples:
         if failed >= 0:
             where = "" if self.single else f" of sample {failed}"
             raise ModelError(
-                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}"
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]},"
+                " or accelerations overflow"
             )
 
     def result(self, array: Array) -> Array:

@@ -121,3 +121,24 @@ def test_garbage_is_collected_again_after_compiling():
     with compiled.uncollected(), compiled.uncollected():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@kernel
+def caught(x):
+    try:
+        if x > 1.0:
+            raise ValueError
+        y = x
+    except Exception:
+        y = -1.0
+    return y
+
+
+@kernel
+def calls(x):
+    return caught(x) + caught(2.0 * x)
+
+
+@pytest.mark.parametrize(("x", "expected"), [(0.25, 0.75), (0.75, -0.25), (3.0, -2.0)])
+def test_what_a_kernel_catches_itself_is_no_harm(x, expected):
+    assert calls(x) == expected

@@ -6,7 +6,7 @@ from systems import Quadratic, cartpole, pendulum
 
 import ddp
 import problems
-from ddp.backward import AUTO, VALUE
+from ddp.backward import AUTO, POLICY, VALUE
 from ddp.iterate import Guess, Iterate
 from ddp.workers import differentiator
 from dynamics.function_dynamics import FunctionDynamics
@@ -190,3 +190,33 @@ def test_a_longer_step_into_the_bottomless_is_not_taken():
     with np.errstate(over="ignore"):
         solution = ddp.solve(problem, guess=np.zeros((1, 1)), throw=False)
     assert np.isfinite(solution.cost)
+
+
+class Coupled:
+    """A term whose Hessian is not diagonal."""
+
+    def values(self, X, U):
+        return 0.01 * X[:, 0] * X[:, 1]
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        l += weight * self.values(X, U)
+        lz[:, 0] += weight * 0.01 * X[:, 1]
+        lz[:, 1] += weight * 0.01 * X[:, 0]
+        lzz[:, [0, 1], [1, 0]] += weight * 0.01
+
+
+def test_an_exact_sweep_reads_no_hessians_of_gauss_newton():
+    plain = problems.find("cartpole/swing-up").build(horizon=30)
+    problem = ddp.Problem(plain.dynamics, [*plain.running, Coupled()], plain.terminal, plain.x0, 30)
+    with differentiator(problem, 1) as work:
+        guess = Guess(np.tile(problem.x0, (31, 1)), np.ones((30, 1)), np.zeros((30, 1, 4)))
+        iterate = Iterate(problem, work, guess, AUTO)
+        iterate.accept(iterate.search(iterate.sweep(0.0, 1.0), 1.0))
+        found = []
+        for spoilt in (False, True):
+            if spoilt:
+                work.derivatives.lzz[~problem.separable] = np.nan
+            sweep = iterate.sweep(1.0, 1e2)
+            assert (sweep.failed, sweep.contraction) == (-1, POLICY)
+            found.append(sweep.k.copy())
+    assert np.array_equal(*found)

@@ -50,7 +50,7 @@ TWINS = {"cartpole/swing-up": "cartpole/full"}
 EACH = {"seconds": "wall_each", "cpu": "cpu_each"}
 VARIANTS = [(solver, start) for solver in ("fddp", "ddp") for start in ("tiled", "rollout")]
 GAITS = tuple(f"quadruped/{gait}" for gait in ("walk", "trot", "pace", "bound", "jump"))
-NAMES = [name for name, entry in problems.ALL.items() if "contacts" not in entry.tags] + list(GAITS)
+NAMES = [*random_starts.SIGMAS, *GAITS]
 SOLVERS = {
     "ddp": ddp.DDP(tolerance=1e-9), "ilqr": ddp.ILQR(tolerance=1e-9), "exact": ddp.DDP(hessian="exact"),
     "quasi": ddp.DDP(tolerance=1e-9, reuse=2),
