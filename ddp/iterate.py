@@ -20,6 +20,7 @@ from ddp.hessians import scales
 from ddp.problem import Problem
 from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
+from ddp.terms import positive_part
 from ddp.workers import Differentiator
 
 CHUNKS = (0, 1, 3)
@@ -227,8 +228,12 @@ class Iterate:
         knots = np.flatnonzero(~self.problem.separable)
         kept = d.lzz[knots]
         if self._convex is None:
-            values, vectors = np.linalg.eigh(np.nan_to_num(d.exact[knots] - kept, posinf=0.0, neginf=0.0), UPLO="U")
-            self._convex = np.einsum("kil,kl,kjl->kij", vectors, np.maximum(values, 0.0), vectors)
+            left_out = np.triu(d.exact[knots] - kept)
+            left_out += np.triu(left_out, 1).swapaxes(1, 2)
+            used = np.flatnonzero(left_out.any(axis=(0, 1)))
+            block = slice(None), used[:, None], used
+            self._convex = np.zeros_like(kept)
+            self._convex[block] = np.nan_to_num(positive_part(left_out[block]))
         d.lzz[knots] += self._convex
         try:
             yield

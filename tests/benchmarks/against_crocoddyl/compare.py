@@ -47,6 +47,9 @@ WORST_WORK = 1.3
 TWINS = {"cartpole/swing-up": "cartpole/full"}
 """Where Crocoddyl's actuation is Python: the compiled problem of the same size that its times are put together from."""
 
+SECOND_ORDER = ("exact", "exact+lm")
+"""Models with the dynamics' second derivatives."""
+
 EACH = {"seconds": "wall_each", "cpu": "cpu_each"}
 VARIANTS = [(solver, start) for solver in ("fddp", "ddp") for start in ("tiled", "rollout")]
 GAITS = tuple(f"quadruped/{gait}" for gait in ("walk", "trot", "pace", "bound", "jump"))
@@ -146,9 +149,9 @@ def mayne_times(row, ours, clock):
         mine |= {f"{solver}_{key}": runs[0][key] for key in ("iterations", "cost", "converged", "status")}
         mine[f"{solver}_ms"] = fastest(runs, clock)
     kinds = ours["ddp"][0]["hessians"]
-    chosen = "ddp" if any(kind != "gauss-newton" for kind in kinds) else "exact"
+    chosen = "ddp" if any(kind in SECOND_ORDER for kind in kinds) else "exact"
     each = zip(iterations(ours[chosen], clock), ours[chosen][0]["hessians"], strict=True)
-    second_order = mean([spent for spent, kind in each if kind != "gauss-newton"])
+    second_order = mean([spent for spent, kind in each if kind in SECOND_ORDER])
     gauss_newton = mean(iterations(ours["ilqr"], clock))
     each = zip(iterations(ours["quasi"], clock), ours["quasi"][0]["contractions"], strict=True)
     kept = [spent for spent, contraction in each if contraction == "kept"]
