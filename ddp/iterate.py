@@ -20,8 +20,8 @@ from ddp.hessians import scales
 from ddp.problem import Problem
 from ddp.protocols import Array, Lanes
 from ddp.solution import Record, Solution
+from ddp.stages import Differentiator
 from ddp.terms import positive_part
-from ddp.workers import Differentiator
 
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""

@@ -299,9 +299,9 @@ def kneeling(counts, most):
     system = PhasedDynamics(robot, 0.02, phases, actuation=np.eye(5)[:, 3:])
     x0 = np.concatenate([[0.0, 0.0, 0.5 * np.cos(0.8), 0.8, -1.6], np.zeros(5)])
     pushing = ForceConstraint(system, [foot], [[0.0, 0.0, 1.0]], [-np.inf], [most], phase=0)
+    posture = StateCost(system, x0, np.repeat([0.0, 0.1, 0.01], [3, 2, 5]))
     return ddp.Problem(
-        dynamics=system,
-        running=[ControlCost(np.zeros(2), np.full(2, 1e-3)), StateCost(system, x0, np.repeat([0.0, 0.1, 0.01], [3, 2, 5]))],
+        dynamics=system, running=[ControlCost(np.zeros(2), np.full(2, 1e-3)), posture],
         terminal=[CenterOfMass(robot, [0.0, 0.0, 0.8], 50.0), StateCost(system, x0, np.repeat([0.0, 0.1], 5))],
         x0=x0, horizon=sum(counts), constraints_at={range(counts[0]): [pushing]},
     )  # fmt: skip
