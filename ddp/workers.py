@@ -134,12 +134,11 @@ class _Local(Differentiator):
         getattr(self._problem, stage)(self._X, self._U, self.derivatives, 0, len(self._X))
 
 
-class _Threads(_Local):
+class _Threads(Differentiator):
     """A pool of threads, this one among them, that take slices of the knots until none is left."""
 
     def __init__(self, problem: Problem, derivatives: Derivatives, count: int) -> None:
-        super().__init__(problem, derivatives)
-        self._count = count
+        self._problem, self.derivatives, self._count = problem, derivatives, count
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
         self._waiting: deque[tuple[int, int]] = deque()
 
@@ -176,6 +175,9 @@ class _Threads(_Local):
         """End the threads, once they are done with the slice that they are at."""
         self._waiting.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _begin(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
 
     def _each(self, stage: Stage) -> None:
         self._share(partial(getattr(self._problem, stage), self._X, self._U, self.derivatives), len(self._X))
