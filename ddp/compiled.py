@@ -32,7 +32,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
 
-from ddp import lowering
+from ddp import frontend, lowering
 
 logger = logging.getLogger("mayne")
 
@@ -159,6 +159,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
         typing_context, target, library, kinds, result, flags, local = args
         super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
         lowering.count_few(self.state.targetctx)
+        frontend.remember_operators(typing_context)
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
@@ -168,7 +169,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
-        return [lowering.pipeline(state)]
+        return [lowering.pipeline()]
 
 
 def symbol_number(function: Any) -> int:

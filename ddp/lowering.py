@@ -23,13 +23,15 @@ from typing import Any
 from llvmlite import ir as llvm
 from numba import types
 from numba.core import cgutils, compiler, ir, lowering
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
 from numba.core.runtime.context import NRTContext
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NoPythonBackend, NopythonTypeInference
 from numba.extending import overload
 from numba.np import arrayobj
+
+from ddp import frontend
 
 FEW = 6
 """Records of at most so many words are passed as words."""
@@ -277,10 +279,11 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
             arrayobj.raise_with_shape_context = printing
 
 
-def pipeline(state: Any) -> Any:
-    """numba's passes, with this lowering."""
-    made = PassManager("kernel")
-    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state).passes
-    made.passes = [(_Lowering if one is NativeLowering else one, text) for one, text in passes]
+def pipeline() -> Any:
+    """From bytecode to machine code."""
+    made = frontend.Passes("kernel")
+    made.passes = [(one, one._name) for one in (
+        frontend.Untyped, NopythonTypeInference, frontend.Typed, _Lowering, NoPythonBackend
+    )]  # fmt: skip
     made.finalize()
     return made
