@@ -127,20 +127,19 @@ class Typed(_Pass):
         return isinstance(called, (np.ufunc, DUFunc)) or called is np.array
 
 
-def remember_operators(context: Any) -> None:
-    """Have a typing context ask once how the operands of an operator are typed, if no code is compiled for them."""
-    if hasattr(context, "known"):
-        return
-    context.known, ask = {}, context.resolve_function_type
+def remembered(ask: Any) -> Any:
+    """How functions of numba's type calls, asked once for the same operands, where no code is compiled for them."""
 
-    def resolve(function: Any, args: Any, names: Any) -> Any:
-        if not isinstance(function, types.Function) or names:
-            return ask(function, args, names)
-        found = context.known.get((function, args))
+    def get_call_type(self: Any, context: Any, args: Any, names: Any) -> Any:
+        known = self.__dict__.setdefault("known", {})
+        found = None if names else known.get((context, args))
         if found is None:
-            found = ask(function, args, names)
-            if found is not None and function.get_impl_key(found) is function.typing_key:
-                context.known[function, args] = found
+            found = ask(self, context, args, names)
+            if not names and found is not None and self.get_impl_key(found) is self.typing_key:
+                known[context, args] = found
         return found
 
-    context.resolve_function_type = resolve
+    return get_call_type
+
+
+types.Function.get_call_type = remembered(types.Function.get_call_type)

@@ -22,7 +22,7 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba import types
-from numba.core import cgutils, compiler, ir, lowering
+from numba.core import base, cgutils, compiler, ir, lowering
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
@@ -32,6 +32,7 @@ from numba.extending import overload
 from numba.np import arrayobj
 
 from ddp import frontend
+from ddp.short import Short
 
 FEW = 6
 """Records of at most so many words are passed as words."""
@@ -140,6 +141,9 @@ def lean(context: Any) -> Any:
     return made
 
 
+base._has_loc = cache(base._has_loc)  # whether functions take a position in the source: asked at every use of them
+
+
 def count_few(context: Any) -> None:
     """Have a target context look for references where there are some."""
     context.nrt = _References(context, context.enable_nrt)
@@ -169,7 +173,7 @@ def call_of(fndesc: Any, can_raise: bool, libraries: Any) -> Any:
     return call
 
 
-class _Lower(lowering.Lower):  # type: ignore[misc]
+class _Lower(Short):
     """numba's lowering of a kernel, with arguments that are given once and for all."""
 
     def init(self) -> None:
