@@ -22,7 +22,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from numba.core import compiler, typing
+from numba.core import compiler, types, typing
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
@@ -168,7 +168,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
-        return [lowering.pipeline(state)]
+        return [lowering.pipeline()]
 
 
 def symbol_number(function: Any) -> int:
@@ -237,10 +237,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self._cache = _Cache(self.py_func)
         self._entry_cache = _EntryCache(self.py_func)
 
-    def prepare(self, args: Any) -> Any:
+    def prepare(self, args: Any) -> None:
         """Compile or load the machine code for arguments of the types ``args``."""
-        with uncollected():
-            return super().compile(tuple(args))
+        args = tuple(args)
+        if args not in self.overloads:
+            with uncollected():
+                super().compile(args)
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
@@ -259,9 +261,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self._compiler.fold_argument_types(args, kws)
+        args = tuple(map(types.unliteral, args))  # one kernel for all integers
         self.prepare(args)
-        name = self.py_func.__name__
-        signatures = self.nopython_signatures
+        name, signatures = self.py_func.__name__, [self.overloads[args].signature]
         return typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=signatures), pysig, args, {}
 
     def compile(self, sig: Any) -> Any:

@@ -22,14 +22,17 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba import types
-from numba.core import cgutils, compiler, ir, lowering
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core import base, cgutils, compiler, ir, lowering
+from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
 from numba.core.runtime.context import NRTContext
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NoPythonBackend, NopythonTypeInference
 from numba.extending import overload
 from numba.np import arrayobj
+
+from ddp import frontend
+from ddp.short import Short
 
 FEW = 6
 """Records of at most so many words are passed as words."""
@@ -138,6 +141,9 @@ def lean(context: Any) -> Any:
     return made
 
 
+base._has_loc = cache(base._has_loc)  # whether functions take a position in the source: asked at every use of them
+
+
 def count_few(context: Any) -> None:
     """Have a target context look for references where there are some."""
     context.nrt = _References(context, context.enable_nrt)
@@ -167,7 +173,7 @@ def call_of(fndesc: Any, can_raise: bool, libraries: Any) -> Any:
     return call
 
 
-class _Lower(lowering.Lower):  # type: ignore[misc]
+class _Lower(Short):
     """numba's lowering of a kernel, with arguments that are given once and for all."""
 
     def init(self) -> None:
@@ -277,10 +283,11 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
             arrayobj.raise_with_shape_context = printing
 
 
-def pipeline(state: Any) -> Any:
-    """numba's passes, with this lowering."""
-    made = PassManager("kernel")
-    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state).passes
-    made.passes = [(_Lowering if one is NativeLowering else one, text) for one, text in passes]
+def pipeline() -> Any:
+    """From bytecode to machine code."""
+    made = frontend.Passes("kernel")
+    made.passes = [(one, one._name) for one in (
+        frontend.Untyped, NopythonTypeInference, frontend.Typed, _Lowering, NoPythonBackend
+    )]  # fmt: skip
     made.finalize()
     return made
