@@ -11,17 +11,19 @@ from dynamics.bodies import carry, forces_of, move_body, place_on_parent, row, s
 from dynamics.inverse import floats
 from dynamics.joints import REVOLUTE
 from dynamics.lanes import sine_cosine
-from dynamics.lie import quaternion_to_rotation
 from dynamics.spatial import (
     add6,
     angular,
     coriolis_times,
     coriolis_transposed_times,
+    cross3,
     cross_force,
     dot3,
     dot6,
     inertia_times,
     join,
+    linear,
+    load3,
     load6,
     load10,
     load12,
@@ -86,15 +88,15 @@ def _turned(turns, b, k, cosine, sine):
 def enter_root(tree, b, q, qd, qdd, fext, ws):
     """What place_body and move_body find of a root that floats, in its own axes: R = 1, v = q', a = q'' - Rᵀg.
 
-    The latter is kept as w, of which there is none.
+    Rᵀg is kept as w, of which there is none.
     """
-    i, iv, g = tree.iq[b], tree.iv[b], tree.gravity
-    R = quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6]))
+    iv, g = tree.iv[b], tree.gravity
+    R, p = seen_by_parent(tree, b, q)
     zero = 0.0 * qd[iv]
     one = 1.0 + zero
-    down = join(rotate_back(R, (g[0], g[1], g[2])), rotate_back(R, (g[3], g[4], g[5])))
+    down = rotate_back(R, (g[0], g[1], g[2]))
     v = (qd[iv], qd[iv + 1], qd[iv + 2], qd[iv + 3], qd[iv + 4], qd[iv + 5])
-    a = sub6((qdd[iv], qdd[iv + 1], qdd[iv + 2], qdd[iv + 3], qdd[iv + 4], qdd[iv + 5]), down)
+    a = sub6((qdd[iv], qdd[iv + 1], qdd[iv + 2], qdd[iv + 3], qdd[iv + 4], qdd[iv + 5]), join(down, (zero, zero, zero)))
     R, p = (one, zero, zero, zero, one, zero, zero, zero, one), (zero, zero, zero)
     store(ws.R, 0, R)
     store(ws.p, 0, p)
@@ -140,8 +142,11 @@ def pairs_of(tree, i, bodies, dofs, ws, M, dq, dv):
                 M[root + k, i], dq[root + k, i], dv[root + k, i] = Y[k], F[k], V[k]
     if j >= 0:
         root = tree.iv[tree.body[j]]
-        zero = 0.0 * bt[0]
-        by_q, by_v = cross_force(load6(ws.w, 0), Y), sub6(join((zero, zero, zero), bt), cross_force(load6(ws.v, 0), Y))
+        down, zero = load3(ws.w, 0), 0.0 * bt[0]
+        by_v = sub6(join((zero, zero, zero), bt), cross_force(load6(ws.v, 0), Y))
         for k in range(6):
-            M[i, root + k], dq[i, root + k], dv[i, root + k] = Y[k], by_q[k], by_v[k]
+            M[i, root + k], dv[i, root + k] = Y[k], by_v[k]
+        by_turn = cross3(down, linear(Y))  # ψ''_j of a translation is zero
+        for k in range(3):
+            dq[i, root + 3 + k] = by_turn[k]
     M[i, i] += tree.armature[i]
