@@ -72,15 +72,26 @@ def row(rows, i):
 @inline
 def place_body(tree, b, bodies, dofs, q, origin_at_root, ws):
     """R, p of body b, whose parent's are known, and its columns s; bodies, dofs: see ``row``."""
-    i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
+    R, p = seen_by_parent(tree, b, q)
+    place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws)
+
+
+@inline
+def seen_by_parent(tree, b, q):
+    """R, p of body b in the axes of its parent."""
     local = load12(tree.placement, b)
     R, p = (
         (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
         (local[9], local[10], local[11]),
     )
-    turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, i)
-    p = add3(p, rotate(R, shift))
-    R = rotation_product(R, turn)
+    turn, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, tree.iq[b])
+    return rotation_product(R, turn), add3(p, rotate(R, shift))
+
+
+@inline
+def place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws):
+    """``place_body`` from R and p as the parent sees them."""
+    iv, kind = tree.iv[b], tree.kind[b]
     parent = tree.parent[b]
     if parent >= 0:
         Rp = load9(ws.R, row(bodies, parent))
@@ -140,16 +151,22 @@ def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
             store(ws.psi, at, psi)
             store(ws.eta, at, add6(psi, turned))
             store(ws.psidd, at, add6(cross_motion(ap, s), cross_motion(vp, psi)))
-    store(ws.v, row(bodies, b), v)
-    store(ws.a, row(bodies, b), a)
+    forces_of(tree, b, row(bodies, b), R, p, v, a, fext, ws)
+
+
+@inline
+def forces_of(tree, b, at, R, p, v, a, fext, ws):
+    """Body b's v, a, I, (h, K) and f, to row ``at`` of the workspace."""
+    store(ws.v, at, v)
+    store(ws.a, at, a)
     I = move_inertia(R, p, load10(tree.inertia, b))
     hK = momentum_operator(I, v)
     f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
     if fext.shape[0] > 0:
         f = sub6(f, move_force(R, p, load6(fext, b)))
-    store(ws.Ic, row(bodies, b), I)
-    store(ws.hKc, row(bodies, b), hK)
-    store(ws.f, row(bodies, b), f)
+    store(ws.Ic, at, I)
+    store(ws.hKc, at, hK)
+    store(ws.f, at, f)
 
 
 @inline

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
 
 
 class Walk(NamedTuple):
-    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,)."""
+    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,).
+
+    turns (nb, 30): of joints that turn about an axis, A, B, C (9) and d (3) of their R = A + cos θ B + sin θ C and
+    p = placement + θ d, seen from the parent.
+    """
 
     order: Any
     bodies: Any
     dofs: Any
+    turns: Any
 
 
 def walk_through(tree: Model) -> Walk:
@@ -31,7 +36,14 @@ def walk_through(tree: Model) -> Walk:
         bodies[b] = 0 if parent[b] < 0 else bodies[parent[b]] + 1
     for i, j in enumerate(tree.previous.tolist()):
         dofs[i] = 0 if j < 0 else dofs[j] + 1
-    return Walk(np.array(order, dtype=np.int64), bodies, dofs)
+    turns = np.array([_turn(tree.placement[b, :9].reshape(3, 3), tree.subspace[tree.iv[b]]) for b in range(nb)])
+    return Walk(np.array(order, dtype=np.int64), bodies, dofs, turns)
+
+
+def _turn(R: Any, s: Any) -> Any:
+    """A row of ``Walk.turns``: with the axis a, A = R a aᵀ, B = R - A, C = R a ×, d = R s_l."""
+    along = np.outer(R @ s[3:], s[3:])
+    return np.concatenate([along.ravel(), (R - along).ravel(), np.cross(R, s[3:]).ravel(), R @ s[:3]])
 
 
 class Packed:
@@ -42,9 +54,10 @@ class Packed:
 
     def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, stages: int = 0) -> None:
         lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
-        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk_through(tree)])
+        walk = walk_through(tree)
+        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk[:3]])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
-        self.reals = np.concatenate([np.ravel(block) for block in blocks])
+        self.reals = np.concatenate([np.ravel(block) for block in (*blocks, walk.turns)])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
         self.scratch = np.zeros(95 * nb + 36 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
         where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ddp.kernel import inline, kernel
-from dynamics.bodies import carry, move_body, place_body, row
 from dynamics.joints import FREE_FLYER
 from dynamics.kinematics import forces, place_bodies, sum_over_subtrees, views_of, workspace_views
 from dynamics.spatial import (
@@ -37,21 +36,21 @@ def mass_matrix(tree, ws, M):
 @kernel
 def _mass_matrix(tree, ws, M):
     for i in range(tree.body.size):
-        mass_of(tree, i, None, None, ws, M)
+        mass_of(tree, i, ws, M)
 
 
 @inline
-def mass_of(tree, i, bodies, dofs, ws, M):
-    """The entries of ``mass_matrix`` that i has with those before it on its path; bodies, dofs: see ``row``."""
-    Y = inertia_times(load10(ws.Ic, row(bodies, tree.body[i])), load6(ws.s, row(dofs, i)))
-    store(ws.Y, row(dofs, i), Y)
+def mass_of(tree, i, ws, M):
+    """The entries of ``mass_matrix`` that i has with those before it on its path."""
+    Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
+    store(ws.Y, i, Y)
     j = i
     while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
-        M[i, j] = M[j, i] = dot6(Y, load6(ws.s, row(dofs, j)))
+        M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
         j = tree.previous[j]
     if j >= 0:
         root = tree.body[j]
-        Y0 = turn_back(load9(ws.R, row(bodies, root)), Y)
+        Y0 = turn_back(load9(ws.R, root), Y)
         for k in range(6):
             M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
     M[i, i] += tree.armature[i]
@@ -108,42 +107,39 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
 @kernel
 def _derivatives(tree, ws, dq, dv):
     for i in range(tree.body.size):
-        derivatives_of(tree, i, None, None, ws, dq, dv)
+        derivatives_of(tree, i, ws, dq, dv)
 
 
 @inline
-def derivatives_of(tree, i, bodies, dofs, ws, dq, dv):
+def derivatives_of(tree, i, ws, dq, dv):
     """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
-    g, b, at = tree.gravity, tree.body[i], row(dofs, i)
-    own = row(bodies, b)
-    s, Y, I, hK = load6(ws.s, at), load6(ws.Y, at), load10(ws.Ic, own), load12(ws.hKc, own)
+    g, b = tree.gravity, tree.body[i]
+    s, Y, I, hK = load6(ws.s, i), load6(ws.Y, i), load10(ws.Ic, b), load12(ws.hKc, b)
     bt = coriolis_transposed_times(hK, s)
     if floats(tree.kind[b], tree.parent[b]):
-        by_q, by_v = felt_at_root(load9(ws.R, own), (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, own), Y, bt)
+        by_q, by_v = felt_at_root(load9(ws.R, b), (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, b), Y, bt)
         for k in range(6):
             dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
     else:
-        psi = load6(ws.psi, at)
-        F = add6(cross_force(s, load6(ws.f, own)), inertia_times(I, load6(ws.psidd, at)))
+        psi = load6(ws.psi, i)
+        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, load6(ws.psidd, i)))
         if tree.parent[b] >= 0:
             F = add6(F, coriolis_times(hK, psi))
-        V = add6(inertia_times(I, load6(ws.eta, at)), coriolis_times(hK, s))
+        V = add6(inertia_times(I, load6(ws.eta, i)), coriolis_times(hK, s))
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            to = row(dofs, j)
-            dq[i, j] = dot3(bt, angular(load6(ws.psi, to))) + dot6(Y, load6(ws.psidd, to))
-            dv[i, j] = dot3(bt, angular(load6(ws.s, to))) + dot6(Y, load6(ws.eta, to))
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
+            dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
         j = tree.previous[tree.iv[b]]
         while j >= 0 and tree.parent[tree.body[j]] >= 0:
-            to = row(dofs, j)
-            sj = load6(ws.s, to)
-            dq[i, j] = dot3(bt, angular(load6(ws.psi, to))) + dot6(Y, load6(ws.psidd, to))
+            sj = load6(ws.s, j)
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, to))
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
         if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
             root = tree.body[j]
-            R, v = load9(ws.R, row(bodies, root)), load6(ws.v, row(bodies, root))
+            R, v = load9(ws.R, root), load6(ws.v, root)
             by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), v, Y, bt)
             F0, V0 = turn_back(R, F), turn_back(R, V)
             for k in range(6):
@@ -151,11 +147,10 @@ def derivatives_of(tree, i, bodies, dofs, ws, dq, dv):
                 dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
             j = -1
         while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
-            to = row(dofs, j)
-            sj = load6(ws.s, to)
-            dq[i, j] = dot6(Y, load6(ws.psidd, to))
+            sj = load6(ws.s, j)
+            dq[i, j] = dot6(Y, load6(ws.psidd, j))
             dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, to))
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
 
@@ -166,26 +161,3 @@ def felt_at_root(R, g, v, f, n):
     zero = 0.0 * n[0]
     by_v = sub6(join((zero, zero, zero), n), cross_force(v, f))
     return turn_back(R, cross_force(g, f)), turn_back(R, by_v)
-
-
-@kernel
-def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
-    """M, ∂τ/∂q and ∂τ/∂q' at once; the matrices must come in as zeros.
-
-    Bodies are entered in the order of a ``Walk`` and left when all they carry has been: the workspace holds a path from
-    the root, and stays in the fastest memory.
-    """
-    order, bodies, dofs = walk.order, walk.bodies, walk.dofs
-    top, n = -1, 0
-    while n < order.size or top >= 0:
-        if n < order.size and tree.parent[order[n]] == top:
-            top = order[n]
-            place_body(tree, top, bodies, dofs, q, True, ws)
-            move_body(tree, top, bodies, dofs, qd, qdd, fext, ws)
-            n += 1
-        else:
-            for i in range(tree.iv[top] + tree.nj[top] - 1, tree.iv[top] - 1, -1):
-                mass_of(tree, i, bodies, dofs, ws, M)
-                derivatives_of(tree, i, bodies, dofs, ws, dq, dv)
-            carry(tree, top, bodies, ws)
-            top = tree.parent[top]

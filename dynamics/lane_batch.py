@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ddp.kernel import kernel
 from dynamics import inverse, tensors
 from dynamics.batch import Relation, contracted, relate, relate_twice
+from dynamics.depth_first import derivatives_depth_first
 from dynamics.forward import forward_dynamics as solve_forward
 from dynamics.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.lanes import WIDTH, flat, lane_matrix, lane_vector
@@ -79,9 +80,7 @@ def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, out):
     dq, dv, M = sparse(arena, nv), sparse(arena, nv), sparse(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, A, fext, t)
-        inverse.derivatives_depth_first(
-            tree, walk, x.q, x.first, x.second, x.fext, ws, M, dq, dv
-        )
+        derivatives_depth_first(tree, walk, x.q, x.first, x.second, x.fext, ws, M, dq, dv)
         unpack(M, Da, t)
         unpack(dq, Dq, t)
         unpack(dv, Dv, t)

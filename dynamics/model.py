@@ -218,6 +218,9 @@ def compile_model(model: pin.Model) -> Model:
     nb, nv = model.njoints - 1, model.nv
     if nb == 0:
         raise ModelError(f"{model.name}: expected at least one moving joint, got none")
+    if np.any(model.gravity.angular):
+        turning = model.gravity.angular
+        raise ModelError(f"{model.name}: expected a uniform gravity, got one with an angular part {turning}")
     found = [model.joints[j] for j in range(1, nb + 1)]
     kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
     parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])

@@ -45,29 +45,15 @@ def lane_of(typingctx, x, k):  # type: ignore[no-untyped-def]
     return types.float64(lanes, types.intp), lambda context, builder, sig, args: builder.extract_element(*args)
 
 
-@kernel
-def pack(rows, first, out):
-    """The numbers that out (m,), lanes, has room for of knots first..first+7 of an array (N, ...)."""
-    y, x = rows_of(rows), lane_array(out)
-    last = y.shape[0] - 1
-    a, b, c, d = min(first, last), min(first + 1, last), min(first + 2, last), min(first + 3, last)
-    e, f, g, h = min(first + 4, last), min(first + 5, last), min(first + 6, last), min(first + 7, last)
-    for i in range(x.size):
-        x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
-
-
-def _write_transposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
-    """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
-
-    The lines of columns ``soon`` are asked for: waiting for a line takes longer than writing it.
+def _transposed(builder, addresses):  # type: ignore[no-untyped-def]
+    """Eight times eight floats, from eight addresses, as eight registers the other way round.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
     """
-    word = first.type
 
     def half(i, k):  # type: ignore[no-untyped-def]
-        start = builder.bitcast(fields[i], ir.DoubleType().as_pointer())
-        where = builder.gep(start, [ir.Constant(word, k * WIDTH // 2)])
+        start = builder.bitcast(addresses[i], ir.DoubleType().as_pointer())
+        where = builder.gep(start, [ir.Constant(ir.IntType(64), k * WIDTH // 2)])
         load = builder.load(builder.bitcast(where, _HALF.as_pointer()))
         load.align = 8
         return load
@@ -82,18 +68,63 @@ def _write_transposed(builder, fields, rows, first, column, soon):  # type: igno
                 w[i] = _shuffle(builder, v[i], v[i + span], low)
                 w[i + span] = _shuffle(builder, v[i], v[i + span], high)
         v = w
-    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    return v
+
+
+def _row_starts(builder, rows, first):  # type: ignore[no-untyped-def]
+    """Addresses of rows first..first+7, or the last."""
+    word = first.type
     count, columns = builder.extract_value(rows.shape, 0), builder.extract_value(rows.shape, 1)
     last = builder.sub(count, ir.Constant(word, 1))
+    starts = []
     for lane in range(WIDTH):
         row = builder.add(first, ir.Constant(word, lane))
         row = builder.select(builder.icmp_signed("<", row, last), row, last)
-        begin = builder.gep(rows.data, [builder.mul(row, columns)])
+        starts.append(builder.gep(rows.data, [builder.mul(row, columns)]))
+    return starts
+
+
+@intrinsic
+def _transposed_load(typingctx, rows, first, column, out):  # type: ignore[no-untyped-def]
+    """Columns column..column+7 of rows first..first+7, or the last, to fields column.. of out (m,), lanes."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        rows = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        target = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
+        starts = [builder.gep(start, [args[2]]) for start in _row_starts(builder, rows, args[1])]
+        for i, register in enumerate(_transposed(builder, starts)):
+            where = builder.gep(target.data, [builder.add(args[2], ir.Constant(args[2].type, i))])
+            builder.store(register, where).align = 8
+        return context.get_dummy_value()
+
+    return types.void(rows, types.intp, types.intp, out), codegen
+
+
+@kernel
+def pack(rows, first, out):
+    """The numbers that out (m,), lanes, has room for of knots first..first+7 of an array (N, ...)."""
+    y, x = rows_of(rows), lane_array(out)
+    last = y.shape[0] - 1
+    a, b, c, d = min(first, last), min(first + 1, last), min(first + 2, last), min(first + 3, last)
+    e, f, g, h = min(first + 4, last), min(first + 5, last), min(first + 6, last), min(first + 7, last)
+    whole = x.size - x.size % WIDTH
+    for column in range(0, whole, WIDTH):
+        _transposed_load(y, first, column, x)
+    for i in range(whole, x.size):
+        x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
+
+
+def _write_transposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
+    """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
+
+    The lines of columns ``soon`` are asked for: waiting for a line takes longer than writing it.
+    """
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    for begin, register in zip(_row_starts(builder, rows, first), _transposed(builder, fields), strict=True):
         where, ahead = builder.gep(begin, [column]), builder.bitcast(builder.gep(begin, [soon]), _BYTES)
         builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
-        store = builder.store(v[lane], builder.bitcast(where, _VECTOR.as_pointer()))
-        store.align = 8
+        builder.store(register, builder.bitcast(where, _VECTOR.as_pointer())).align = 8
 
 
 @intrinsic

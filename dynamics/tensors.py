@@ -17,6 +17,7 @@ from dynamics.model import Model
 from dynamics.spatial import (
     add3,
     add6,
+    add12,
     angular,
     coriolis_times,
     coriolis_transposed_times,
@@ -26,23 +27,50 @@ from dynamics.spatial import (
     dot3,
     dot6,
     inertia_times,
+    join,
+    linear,
     load6,
     load10,
     load12,
     momentum_operator,
+    scale3,
     scale6,
     sub3,
     sub6,
+    symmetric_times,
 )
 from dynamics.tensor_entries import SLOTS
 
 
 @inline
-def carried(s, I, hK, hKpsi, x, y):
-    """A_3 x + A_1 y = B(ψ') x + s ×* (B x + I y) - B (s × x) - I (s × y): rates of B and I when their body moves."""
-    moved = cross_force(s, add6(coriolis_times(hK, x), inertia_times(I, y)))
-    still = add6(coriolis_times(hK, cross_motion(s, x)), inertia_times(I, cross_motion(s, y)))
-    return add6(coriolis_times(hKpsi, x), sub6(moved, still))
+def inertia_rate(hKs):
+    """The rate of I when its body moves along s, from the operator of (I, s): c' = h (3,) and tr(J') 1 - J' (6,)."""
+    h, G = scale3(0.5, (hKs[0], hKs[1], hKs[2])), hKs[3:]
+    return (*h, G[0], 0.5 * (G[1] + G[3]), 0.5 * (G[2] + G[6]), G[4], 0.5 * (G[5] + G[7]), G[8])
+
+
+@inline
+def inertia_rate_times(rate, x):
+    """A_1 x = s ×* I x - I (s × x) = (x_a × c' ; (tr(J') 1 - J') x_a + c' × x_l)."""
+    c, xa = (rate[0], rate[1], rate[2]), angular(x)
+    return join(cross3(xa, c), add3(symmetric_times(rate[3:], xa), cross3(c, linear(x))))
+
+
+@inline
+def operator_rate(s, hK, hKpsi):
+    """(2h, G) of A_3 x = B(ψ') x + s ×* B x - B (s × x): the rate of B when its body moves along s.
+
+    h' = s_a × h + h(ψ') and G' = s_a × G - G s_a × + 2 (h·s_l 1 - h s_lᵀ) + G(ψ').
+    """
+    sl, sa, h = linear(s), angular(s), (hK[0], hK[1], hK[2])
+    x, y, z = (hK[3], hK[6], hK[9]), (hK[4], hK[7], hK[10]), (hK[5], hK[8], hK[11])  # columns of G
+    along = dot3(h, sl)
+    u = sub3(cross3(sa, x), sub3(scale3(sa[2], y), scale3(sa[1], z)))
+    v = sub3(cross3(sa, y), sub3(scale3(sa[0], z), scale3(sa[2], x)))
+    w = sub3(cross3(sa, z), sub3(scale3(sa[1], x), scale3(sa[0], y)))
+    u, v, w = sub3(u, scale3(sl[0], h)), sub3(v, scale3(sl[1], h)), sub3(w, scale3(sl[2], h))
+    rigid = (*cross3(sa, h), u[0] + along, v[0], w[0], u[1], v[1] + along, w[1], u[2], v[2], w[2] + along)
+    return add12(rigid, hKpsi)
 
 
 @kernel
@@ -57,6 +85,7 @@ def inverse_dynamics_tensors(tree: Model, ws: Workspace, values):
         s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
         I, hK = load10(ws.Ic, i), load12(ws.hKc, i)
         hKs, hKpsi = momentum_operator(I, s), momentum_operator(I, psi)  # B(s_p), B(ψ'_p)
+        I1, hK3 = inertia_rate(hKs), operator_rate(s, hK, hKpsi)  # A_1, A_3
         Is, Bts = inertia_times(I, s), coriolis_transposed_times(hK, s)
         F = add6(add6(coriolis_times(hK, psi), inertia_times(I, psidd)), cross_force(s, load6(ws.f, i)))
         V = add6(coriolis_times(hK, s), inertia_times(I, eta))
@@ -64,22 +93,21 @@ def inverse_dynamics_tensors(tree: Model, ws: Workspace, values):
         while t >= 0:
             j = tree.body[t]
             st, psit, psiddt, etat = load6(ws.s, t), load6(ws.psi, t), load6(ws.psidd, t), load6(ws.eta, t)
-            moved, turned = cross_motion(s, st), cross3(angular(st), Bts)
-            u1 = sub3(coriolis_transposed_times(hKpsi, st), coriolis_transposed_times(hK, moved))
-            u1 = add3(u1, cross3(angular(s), coriolis_transposed_times(hK, st)))
-            pushed = cross_force(s, inertia_times(I, st))
-            u2 = sub6(pushed, inertia_times(I, moved))
-            u3 = add6(carried(s, I, hK, hKpsi, psit, psiddt), cross_force(st, F))
+            turned, by_psi = cross3(angular(st), Bts), coriolis_times(hKs, psit)
+            u1 = coriolis_transposed_times(hK3, st)
+            u2 = inertia_rate_times(I1, st)
+            u3 = add6(coriolis_times(hK3, psit), inertia_rate_times(I1, psiddt))
+            u3 = add6(u3, cross_force(st, F))
             u9 = cross_force(st, Is)
-            u4 = add6(pushed, u9)
-            by_psi = coriolis_times(hKs, psit)
             u5 = sub6(scale6(2.0, cross_force(psit, Is)), by_psi)
             u5 = (u5[0], u5[1], u5[2], u5[3] + turned[0], u5[4] + turned[1], u5[5] + turned[2])
             u6 = add6(by_psi, cross_force(st, V))
-            u7 = carried(s, I, hK, hKpsi, st, etat)
+            u7 = add6(coriolis_times(hK3, st), inertia_rate_times(I1, etat))
             u8 = sub3(turned, coriolis_transposed_times(hKs, psit))
-            u10 = coriolis_times(hKs, st)
             u11 = coriolis_transposed_times(hKs, st)
+            u4 = add6(u2, u9)  # which u10 is
+            if j == i:
+                u4 = add6(u4, inertia_times(I, cross_motion(s, st)))
             r = last_of_joint(tree, j)
             while r >= 0:
                 k = tree.body[r]
@@ -100,11 +128,9 @@ def inverse_dynamics_tensors(tree: Model, ws: Workspace, values):
                     values[n, 9] = dot6(sr, u5) + dot6(u9, etar)
                     values[n, 10] = dot6(sr, u6)
                     values[n, 11] = dot6(sr, u9)
+                    values[n, 13] = dot6(sr, u4)
                     if j != i:
                         values[n, 12] = dot6(sr, u7)
-                        values[n, 13] = dot6(sr, u10)
-                    else:
-                        values[n, 13] = dot6(sr, u4)
                 else:
                     values[n, 8] = -dot6(u2, sr)
                 n += 1

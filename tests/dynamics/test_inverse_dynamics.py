@@ -70,6 +70,21 @@ def test_torques_and_first_derivatives_are_those_of_pinocchio(key):
             assert relative_error(ours, truth) < 1e-12
 
 
+@pytest.mark.parametrize("key", ["ur5", "hyq", *range(8)])
+def test_first_derivatives_of_a_batch_are_those_of_pinocchio_whatever_way_is_down(key):
+    model, rng = robot_of(key).model.copy(), np.random.default_rng(seed_of(key))
+    model.gravity = pin.Motion(np.concatenate([rng.normal(size=3), np.zeros(3)]))
+    model.jointPlacements[1] = pin.exp6(rng.normal(size=6))
+    robot = dynamics.load(model)
+    data = robot.model.createData()
+    q, v, a = map(np.stack, zip(*(random_state(robot, rng, speed=3.0) for _ in range(9)), strict=True))
+    fext = rng.normal(size=(9, robot.model.njoints, 6))
+    first = dynamics.inverse_dynamics_derivatives(robot, q, v, a, fext)
+    for t in range(9):
+        for ours, truth in zip(first, pin_inverse_derivatives(robot, data, q[t], v[t], a[t], fext[t]), strict=True):
+            assert relative_error(ours[t], truth) < 1e-12
+
+
 @pytest.mark.parametrize("key", ROBOTS)
 def test_tensors_are_the_differences_of_pinocchios_first_derivatives(key):
     robot, rng = robot_of(key), np.random.default_rng(seed_of(key))

@@ -71,6 +71,13 @@ def test_a_joint_that_is_not_supported_is_named_with_its_type():
         dynamics.load(model)
 
 
+def test_gravity_that_is_not_uniform_is_refused():
+    model = pin.buildSampleModelManipulator()
+    model.gravity = pin.Motion(np.array([0.0, 0.0, -9.81, 0.1, 0.0, 0.0]))
+    with pytest.raises(ModelError, match="expected a uniform gravity, got one with an angular part"):
+        dynamics.load(model)
+
+
 def test_a_mimic_joint_is_refused_with_a_way_out():
     model = pin.Model()
     first = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "finger")
