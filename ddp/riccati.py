@@ -93,10 +93,8 @@ def load(room, h, bent, A, B):
 def load_rows(room, A, B, first, rows, Z):
     """The same of some rows, to an address."""
     r = read_room(room)
-    for i in range(first, first + rows):  # the zeros after B may fall on the row to come, or beyond the last
-        row = Z + 8 * (i - first) * r.ld
-        copy_rows(row, r.ld, A + 8 * i * r.n, r.n, 1, r.n)
-        copy_rows(row + 8 * r.n, r.ld, B + 8 * i * r.nu, r.nu, 1, r.nu)
+    copy_rows(Z, r.ld, A + 8 * first * r.n, r.n, rows, r.n)
+    write_rows(Z + 8 * r.n, r.ld, B + 8 * first * r.nu, r.nu, rows, r.nu)
 
 
 @kernel

@@ -308,10 +308,9 @@ def _write_scaled(typingctx, out, factor, x, count):  # type: ignore[no-untyped-
 @kernel
 def copy_rows(out, ldo, x, ldx, rows, columns):
     """out := rows of x, which may be dense: exactly its ``columns`` are read; zeros to the next multiple of eight."""
-    for i in range(rows):
-        target, source = out + 8 * i * ldo, x + 8 * i * ldx
-        for j in range(0, columns, WIDTH):
-            copy_some(target + 8 * j, source + 8 * j, columns - j)
+    for j in range(0, columns, WIDTH):
+        for i in range(rows):
+            copy_some(out + 8 * (i * ldo + j), x + 8 * (i * ldx + j), columns - j)
 
 
 @kernel
@@ -327,25 +326,23 @@ def copy_upper(out, ldo, x, ldx, rows, end):
 def write_rows(out, ldo, x, ldx, rows, columns):
     """out := rows of x; out may be dense: exactly its ``columns`` are written."""
     for i in range(rows):
-        target, source = out + 8 * i * ldo, x + 8 * i * ldx
         for j in range(0, columns, WIDTH):
-            _write_some(target + 8 * j, source + 8 * j, columns - j)
+            _write_some(out + 8 * (i * ldo + j), x + 8 * (i * ldx + j), columns - j)
 
 
 @kernel
 def write_scaled(out, ldo, factor, x, ldx, rows, columns):
     """out := factor times rows of x; both may be dense: exactly their ``columns`` are touched."""
     for i in range(rows):
-        target, source = out + 8 * i * ldo, x + 8 * i * ldx
         for j in range(0, columns, WIDTH):
-            _write_scaled(target + 8 * j, factor, source + 8 * j, columns - j)
+            _write_scaled(out + 8 * (i * ldo + j), factor, x + 8 * (i * ldx + j), columns - j)
 
 
 @kernel
 def clear_rows(out, ldo, rows, end):
     """out := 0, in whole registers."""
-    for i in range(rows):
-        for j in range(0, end, WIDTH):
+    for j in range(0, end, WIDTH):
+        for i in range(rows):
             _clear(out + 8 * (i * ldo + j))
 
 
@@ -353,18 +350,16 @@ def clear_rows(out, ldo, rows, end):
 def add_rows(out, ldo, factor, x, ldx, rows, columns):
     """out += factor times rows of x, which may be dense: exactly its ``columns`` are read."""
     for i in range(rows):
-        target, source = out + 8 * i * ldo, x + 8 * i * ldx
         for j in range(0, columns, WIDTH):
-            add_some(target + 8 * j, factor, source + 8 * j, columns - j)
+            add_some(out + 8 * (i * ldo + j), factor, x + 8 * (i * ldx + j), columns - j)
 
 
 @kernel
 def add_scaled(out, ldo, x, ldx, factor, y, ldy, rows, end):
     """out := x + factor y, in whole registers: ``end`` is a multiple of eight."""
     for i in range(rows):
-        a, b, c = out + 8 * i * ldo, x + 8 * i * ldx, y + 8 * i * ldy
         for j in range(0, end, WIDTH):
-            _add_scaled(a + 8 * j, b + 8 * j, factor, c + 8 * j)
+            _add_scaled(out + 8 * (i * ldo + j), x + 8 * (i * ldx + j), factor, y + 8 * (i * ldy + j))
 
 
 @kernel
