@@ -32,13 +32,13 @@ from ddp.tiles import (
     add_rows,
     add_scaled,
     add_some,
-    clear_rows,
     copy_rows,
     copy_some,
     mirror,
     product,
     upper_product,
     write_rows,
+    write_scaled,
 )
 from ddp.triangles import eliminate, raise_rows
 
@@ -109,13 +109,13 @@ def load_hessian(room, H):
 
 
 @kernel
-def add_diagonal(room, H):
-    """Q += the diagonal of the matrix (nz, nz) at an address."""
+def add_diagonal(room, mu, H):
+    """Q_ii += mu + H_ii; H: the address of a matrix (nz, nz), or 0."""
     r = read_room(room)
     nz = r.n + r.nu
     Q, diagonal = rows_at(r.Q, nz, r.ld), rows_at(H, nz, nz)
     for i in range(nz):
-        Q[i, i] += diagonal[i, i]
+        Q[i, i] += mu + diagonal[i, i] if H != 0 else mu
 
 
 @kernel
@@ -197,7 +197,7 @@ def padded_to(columns):
 def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
     """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load`; start: the address of Q, or of zeros, stride 0.
 
-    T: 0, or the address of a second order whose blocks qn and nq are added, ``factor`` times.
+    T: 0, or the address of a second order whose block nq is added, ``factor`` times, and its transpose.
     """
     r = read_room(room)
     n, nu, ld, lx, Q, q, Z = r.n, r.nu, r.ld, r.lx, r.Q, r.q, r.Z
@@ -208,19 +208,19 @@ def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
     elif T != 0:
         above = m
     split = min(n, m + -m % 6) if above > 0 else 0  # rows of whole tiles that H has a part in
-    H, G = Z - 8 * above * ld, Z + 8 * size * ld
-    product(G, ld, r.zeros, 0, size + gradients, ld, M, lx, 1, Z, ld, size)
+    rest, H, G = size - above, Z - 8 * above * ld, Z + 8 * size * ld
     copy_rows(q, ld, lz, 0, gradients, n + nu)
-    add_scaled(q, ld, q, ld, 1.0, G + 8 * size * ld, ld, gradients, ld)
-    if above > 0:
-        clear_rows(H, ld, above, padded_to(split))
-        if h > 0.0:
-            copy_rows(H, ld, r.P, lx, size, m)
-            add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
+    if h > 0.0:
+        copy_rows(H, ld, r.P, lx, size, m)
+        add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
         if T != 0:
             add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
-        add_rows(G + 8 * (size - above) * ld, ld, 1.0, H, ld, above, m)
-        upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
+    elif T != 0:
+        write_scaled(H, ld, factor, block_at(T, 4, m), m, m, m)
+    product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
+    product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
+    add_product(q, ld, gradients, ld, M + 8 * size * lx, lx, 1, Z, ld, size)
+    upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
     upper_product(Q, ld, start, stride, split, n, lx, Z, 1, ld, G, ld, size)
     product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
     if h > 0.0:

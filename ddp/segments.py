@@ -33,7 +33,7 @@ from ddp.kernel import kernel
 from ddp.protocols import Array
 from ddp.riccati import count, factorize, forget_idle, straight, value
 from ddp.room import RoomOwner, numbers_at, read_room, rows_at
-from ddp.tiled_sweep import NOTHING, act, add_to_diagonal, bend_value, sweep
+from ddp.tiled_sweep import NOTHING, act, bend_value, sweep
 
 EXTENDED = 1.9
 """The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
@@ -211,7 +211,6 @@ def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curve
             return False
         eliminate(room, by_lambda, of_controls, scaled, removed, along, curved, offset)
         value(room)
-        add_to_diagonal(r.V, r.lx, 0, n, mu)
     return bool(np.isfinite(along).all())
 
 

@@ -126,21 +126,12 @@ def start_at_end(model, room, blend, mu, separable):
     nz = p.n + p.nu
     if separable[p.N]:
         clear_rows(r.Q, r.ld, nz, r.ld)
-        add_diagonal(room, p.lzz + 8 * p.N * nz * nz)
     else:
         load_costs(model, room, p.N, blend)
+    add_diagonal(room, mu, p.lzz + 8 * p.N * nz * nz if separable[p.N] else 0)
     copy_upper(r.V, r.lx, r.Q, r.ld, p.n, r.lx)
     complete(room)
     copy_rows(r.v, r.lx, p.lz + 8 * p.N * nz, 0, 3, p.n)
-    add_to_diagonal(r.V, r.lx, 0, p.n, mu)
-
-
-@kernel
-def add_to_diagonal(Q, ld, start, stop, mu):
-    """Q_ii += mu, start <= i < stop."""
-    rows = rows_at(Q, stop, ld)
-    for i in range(start, stop):
-        rows[i, i] += mu
 
 
 @kernel
@@ -159,13 +150,11 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
         T = p.T + t * p.step
     load(room, h, bent, p.A + 8 * t * n * n, p.B + 8 * t * n * p.nu)
     action_value(room, h, bent, rows, start, stride, p.lz + 8 * t * nz, blend, T)
-    if separable[t]:
-        add_diagonal(room, p.lzz + 8 * t * nz * nz)
+    add_diagonal(room, mu, p.lzz + 8 * t * nz * nz if separable[t] else 0)
     if T != 0:
         add_blocks(room, blend, T)
     elif blend > 0.0:
         add_hessian(room, blend, p.T + t * p.step)
-    add_to_diagonal(r.Q, r.ld, n, nz, mu)
 
 
 @kernel
@@ -266,7 +255,6 @@ def sweep(
         if not (abs(change) < np.inf):
             action[0, 0] = np.nan
             return t, slope, change, steepest
-        add_to_diagonal(r.V, r.lx, 0, n, mu)
     return -1, slope, change, steepest
 
 
