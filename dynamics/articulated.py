@@ -32,7 +32,7 @@ from dynamics.spatial import (
     cross3,
     cross_force,
     cross_motion,
-    dot6,
+    dot3,
     inertia_times,
     join,
     linear,
@@ -288,8 +288,8 @@ def articulate(tree, tau, w):
         for k in range(iv + tree.nj[b] - 1, iv - 1, -1):
             s = load6(w.s, k)
             U = articulated_times(I, s)
-            D = dot6(s, U) + tree.armature[k]
-            d, u = 1.0 / D, tau[k] - dot6(s, f)
+            D = tree.armature[k] + dot3(linear(s), linear(U)) + dot3(angular(s), angular(U))
+            d, u = 1.0 / D, tau[k] - dot3(linear(s), linear(f)) - dot3(angular(s), angular(f))
             pivot = lane_smaller(pivot, D)
             store(w.U, k, U)
             w.d[k] = d
@@ -340,14 +340,22 @@ def accelerate(tree, w, qdd):
     """From the root on: q'' and Δa."""
     for b in range(tree.nb):
         iv, nothing = tree.iv[b], spread(0.0)
+        if is_free(tree, b):
+            for k in range(6):
+                x = w.u[iv + k]
+                for j in range(k):
+                    x -= w.U[iv + k, j] * qdd[iv + j]
+                qdd[iv + k] = w.d[iv + k] * x
+            a, R = six(qdd, iv), load9(w.R, b)
+            store(w.a, b, a)
+            put(qdd, iv, join(rotate_back(R, linear(a)), rotate_back(R, angular(a))))
+            continue
         a = (nothing, nothing, nothing, nothing, nothing, nothing)
         if tree.parent[b] >= 0:
             a = load6(w.a, tree.parent[b])
         for k in range(iv, iv + tree.nj[b]):
-            x = w.d[k] * (w.u[k] - dot6(load6(w.U, k), a))
+            U = load6(w.U, k)
+            x = w.d[k] * ((w.u[k] - dot3(linear(U), linear(a))) - dot3(angular(U), angular(a)))
             qdd[k] = x
             a = add6(a, scale6(x, load6(w.s, k)))
         store(w.a, b, a)
-        if is_free(tree, b):
-            R = load9(w.R, b)
-            put(qdd, iv, join(rotate_back(R, linear(a)), rotate_back(R, angular(a))))
