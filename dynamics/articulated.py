@@ -5,7 +5,10 @@ With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I 
     U = I s,   d = 1 / (s·U + armature),   u = τ - s·f,     I_p += I - d U Uᵀ,   f_p += f + d u U
 
 one degree of freedom after another: all share one frame, so that those of one joint are like joints in a chain; then
-from the root on  q'' = d (u - U·Δa_p),  Δa = Δa_p + s q''.  A root's position is the origin: see kinematics.py.
+from the root on  q'' = d (u - U·Δa_p),  Δa = Δa_p + s q''.  A root's position is the origin: see kinematics.py. One
+that is free moves along the axes of the world, and its U are columns of I: τ comes, and q'' goes, in those of the body.
+Divisions are waited for, a body's own I and f are not: so these are found where they are wanted, on the way up.
+
 An articulated inertia is 21 numbers: the symmetric linear block (xx xy xz yy yz zz), the block linear x angular
 (row by row), the symmetric angular block.
 """
@@ -29,7 +32,7 @@ from dynamics.spatial import (
     cross3,
     cross_force,
     cross_motion,
-    dot6,
+    dot3,
     inertia_times,
     join,
     linear,
@@ -40,6 +43,7 @@ from dynamics.spatial import (
     load12,
     move_inertia,
     rotate,
+    rotate_back,
     rotation_product,
     scale3,
     scale6,
@@ -85,7 +89,10 @@ def tables_of(tree):
 
 
 class Bodies(NamedTuple):
-    """Per body R (9), p (3), v, a (a⁰, then Δa), f (6), I (21); per degree of freedom s, U (6), d and u."""
+    """Per body R (9), p (3), v, a (a⁰, then Δa), what it carries, f (6), I (21), and the last body it carries, or -1.
+
+    Per degree of freedom s, U (6), d and u.
+    """
 
     R: Any
     p: Any
@@ -93,6 +100,7 @@ class Bodies(NamedTuple):
     a: Any
     f: Any
     I: Any
+    heir: Any
     s: Any
     U: Any
     d: Any
@@ -101,17 +109,18 @@ class Bodies(NamedTuple):
 
 def room_of_bodies(tree: Model) -> int:
     """How many lanes `bodies_at` takes."""
-    return 51 * len(tree.parent) + 14 * len(tree.body)
+    return 52 * len(tree.parent) + 14 * len(tree.body)
 
 
 @kernel
 def bodies_at(address, nb, nv):
     """`Bodies` in the lanes from an address on."""
-    dofs = address + 64 * 51 * nb
+    dofs = address + 64 * 52 * nb
     return Bodies(
         _lanes9(address), _lanes3(address + 64 * 9 * nb), _lanes6(address + 64 * 12 * nb),
         _lanes6(address + 64 * 18 * nb), _lanes6(address + 64 * 24 * nb), _lanes21(address + 64 * 30 * nb),
-        _lanes6(dofs), _lanes6(dofs + 64 * 6 * nv), column(dofs + 64 * 12 * nv), column(dofs + 64 * 13 * nv),
+        _integers(address + 64 * 51 * nb), _lanes6(dofs), _lanes6(dofs + 64 * 6 * nv), column(dofs + 64 * 12 * nv),
+        column(dofs + 64 * 13 * nv),
     )  # fmt: skip
 
 
@@ -155,17 +164,54 @@ def less_square(I, d, U):
 
 
 @inline
-def load21(A, i):
-    """A row of 21."""
+def six(x, i):
+    """Six numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
+def put(x, i, values):
+    """Numbers of a table from the i-th on, written."""
+    for k in range(len(values)):
+        x[i + k] = values[k]
+
+
+@inline
+def add21(I, A, i):
+    """I and a row of 21."""
     return (
-        A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5], A[i, 6], A[i, 7], A[i, 8], A[i, 9], A[i, 10],
-        A[i, 11], A[i, 12], A[i, 13], A[i, 14], A[i, 15], A[i, 16], A[i, 17], A[i, 18], A[i, 19], A[i, 20],
+        I[0] + A[i, 0], I[1] + A[i, 1], I[2] + A[i, 2], I[3] + A[i, 3], I[4] + A[i, 4], I[5] + A[i, 5],
+        I[6] + A[i, 6], I[7] + A[i, 7], I[8] + A[i, 8], I[9] + A[i, 9], I[10] + A[i, 10], I[11] + A[i, 11],
+        I[12] + A[i, 12], I[13] + A[i, 13], I[14] + A[i, 14], I[15] + A[i, 15], I[16] + A[i, 16], I[17] + A[i, 17],
+        I[18] + A[i, 18], I[19] + A[i, 19], I[20] + A[i, 20],
     )  # fmt: skip
 
 
+@inline
+def columns(I):
+    """The columns of an articulated inertia."""
+    return (
+        (I[0], I[1], I[2], I[6], I[7], I[8]), (I[1], I[3], I[4], I[9], I[10], I[11]),
+        (I[2], I[4], I[5], I[12], I[13], I[14]), (I[6], I[9], I[12], I[15], I[16], I[17]),
+        (I[7], I[10], I[13], I[16], I[18], I[19]), (I[8], I[11], I[14], I[17], I[19], I[20]),
+    )  # fmt: skip
+
+
+@inline
+def turned(R, x):
+    """(R l ; R a) of x = (l ; a)."""
+    return join(rotate(R, linear(x)), rotate(R, angular(x)))
+
+
+@inline
+def is_free(tree, b):
+    """Whether a body is a root that is free."""
+    return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
+
+
 @kernel
-def place_and_load(tree, q, v, w):
-    """From the root on: R, p, s, v, a⁰, and every body's own I and f."""
+def place(tree, q, v, w):
+    """From the root on: R, p, s, v, a⁰."""
     nothing = spread(0.0)
     still = (nothing, nothing, nothing, nothing, nothing, nothing)
     g = tree.gravity
@@ -190,7 +236,9 @@ def place_and_load(tree, q, v, w):
         store(w.p, b, p)
         own = still
         for k in range(iv, iv + tree.nj[b]):
-            if kind == FREE_FLYER:
+            if is_free(tree, b):
+                s = still
+            elif kind == FREE_FLYER:
                 c = (k - iv) % 3
                 e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
                 s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
@@ -200,21 +248,24 @@ def place_and_load(tree, q, v, w):
                 s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
             store(w.s, k, s)
             own = add6(own, scale6(v[k], s))
+        if is_free(tree, b):
+            for k in range(6):
+                w.s[iv + k, k] = 1.0
+            own = turned(R, six(v, iv))
         vb, a = own, falling
         if parent >= 0:
             vp = load6(w.v, parent)
             vb, a = add6(vp, own), add6(load6(w.a, parent), cross_motion(vp, own))
-        I = move_inertia(R, p, load10(tree.inertia, b))
+            w.heir[parent] = b
+        w.heir[b] = -1
         store(w.v, b, vb)
         store(w.a, b, a)
-        store(w.I, b, articulated(I))
-        store(w.f, b, add6(inertia_times(I, a), cross_force(vb, inertia_times(I, vb))))
 
 
 @kernel
 def forward_dynamics(tree, q, v, tau, w, qdd):
     """q'' from tables of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
-    place_and_load(tree, q, v, w)
+    place(tree, q, v, w)
     pivot = articulate(tree, tau, w)
     accelerate(tree, w, qdd)
     return pivot
@@ -225,37 +276,86 @@ def articulate(tree, tau, w):
     """From the leaves on: U, d, u; returns the smallest pivot."""
     pivot = spread(np.inf)
     for b in range(tree.nb - 1, -1, -1):
-        I, f, parent = load21(w.I, b), load6(w.f, b), tree.parent[b]
-        for k in range(tree.iv[b] + tree.nj[b] - 1, tree.iv[b] - 1, -1):
+        iv, parent, v, a = tree.iv[b], tree.parent[b], load6(w.v, b), load6(w.a, b)
+        R = load9(w.R, b)
+        rigid = move_inertia(R, load3(w.p, b), load10(tree.inertia, b))
+        I, f = articulated(rigid), add6(inertia_times(rigid, a), cross_force(v, inertia_times(rigid, v)))
+        if w.heir[b] >= 0:
+            I, f = add21(I, w.I, b), add6(f, load6(w.f, b))
+        if is_free(tree, b):
+            pivot = release(tree, iv, R, turned(R, six(tau, iv)), w, I, f, pivot)
+            continue
+        for k in range(iv + tree.nj[b] - 1, iv - 1, -1):
             s = load6(w.s, k)
             U = articulated_times(I, s)
-            D = dot6(s, U) + tree.armature[k]
-            d, u = 1.0 / D, tau[k] - dot6(s, f)
+            D = tree.armature[k] + dot3(linear(s), linear(U)) + dot3(angular(s), angular(U))
+            d, u = 1.0 / D, tau[k] - dot3(linear(s), linear(f)) - dot3(angular(s), angular(f))
             pivot = lane_smaller(pivot, D)
             store(w.U, k, U)
             w.d[k] = d
             w.u[k] = u
-            if parent >= 0 or k > tree.iv[b]:  # something carries it, or there is more to the joint
+            if parent >= 0 or k > iv:  # something carries it, or there is more to the joint
                 I = less_square(I, d, U)
                 f = add6(f, scale6(d * u, U))
-        if parent >= 0:
-            for k in range(21):
-                w.I[parent, k] += I[k]
-            for k in range(6):
-                w.f[parent, k] += f[k]
+        if parent >= 0 and w.heir[parent] == b:
+            store(w.I, parent, I)
+            store(w.f, parent, f)
+        elif parent >= 0:
+            store(w.I, parent, add21(I, w.I, parent))
+            store(w.f, parent, add6(f, load6(w.f, parent)))
     return pivot
+
+
+@kernel
+def release(tree, iv, R, tau, w, I, f, pivot):
+    """The same of the six degrees of freedom of a root that is free."""
+    none = scale3(0.0, tau)
+    for c in range(3):
+        e, stiff, spun = (R[c], R[3 + c], R[6 + c]), tree.armature[iv + c], tree.armature[iv + 3 + c]
+        if stiff != 0.0 or spun != 0.0:
+            I = less_square(less_square(I, spread(-stiff), join(e, none)), spread(-spun), join(none, e))
+    I, f, pivot = released(w, iv, 5, tau, I, f, pivot)
+    I, f, pivot = released(w, iv, 4, tau, I, f, pivot)
+    I, f, pivot = released(w, iv, 3, tau, I, f, pivot)
+    I, f, pivot = released(w, iv, 2, tau, I, f, pivot)
+    I, f, pivot = released(w, iv, 1, tau, I, f, pivot)
+    I, f, pivot = released(w, iv, 0, tau, I, f, pivot)
+    return pivot
+
+
+@inline
+def released(w, iv, i, tau, I, f, pivot):
+    """I, f and the smallest pivot without the i-th axis of the world, those after it being gone."""
+    U = columns(I)[i]
+    d, u = 1.0 / U[i], tau[i] - f[i]
+    for j in range(6):
+        w.U[iv + i, j] = U[j] if j <= i else spread(0.0)
+    w.d[iv + i] = d
+    w.u[iv + i] = u
+    return less_square(I, d, U), add6(f, scale6(d * u, U)), lane_smaller(pivot, U[i])
 
 
 @kernel
 def accelerate(tree, w, qdd):
     """From the root on: q'' and Δa."""
     for b in range(tree.nb):
-        nothing = spread(0.0)
+        iv, nothing = tree.iv[b], spread(0.0)
+        if is_free(tree, b):
+            for k in range(6):
+                x = w.u[iv + k]
+                for j in range(k):
+                    x -= w.U[iv + k, j] * qdd[iv + j]
+                qdd[iv + k] = w.d[iv + k] * x
+            a, R = six(qdd, iv), load9(w.R, b)
+            store(w.a, b, a)
+            put(qdd, iv, join(rotate_back(R, linear(a)), rotate_back(R, angular(a))))
+            continue
         a = (nothing, nothing, nothing, nothing, nothing, nothing)
         if tree.parent[b] >= 0:
             a = load6(w.a, tree.parent[b])
-        for k in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            x = w.d[k] * (w.u[k] - dot6(load6(w.U, k), a))
+        for k in range(iv, iv + tree.nj[b]):
+            U = load6(w.U, k)
+            x = w.d[k] * ((w.u[k] - dot3(linear(U), linear(a))) - dot3(angular(U), angular(a)))
             qdd[k] = x
             a = add6(a, scale6(x, load6(w.s, k)))
         store(w.a, b, a)

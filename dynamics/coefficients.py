@@ -105,6 +105,15 @@ def cotangent_ratios(t):
 
 
 @inline
+def cotangent_ratio(t):
+    """The same β alone, with one division: it is D_2/(12 D_1), with D_j = D_{j+1} - t D_{j+2}/(4 (2j + 1) (2j + 3))."""
+    before = last = 1.0 + 0.0 * t
+    for j in range(14, 0, -1):
+        before, last = last, last - before * (t * (1.0 / (4.0 * (2 * j + 1.0) * (2 * j + 3.0))))
+    return before / (12.0 * last)
+
+
+@inline
 def eighth_arctangent(z):
     """``arctan(e)/e`` of z = e² for |e| <= 0.66, to rounding: the rational function of the Cephes library."""
     p = -8.750608600031904122785e-1

@@ -5,30 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import inline, kernel
-from dynamics.coefficients import cotangent_ratios, eighth_arctangent
+from dynamics.coefficients import cotangent_ratio, eighth_arctangent
 from dynamics.lanes import sine_cosine
 from dynamics.lie import quaternion_product, quaternion_to_rotation
 from dynamics.spatial import cross3, dot3, rotate, rotate_back
-from dynamics.tables import lane_root, spread, where_less
+from dynamics.tables import all_less, lane_root, spread, where_less
 
 
 @kernel
 def coefficients(t):
     """c0 ... c3 of coefficients.py at t = θ², θ < 1e5: the series of c2 and c3 up to t = 4, sin and cos beyond."""
-    ten = spread(4.0)
-    near = where_less(t, ten, t, ten)
+    four = spread(4.0)
+    near = where_less(t, four, t, four)
     even = odd = spread(1.0)
     for j in range(11, 0, -1):
         even = 1.0 - even * near * (1.0 / ((2 * j + 1.0) * (2 * j + 2.0)))
         odd = 1.0 - odd * near * (1.0 / ((2 * j + 2.0) * (2 * j + 3.0)))
     c2, c3 = 0.5 * even, odd * (1.0 / 6.0)
     c1, c0 = 1.0 - near * c3, 1.0 - near * c2
-    theta = lane_root(where_less(t, ten, ten, t))
+    if all_less(t, four):
+        return c0, c1, c2, c3
+    theta = lane_root(where_less(t, four, four, t))
     sine, cosine = sine_cosine(theta)
     far1 = sine / theta
     return (
-        where_less(t, ten, c0, cosine), where_less(t, ten, c1, far1),
-        where_less(t, ten, c2, (1.0 - cosine) / t), where_less(t, ten, c3, (1.0 - far1) / t),
+        where_less(t, four, c0, cosine), where_less(t, four, c1, far1),
+        where_less(t, four, c2, (1.0 - cosine) / t), where_less(t, four, c3, (1.0 - far1) / t),
     )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def free_flyer_between(old, new):
     w = attitude_between(a, b)
     p = rotate_back(quaternion_to_rotation(a), (new[0] - old[0], new[1] - old[1], new[2] - old[2]))
     t = dot3(w, w)
-    beta = cotangent_ratios(t)[0]
+    beta = cotangent_ratio(t)
     moved = bent(1.0 - beta * t, -0.5, beta, w, p)
     return (moved[0], moved[1], moved[2], w[0], w[1], w[2])
 
@@ -131,5 +133,5 @@ def planar_between(old, new):
     dx, dy = new[0] - old[0], new[1] - old[1]
     x, y = old[2] * dx + old[3] * dy, old[2] * dy - old[3] * dx
     t = angle * angle
-    k, half = 1.0 - cotangent_ratios(t)[0] * t, 0.5 * angle
+    k, half = 1.0 - cotangent_ratio(t) * t, 0.5 * angle
     return k * x + half * y, k * y - half * x, angle

@@ -7,7 +7,16 @@ Lanes that diverge become NaN and stay so; the others do not notice.
 from __future__ import annotations
 
 from ddp.kernel import inline, kernel
-from dynamics.articulated import bodies_at, column, forward_dynamics, numbers, room_of_bodies, tables_of
+from dynamics.articulated import (
+    bodies_at,
+    column,
+    forward_dynamics,
+    numbers,
+    put,
+    room_of_bodies,
+    six,
+    tables_of,
+)
 from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.lane_lie import (
     angle_of,
@@ -47,22 +56,9 @@ def three(x, i):
 
 
 @inline
-def six(x, i):
-    """Six numbers of a table from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
-
-
-@inline
 def seven(x, i):
     """Seven numbers of a table from the i-th on."""
     return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6])
-
-
-@inline
-def put(x, i, values):
-    """The same written."""
-    for k in range(len(values)):
-        x[i + k] = values[k]
 
 
 @kernel

@@ -18,7 +18,7 @@ from dynamics.articulated import (
     bodies_at,
     column,
     numbers,
-    place_and_load,
+    place,
     room_of_bodies,
     tables_of,
 )
@@ -68,7 +68,7 @@ def bench(tree, contacts, nc, arena):
     """Memory for a mode of nc forces."""
     nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
     a, tau, pivots, f = lane_memory(arena, nv), lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, nc)
-    bodies = lane_memory(arena, 51 * nb + 14 * nv).ctypes.data
+    bodies = lane_memory(arena, 52 * nb + 14 * nv).ctypes.data
     pushes = lane_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
     push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
     return Bench(bodies_at(bodies, nb, nv), push, a, tau, f, pivots)
@@ -80,7 +80,7 @@ def move(tree, contacts, restitution, impact, S, x, v, u, w):
     tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
     actuated(tables, S, column(u.ctypes.data), speeds, tau)
-    place_and_load(tables, q, speeds, w.w)
+    place(tables, q, speeds, w.w)
     pivot = articulate(tables, tau, w.w)
     place_contacts(contacts, w.w, w.push)
     if impact:

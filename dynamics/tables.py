@@ -144,6 +144,19 @@ def where_less(typingctx, a, b, x, y):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def all_less(typingctx, a, b):  # type: ignore[no-untyped-def]
+    """Whether a < b in every lane."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        byte = ir.IntType(WIDTH)
+        return builder.icmp_unsigned(
+            "==", builder.bitcast(builder.fcmp_ordered("<", *args), byte), ir.Constant(byte, 2**WIDTH - 1)
+        )
+
+    return types.boolean(lanes, lanes), codegen
+
+
+@intrinsic
 def spread(typingctx, x):  # type: ignore[no-untyped-def]
     """A float as lanes that are all the same."""
 
