@@ -19,22 +19,22 @@ from ddp.tiles import WIDTH, add_product, add_rows, copy_rows
 
 @kernel
 def arrive(room, gap):
-    """w[0] := w[0] + W gap; the changes of the slope, w[2]·gap, and of the value, w[0]·gap + ½ gapᵀ W gap."""
+    """v[0] := v[0] + V gap; the changes of the slope, v[2]·gap, and of the value, v[0]·gap + ½ gapᵀ V gap."""
     r = read_room(room)
-    w = rows_at(r.w, 3, r.lx)
+    v = rows_at(r.v, 3, r.lx)
     slope, change = 0.0, 0.0
     for i in range(r.n):
-        slope += w[2, i] * gap[i]
-        change += 0.5 * w[0, i] * gap[i]
-    add_product(r.w, r.lx, 1, r.lx, gap.ctypes.data, 0, 1, r.W, r.lx, r.n)
+        slope += v[2, i] * gap[i]
+        change += 0.5 * v[0, i] * gap[i]
+    add_product(r.v, r.lx, 1, r.lx, gap.ctypes.data, 0, 1, r.V, r.lx, r.n)
     for i in range(r.n):
-        change += 0.5 * w[0, i] * gap[i]
+        change += 0.5 * v[0, i] * gap[i]
     return slope, change
 
 
 @kernel
 def cross(room, blocks, J, C, blend):
-    """W := Jᵀ W J + blend C and w := Jᵀ w, all three rows; J and C (n, n) at their addresses.
+    """V := Jᵀ V J + blend C and v := Jᵀ v, all three rows; J and C (n, n) at their addresses.
 
     blocks (g, 2): where blocks on the diagonals of J - 1 and C begin, and how large they are; there is nothing else.
     """
@@ -44,16 +44,16 @@ def cross(room, blocks, J, C, blend):
         first, size = blocks[b, 0], blocks[b, 1]
         begin, end = first // WIDTH * WIDTH, first + size + -(first + size) % WIDTH
         inside, width, there = min(end, n) - begin, end - begin, 8 * (first * n + begin)
-        D, old = r.C, r.G  # J - 1, and what it multiplies
+        D, old = r.M, r.P  # J - 1, and what it multiplies
         copy_rows(D, lx, J + there, n, size, inside)
         rest = rows_at(D, size, lx)
         for i in range(size):
             rest[i, first - begin + i] -= 1.0
-        copy_rows(old, lx, r.w + 8 * first, lx, 3, size)
-        add_product(r.w + 8 * begin, lx, 3, width, old, lx, 1, D, lx, size)
-        copy_rows(old, lx, r.W + 8 * first, lx, n, size)
-        add_product(r.W + 8 * begin, lx, n, width, old, lx, 1, D, lx, size)
-        own = r.W + 8 * first * lx
+        copy_rows(old, lx, r.v + 8 * first, lx, 3, size)
+        add_product(r.v + 8 * begin, lx, 3, width, old, lx, 1, D, lx, size)
+        copy_rows(old, lx, r.V + 8 * first, lx, n, size)
+        add_product(r.V + 8 * begin, lx, n, width, old, lx, 1, D, lx, size)
+        own = r.V + 8 * first * lx
         copy_rows(old, lx, own, lx, size, n)
         add_product(own, lx, size, lx, D + 8 * (first - begin), 1, lx, old, lx, size)
         if blend > 0.0:

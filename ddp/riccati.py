@@ -7,20 +7,19 @@ With z = (dx, du), F = [A B], V and v the next value's Hessian and gradient:
     K = U⁻¹ N_x,   k = -U⁻¹ D⁻¹ y                                the policy                   `policy`
     V = Q_xx + N_xᵀ Y,   v = q_x + N_xᵀ y                        the value                    `value`
 
-A step is *semi-implicit* if its states are halves x = (q, v) of m numbers each, and the rows of F = [F_q; E] are
+A step is *semi-implicit* if its states are halves x = (q, v) of m numbers each, and but for some rows b of δq', those
+of motions that do not commute, δq' = δq + h δv'. With the rows that are no such sums, y = (δq'_b, δv') = Z z, and o
+the others, δx' = S_o δq_o + S y, where S is zeros and ones and h. Then, and half the products are spared,
 
-    δv' = E z,    δq' = δq + h δv' + R z         R zero but for a few rows, those of motions that do not commute.
+    P = Sᵀ V,   M = P S,   H = P S_o,   G = H e_q + M Z,     Fᵀ V F = e_qᵀ V_oo e_q + [H e_q; Z]ᵀ [Z; G].
 
-Then with V = [V_q V_v] by columns, C = V_v + h V_q, H = V_vq + h V_qq and the products half as many,
-
-    Fᵀ V F = e_q G_q + Eᵀ ([H 0 0] + (C_v + h C_q) E + H R) + Rᵀ G_q,    G_q = [V_qq 0 0] + C_q E + V_qq R.
-
-A second order that is known as blocks of δq, δv and δv' (`protocols.Batched`) takes no product of its own: T_qq, T_qv
-and T_vv are added to Q, T_nn to V_v (`bend`), and T_qn and its transpose to what E multiplies.
+Any other step has Z = F, M = V and no H. A second order that is known as blocks of δq, δv and δv'
+(`protocols.Batched`) takes no product of its own: T_qq, T_qv and T_vv are added to Q, T_nn to V_v (`bend`), and T_nq to
+the rows v of H.
 
 All matrices are in a `Room`. Of Q the rows of x are right on and above the diagonal within the columns of x, the rows
-of u everywhere; V is where Q_xx was, and as upper triangular. Gradients come in rows, that of the value, the costate,
-and a third where gaps or limits ask for it: one product serves all.
+of u everywhere; V is whole. Gradients come in rows below V, that of the value, the costate, and a third where gaps or
+limits ask for it: one product serves all.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from ddp.tiles import (
     add_rows,
     add_scaled,
     add_some,
-    add_upper_product,
     clear_rows,
     copy_rows,
     copy_some,
-    copy_upper,
     mirror,
+    product,
+    upper_product,
     write_rows,
 )
 from ddp.triangles import eliminate, raise_rows
@@ -48,51 +47,56 @@ FEW = 4
 
 
 @kernel
-def fill(room, rows):
-    """W := V, the whole of it from its upper triangle, and ``rows`` rows w := v."""
+def complete(room):
+    """The whole of V from its upper triangle."""
     r = read_room(room)
-    copy_upper(r.W, r.lx, r.Q, r.ld, r.n, r.lx)
     if r.n > FEW:
-        mirror(r.W, r.lx)
+        mirror(r.V, r.lx)
     else:
-        W = rows_at(r.W, r.n, r.lx)
+        V = rows_at(r.V, r.n, r.lx)
         for i in range(r.n):
             for j in range(i):
-                W[i, j] = W[j, i]
-    copy_rows(r.w, r.lx, r.v, r.lx, rows, r.n)
+                V[i, j] = V[j, i]
 
 
 @kernel
-def load(room, A, B):
-    """F := one knot's [A B], given by their addresses."""
+def count(bent):
+    """How many rows there are in the runs ``bent`` (g, 2): where they begin, their sizes."""
+    total = 0
+    for b in range(bent.shape[0]):
+        total += bent[b, 1]
+    return total
+
+
+@kernel
+def straight(bent, m, k):
+    """Where the k-th of g + 1 runs of the other rows begins, and its size."""
+    first = bent[k - 1, 0] + bent[k - 1, 1] if k > 0 else 0
+    return first, (bent[k, 0] if k < bent.shape[0] else m) - first
+
+
+@kernel
+def load(room, h, bent, A, B):
+    """Z := of one knot's [A B], given by their addresses. h, bent: of semi-implicit steps; h = 0 for others."""
     r = read_room(room)
-    load_rows(room, A, B, 0, r.n, r.F)
+    if h == 0.0:
+        load_rows(room, A, B, 0, r.n, r.Z)
+        return
+    m, row = r.n // 2, r.Z
+    for b in range(bent.shape[0]):
+        load_rows(room, A, B, bent[b, 0], bent[b, 1], row)
+        row += 8 * bent[b, 1] * r.ld
+    load_rows(room, A, B, m, m, row)
 
 
 @kernel
-def load_rows(room, A, B, first, rows, F):
+def load_rows(room, A, B, first, rows, Z):
     """The same of some rows, to an address."""
     r = read_room(room)
     for i in range(first, first + rows):  # the zeros after B may fall on the row to come, or beyond the last
-        row = F + 8 * (i - first) * r.ld
+        row = Z + 8 * (i - first) * r.ld
         copy_rows(row, r.ld, A + 8 * i * r.n, r.n, 1, r.n)
         copy_rows(row + 8 * r.n, r.ld, B + 8 * i * r.nu, r.nu, 1, r.nu)
-
-
-@kernel
-def load_halves(room, h, bent, A, B):
-    """E and R := those of one knot of a semi-implicit step; bent (g, 2): where runs of R's rows begin, their sizes."""
-    r = read_room(room)
-    m, ld = r.n // 2, r.ld
-    load_rows(room, A, B, m, m, r.F + 8 * m * ld)
-    for b in range(bent.shape[0]):
-        first, size = bent[b, 0], bent[b, 1]
-        own, E = r.R + 8 * first * ld, r.F + 8 * (m + first) * ld
-        load_rows(room, A, B, first, size, own)
-        add_scaled(own, ld, own, ld, -h, E, ld, size, ld)
-        R = rows_at(own, size, ld)
-        for i in range(size):
-            R[i, first + i] -= 1.0
 
 
 @kernel
@@ -107,14 +111,13 @@ def load_hessian(room, H):
 
 
 @kernel
-def load_diagonal(room, H):
-    """Q := the diagonal of the matrix (nz, nz) at an address."""
+def add_diagonal(room, H):
+    """Q += the diagonal of the matrix (nz, nz) at an address."""
     r = read_room(room)
     nz = r.n + r.nu
     Q, diagonal = rows_at(r.Q, nz, r.ld), rows_at(H, nz, nz)
-    clear_rows(r.Q, r.ld, nz, r.ld)
     for i in range(nz):
-        Q[i, i] = diagonal[i, i]
+        Q[i, i] += diagonal[i, i]
 
 
 @kernel
@@ -146,89 +149,96 @@ def add_blocks(room, factor, T):
 
 @kernel
 def bend(room, factor, T, bent):
-    """W_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
+    """V_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
     r = read_room(room)
     m = r.n // 2
-    W, nn = rows_at(r.W, r.n, r.lx), rows_at(block_at(T, 5, m), m, m)
+    V, nn = rows_at(r.V, r.n, r.lx), rows_at(block_at(T, 5, m), m, m)
     for b in range(bent.shape[0]):
         first, end = bent[b, 0], bent[b, 0] + bent[b, 1]
         for i in range(first, end):
             for j in range(first, end):
-                W[m + i, m + j] += factor * nn[i, j]
+                V[m + i, m + j] += factor * nn[i, j]
 
 
 @kernel
-def action_value(room, rows, lz, factor, T):
-    """Q += Fᵀ W F, and ``rows`` rows q := l_z + Fᵀ w: after `fill` and `load`, with Q as it is loaded.
+def halve(room, h, bent, gradients):
+    """P := Sᵀ V and M := P S, P's columns of b being zero then: those of q are H. Below them the rows of v, v S.
+
+    It returns the size of M.
+    """
+    r = read_room(room)
+    n, lx, V, P, M = r.n, r.lx, r.V, r.P, r.M
+    m = n // 2
+    turned = count(bent)
+    own, size = P + 8 * turned * lx, turned + m
+    add_scaled(own, lx, V + 8 * m * lx, lx, h, V, lx, m, lx)
+    rows = size + gradients
+    copy_rows(P + 8 * size * lx, lx, r.v, lx, gradients, n)
+    for b in range(bent.shape[0]):
+        first, number = bent[b, 0], bent[b, 1]
+        copy_rows(own + 8 * first * lx, lx, V + 8 * (m + first) * lx, lx, number, n)
+        copy_rows(P, lx, V + 8 * first * lx, lx, number, n)
+        P += 8 * number * lx
+    P = r.P
+    for b in range(bent.shape[0]):
+        first, number = bent[b, 0], bent[b, 1]
+        copy_rows(M, lx, P + 8 * first, lx, rows, number)
+        write_rows(P + 8 * first, lx, r.zeros, 0, rows, number)
+        M += 8 * number
+    add_scaled(M, lx, P + 8 * m, lx, h, P, lx, rows, padded_to(m))
+    return size
+
+
+@kernel
+def padded_to(columns):
+    """The next multiple of ``WIDTH``."""
+    return columns + -columns % WIDTH
+
+
+@kernel
+def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
+    """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load`; start: the address of Q, or of zeros, stride 0.
 
     T: 0, or the address of a second order whose blocks qn and nq are added, ``factor`` times.
     """
     r = read_room(room)
-    n, ld, lx = r.n, r.ld, r.lx
-    m = n // 2
-    clear_rows(r.G, ld, n, ld)
-    if T != 0:
-        add_rows(r.G + 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
-        clear_rows(r.C, lx, m, lx)
-        add_rows(r.C, lx, factor, block_at(T, 3, m), m, m, m)
-        add_upper_product(r.Q, ld, m, lx, r.C, lx, 1, r.F + 8 * m * ld, ld, m)
-    add_product(r.G, ld, n, ld, r.W, lx, 1, r.F, ld, n)
-    add_square(room, r.F, r.G, n)
-    copy_rows(r.q, ld, lz, 0, rows, n + r.nu)
-    add_product(r.q, ld, rows, ld, r.w, lx, 1, r.F, ld, n)
+    n, nu, ld, lx, Q, q, Z = r.n, r.nu, r.ld, r.lx, r.Q, r.q, r.Z
+    m, size, above, M = n // 2, n, 0, r.V
+    if h > 0.0:
+        size, M = halve(room, h, bent, gradients), r.M
+        above = size
+    elif T != 0:
+        above = m
+    split = min(n, m + -m % 6) if above > 0 else 0  # rows of whole tiles that H has a part in
+    H, G = Z - 8 * above * ld, Z + 8 * size * ld
+    product(G, ld, r.zeros, 0, size + gradients, ld, M, lx, 1, Z, ld, size)
+    copy_rows(q, ld, lz, 0, gradients, n + nu)
+    add_scaled(q, ld, q, ld, 1.0, G + 8 * size * ld, ld, gradients, ld)
+    if above > 0:
+        clear_rows(H, ld, above, padded_to(split))
+        if h > 0.0:
+            copy_rows(H, ld, r.P, lx, size, m)
+            add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
+        if T != 0:
+            add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
+        add_rows(G + 8 * (size - above) * ld, ld, 1.0, H, ld, above, m)
+        upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
+    upper_product(Q, ld, start, stride, split, n, lx, Z, 1, ld, G, ld, size)
+    product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
+    if h > 0.0:
+        add_straight(room, bent)
 
 
 @kernel
-def add_square(room, X, Y, rows):
-    """Q += Xᵀ Y, symmetric, for matrices (rows, ld)."""
+def add_straight(room, bent):
+    """Q_oo += V_oo, on and above the diagonal."""
     r = read_room(room)
-    n, ld = r.n, r.ld
-    add_upper_product(r.Q, ld, n, r.lx, X, 1, ld, Y, ld, rows)
-    add_product(r.Q + 8 * n * ld, ld, r.nu, ld, X + 8 * n, 1, ld, Y, ld, rows)
-
-
-@kernel
-def semi_implicit_action_value(room, h, bent, rows, lz, factor, T):
-    """The same for a semi-implicit step, after `load_halves`."""
-    r = read_room(room)
-    n, ld, lx, W = r.n, r.ld, r.lx, r.W
-    m = n // 2
-    half = m + -m % WIDTH
-    E, C, H, G, last = r.F + 8 * m * ld, r.C, r.H, r.G, r.C + 8 * m * lx
-    add_scaled(C, lx, W + 8 * m, lx, h, W, lx, n, half)
-    add_scaled(H, lx, W + 8 * m * lx, lx, h, W, lx, m, half)
-    add_scaled(last, lx, last, lx, h, C, lx, m, half)
-    clear_rows(G, ld, m, ld)
-    copy_rows(G, ld, H, lx, m, m)
-    if T != 0:
-        add_rows(G, ld, factor, block_at(T, 4, m), m, m, m)
-        add_rows(C, lx, factor, block_at(T, 3, m), m, m, m)
-    add_product(G, ld, m, ld, last, lx, 1, E, ld, m)
-    add_rows(r.Q, ld, 1.0, W, lx, m, m)
-    add_upper_product(r.Q, ld, m, lx, C, lx, 1, E, ld, m)
-    if T != 0:  # C as it was, where that is wanted
-        for b in range(bent.shape[0]):
-            row = 8 * bent[b, 0] * lx
-            add_scaled(C + row, lx, W + 8 * m + row, lx, h, W + row, lx, bent[b, 1], half)
-    copy_rows(r.q, ld, lz, 0, rows, n + r.nu)
-    add_rows(r.q, ld, 1.0, r.w, lx, rows, m)
-    for b in range(bent.shape[0]):
-        first, size = bent[b, 0], bent[b, 1]
-        R, own = r.R + 8 * first * ld, G + 8 * (m + first) * ld
-        add_product(G, ld, m, ld, H + 8 * first, lx, 1, R, ld, size)
-        add_upper_product(r.Q, ld, m, lx, W + 8 * first, lx, 1, R, ld, size)
-        clear_rows(own, ld, size, ld)
-        copy_rows(own, ld, W + 8 * first * lx, lx, size, m)
-        add_product(own, ld, size, ld, C + 8 * first * lx, lx, 1, E, ld, m)
-        for c in range(bent.shape[0]):
-            other = bent[c, 0]
-            place = W + 8 * (first * lx + other)
-            add_product(own, ld, size, ld, place, lx, 1, r.R + 8 * other * ld, ld, bent[c, 1])
-        add_square(room, R, own, size)
-        add_product(r.q, ld, rows, ld, r.w + 8 * first, lx, 1, R, ld, size)
-    add_square(room, E, G, m)
-    add_scaled(H, lx, r.w + 8 * m, lx, h, r.w, lx, rows, half)
-    add_product(r.q, ld, rows, ld, H, lx, 1, E, ld, m)
+    m, runs = r.n // 2, bent.shape[0] + 1
+    for k in range(runs):
+        first, size = straight(bent, m, k)
+        for l in range(k, runs):
+            begin, number = straight(bent, m, l)
+            add_rows(r.Q + 8 * (first * r.ld + begin), r.ld, 1.0, r.V + 8 * (first * r.lx + begin), r.lx, size, number)
 
 
 @kernel
@@ -280,9 +290,10 @@ def policy(room, k, K):
 
 @kernel
 def value(room):
-    """V = Q_xx + N_xᵀ Y where Q_xx was, v[0] = q_x + N_xᵀ y, and v[1] = the costate's."""
+    """V := Q_xx + N_xᵀ Y, v[0] := q_x + N_xᵀ y, and v[1] := the costate's."""
     r = read_room(room)
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
+    upper_product(r.V, lx, r.Q, ld, 0, n, lx, r.N, 1, ld, r.Q + 8 * n * ld, ld, nu)
+    complete(room)
     copy_rows(r.v, lx, r.q, ld, 2, n)
-    add_upper_product(r.Q, ld, n, lx, r.N, 1, ld, r.Q + 8 * n * ld, ld, nu)
     add_product(r.v, lx, 1, lx, r.y, 0, 1, r.N, ld, nu)

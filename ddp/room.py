@@ -18,32 +18,31 @@ ROWS = 3
 class Room(NamedTuple):
     """Sizes and addresses: n, nu, and ld, lx, padded nz and n.
 
-    F (n, ld), Q (nz, ld), W = V (lx, lx), G (n or nu, ld), N (nu, ld), K (nu, lx), U (6, 6), inverse, size, y (nu,):
-    see riccati.py; of semi-implicit steps C, H (n, lx) and R (n, ld), some of its rows.
-    v, w (3, lx), q (3, ld): gradients of the value, the next value, the action value.
-    box (4, nu), L (nu, nu): see box.py.
+    Z (n, ld) between H (n, ld) and G (n + 3, ld), of which semi-implicit steps have fewer rows, so that H ends above Z
+    and G begins below; Q (nz, ld), V (n, lx), v (3, lx) after its rows, q (3, ld), N (nu, ld), K (nu, lx), U (6, 6),
+    inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py.
+    zeros (ld,).  kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
     """
 
     n: int
     nu: int
     ld: int
     lx: int
-    F: int
+    Z: int
     Q: int
-    W: int
-    G: int
-    C: int
-    H: int
-    R: int
+    V: int
+    v: int
+    P: int
+    M: int
     N: int
     K: int
     U: int
     inverse: int
     size: int
     y: int
-    v: int
-    w: int
     q: int
+    zeros: int
+    kept: int
     box: int
     L: int
 
@@ -54,25 +53,27 @@ class RoomOwner:
     def __init__(self, n: int, nu: int) -> None:
         nz = n + nu
         ld, lx = padded(nz), padded(n)
+        extended = (n + ROWS) * lx
         sizes = (
-            n * ld, nz * ld, lx * lx, max(n, nu) * ld, n * lx, max(n, ROWS) * lx, n * ld, nu * ld, nu * lx, 36,
-            nu, nu, nu, ROWS * lx, ROWS * lx, ROWS * ld, 4 * nu, nu * nu,
+            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx, 36, nu,
+            nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
         )  # fmt: skip
         spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
+        spaced[0] = sizes[0]
         self._memory: Array = np.zeros(sum(spaced) + WIDTH)
         begin = self._memory.ctypes.data + -self._memory.ctypes.data % (8 * WIDTH)
-        addresses = begin + 8 * np.cumsum([0, *spaced[:-1]])
-        self._header = np.array([n, nu, ld, lx, *addresses], dtype=np.int64)
+        _, Z, Q, V, *others = begin + 8 * np.cumsum([0, *spaced[:-1]])
+        self._header = np.array([n, nu, ld, lx, Z, Q, V, V + 8 * n * lx, *others], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 
 
 @kernel
 def read_room(address):
     """The ``Room`` at an address."""
-    x = carray(integer_pointer(address), 22)
+    x = carray(integer_pointer(address), 21)
     return Room(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20], x[21],
+        x[17], x[18], x[19], x[20],
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from ddp.kernel import kernel
 from ddp.protocols import Array
-from ddp.riccati import factorize, fill, forget_idle, value
+from ddp.riccati import count, factorize, forget_idle, straight, value
 from ddp.room import RoomOwner, numbers_at, read_room, rows_at
 from ddp.tiled_sweep import NOTHING, act, add_to_diagonal, bend_value, sweep
 
@@ -150,12 +150,12 @@ def read_value(room, V, v, p):
     """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
     r = read_room(room)
     n = r.n
-    Q, gradients = rows_at(r.Q, n + r.nu, r.ld), rows_at(r.v, 2, r.lx)
+    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
-        for j in range(i, n):
-            V[i, j] = Q[i, j]
-            V[j, i] = Q[i, j]
+        for j in range(i, n):  # small_knot.py leaves it at that
+            V[i, j] = own[i, j]
+            V[j, i] = own[i, j]
 
 
 @kernel
@@ -163,11 +163,11 @@ def write_value(room, V, v, p):
     """The converse."""
     r = read_room(room)
     n = r.n
-    Q, gradients = rows_at(r.Q, n + r.nu, r.ld), rows_at(r.v, 2, r.lx)
+    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
     for i in range(n):
         gradients[0, i], gradients[1, i] = v[i], p[i]
         for j in range(n):
-            Q[i, j] = V[i, j]
+            own[i, j] = V[i, j]
 
 
 @kernel
@@ -189,10 +189,10 @@ def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curve
     r = read_room(room)
     n, nu, ld = r.n, r.nu, r.ld
     nz = n + nu
-    Q, v = rows_at(r.Q, nz, ld), rows_at(r.v, 2, r.lx)
+    Q, V, v = rows_at(r.Q, nz, ld), rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
     by_lambda, of_controls, scaled = np.empty((ld, n)), np.empty((nu, n)), np.empty((nu, n))
-    weighted, removed = np.empty((n, n)), np.empty((ld, n))
-    Q[:] = 0.0
+    effective, removed = np.empty((n, n)), np.empty((ld, n))
+    V[:] = 0.0
     v[:] = 0.0
     along[:] = 0.0
     curved[:] = 0.0
@@ -200,10 +200,9 @@ def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curve
     for i in range(n):
         along[i, i] = 1.0
     for t in range(stop - 1, start - 1, -1):
-        fill(room, 2)
         bend_value(model, room, t, blend)
         act(model, room, t, 2, blend, mu, separable, h, bent)
-        transport(room, h, bent, along, weighted, removed, by_lambda)
+        transport(room, h, bent, along, effective, by_lambda)
         for i in range(n, nz):
             if Q[i, i] == 0.0 and by_lambda[i].any():  # it is idle as far as this segment goes, but not beyond
                 return False
@@ -212,33 +211,36 @@ def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curve
             return False
         eliminate(room, by_lambda, of_controls, scaled, removed, along, curved, offset)
         value(room)
-        add_to_diagonal(r.Q, ld, 0, n, mu)
+        add_to_diagonal(r.V, r.lx, 0, n, mu)
     return bool(np.isfinite(along).all())
 
 
 @kernel
-def transport(room, h, bent, along, G, product, out):
-    """out (ld, n) := Fᵀ Λ, by halves where the step is semi-implicit, as in riccati.py."""
+def transport(room, h, bent, along, effective, out):
+    """out (ld, n) := Fᵀ Λ = S_oᵀ Λ + Zᵀ Sᵀ Λ, see riccati.py; Sᵀ Λ goes to ``effective`` (n, n)."""
     r = read_room(room)
     n, ld = r.n, r.ld
     if h == 0.0:
-        np.dot(rows_at(r.F, n, ld).T, along, out)
+        np.dot(rows_at(r.Z, n, ld).T, along, out)
         return
-    m = n // 2
-    half = G[:m]
-    for i in range(m):
-        for j in range(n):
-            half[i, j] = along[m + i, j] + h * along[i, j]
-    np.dot(rows_at(r.F + 8 * m * ld, m, ld).T, half, out)
-    for i in range(m):
-        for j in range(n):
-            out[i, j] += along[i, j]
+    m, turned = n // 2, count(bent)
+    y, row = effective[: turned + m], 0
+    y[turned:] = along[m:]
     for b in range(bent.shape[0]):
-        first, size = bent[b, 0], bent[b, 1]
-        np.dot(rows_at(r.R + 8 * first * ld, size, ld).T, along[first : first + size], product)
-        for i in range(n + r.nu):
+        for i in range(bent[b, 0], bent[b, 0] + bent[b, 1]):
+            y[row] = along[i]
+            row += 1
+    for k in range(bent.shape[0] + 1):
+        first, size = straight(bent, m, k)
+        for i in range(first, first + size):
             for j in range(n):
-                out[i, j] += product[i, j]
+                y[turned + i, j] += h * along[i, j]
+    np.dot(rows_at(r.Z, turned + m, ld).T, y, out)
+    for k in range(bent.shape[0] + 1):
+        first, size = straight(bent, m, k)
+        for i in range(first, first + size):
+            for j in range(n):
+                out[i, j] += along[i, j]
 
 
 @kernel

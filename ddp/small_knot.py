@@ -49,15 +49,15 @@ class _Scalars:
 
 
 def _knot(n: int, coupled: bool) -> Any:
-    """``(Q, v, A, B, lz, lzz, exact, blend, T, mu, k, K)``: Q_uu, what the step brings, and the slope of the costate.
+    """``(V, v, A, B, lz, lzz, exact, blend, T, mu, k, K)``: Q_uu, what the step brings, and the slope of the costate.
 
-    Addresses, but for blend and mu. V (n, 8) is at Q and v (2, 8), gradient and costate, at v; they are overwritten
+    Addresses, but for blend and mu. V (n, 8) is at V and v (2, 8), gradient and costate, at v; they are overwritten
     where Q_uu > 0, as are k and K. ``coupled``: the blocks at T are added, ``blend`` times.
     """
     m, u = n // 2, n
 
     @intrinsic
-    def knot(typingctx, Q, v, A, B, lz, lzz, exact, blend, T, mu, k, K):  # type: ignore[no-untyped-def]
+    def knot(typingctx, V, v, A, B, lz, lzz, exact, blend, T, mu, k, K):  # type: ignore[no-untyped-def]
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
             to_V, to_v, A, B, lz, lzz, exact, blend, T, mu, to_k, to_K = args
             s, zero = _Scalars(builder), ir.Constant(DOUBLE, 0.0)
@@ -137,8 +137,8 @@ def small_knot(room, n, A, B, lz, lzz, exact, blend, T, mu, k, K):
     r = read_room(room)
     if n == 2:
         if T != 0:
-            return _two_coupled(r.Q, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
-        return _two(r.Q, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+            return _two_coupled(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+        return _two(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
     if T != 0:
-        return _four_coupled(r.Q, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
-    return _four(r.Q, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+        return _four_coupled(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+    return _four(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)

@@ -16,22 +16,20 @@ from ddp.protocols import Array, Contraction
 from ddp.riccati import (
     action_value,
     add_blocks,
+    add_diagonal,
     add_hessian,
     bend,
+    complete,
     factorize,
-    fill,
     forget_idle,
     load,
-    load_diagonal,
-    load_halves,
     load_hessian,
     policy,
-    semi_implicit_action_value,
     value,
 )
 from ddp.room import numbers_at, read_room, rows_at
 from ddp.small_knot import is_small, small_knot
-from ddp.tiles import add_product, clear_rows, copy_rows
+from ddp.tiles import add_product, clear_rows, copy_rows, copy_upper
 
 NOTHING = (0.0, 0.0, 0.0)
 """What the knots after the last one come to: slope, change, and the max-norm of the gradient."""
@@ -107,13 +105,11 @@ def read_model(address):
 
 
 @kernel
-def load_costs(model, room, t, blend, separable):
-    """Q := l_zz + blend (exact - l_zz) of knot t; ``separable``: both are the same, and diagonal."""
+def load_costs(model, room, t, blend):
+    """Q := l_zz + blend (exact - l_zz) of knot t."""
     p, r = read_model(model), read_room(room)
     place = 8 * t * (p.n + p.nu) * (p.n + p.nu)
-    if separable:
-        load_diagonal(room, p.lzz + place)
-    elif blend == 0.0:
+    if blend == 0.0:
         load_hessian(room, p.lzz + place)
     elif blend == 1.0:
         load_hessian(room, p.exact + place)
@@ -127,9 +123,16 @@ def load_costs(model, room, t, blend, separable):
 def start_at_end(model, room, blend, mu, separable):
     """The room's value := that of the last knot."""
     p, r = read_model(model), read_room(room)
-    load_costs(model, room, p.N, blend, separable[p.N])
-    copy_rows(r.v, r.lx, p.lz + 8 * p.N * (p.n + p.nu), 0, 3, p.n)
-    add_to_diagonal(r.Q, r.ld, 0, p.n, mu)
+    nz = p.n + p.nu
+    if separable[p.N]:
+        clear_rows(r.Q, r.ld, nz, r.ld)
+        add_diagonal(room, p.lzz + 8 * p.N * nz * nz)
+    else:
+        load_costs(model, room, p.N, blend)
+    copy_upper(r.V, r.lx, r.Q, r.ld, p.n, r.lx)
+    complete(room)
+    copy_rows(r.v, r.lx, p.lz + 8 * p.N * nz, 0, 3, p.n)
+    add_to_diagonal(r.V, r.lx, 0, p.n, mu)
 
 
 @kernel
@@ -142,27 +145,27 @@ def add_to_diagonal(Q, ld, start, stop, mu):
 
 @kernel
 def act(model, room, t, rows, blend, mu, separable, h, bent):
-    """The action value of knot t from the next value, `fill`ed and arrived at, and from T of this knot.
+    """The action value of knot t from the next value, where that arrives, and from T of this knot.
 
-    h, bent (g, 2): of steps that are semi-implicit, see riccati.py; h = 0 for others.
+    separable (N+1,): where l_zz is diagonal.  h, bent (g, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
     """
     p, r = read_model(model), read_room(room)
-    nz = p.n + p.nu
-    load_costs(model, room, t, blend, separable[t])
-    T = 0
+    n, nz = p.n, p.n + p.nu
+    start, stride, T = r.zeros, 0, 0
+    if not separable[t]:
+        start, stride = r.Q, r.ld
+        load_costs(model, room, t, blend)
     if blend > 0.0 and p.blocks != 0:
         T = p.T + t * p.step
+    load(room, h, bent, p.A + 8 * t * n * n, p.B + 8 * t * n * p.nu)
+    action_value(room, h, bent, rows, start, stride, p.lz + 8 * t * nz, blend, T)
+    if separable[t]:
+        add_diagonal(room, p.lzz + 8 * t * nz * nz)
+    if T != 0:
         add_blocks(room, blend, T)
     elif blend > 0.0:
         add_hessian(room, blend, p.T + t * p.step)
-    A, B, lz = p.A + 8 * t * p.n * p.n, p.B + 8 * t * p.n * p.nu, p.lz + 8 * t * nz
-    if h > 0.0:
-        load_halves(room, h, bent, A, B)
-        semi_implicit_action_value(room, h, bent, rows, lz, blend, T)
-    else:
-        load(room, A, B)
-        action_value(room, rows, lz, blend, T)
-    add_to_diagonal(r.Q, r.ld, p.n, nz, mu)
+    add_to_diagonal(r.Q, r.ld, n, nz, mu)
 
 
 @kernel
@@ -224,18 +227,17 @@ def sweep(
                 continue
             action[0, 0] = pivot if not pivot > 0.0 else np.nan
             return t, slope, change, steepest
-        fill(room, rows)
         if open_gaps:
             moved = arrive(room, gaps[t])
             slope, change = slope + moved[0], change + moved[1]
             if p.closing != 0:
                 J = p.bends + t * p.turn
-                weight = r.w + (8 * r.lx if by_costate else 0)
+                weight = r.v + (8 * r.lx if by_costate else 0)
                 if not known:
                     call_contraction(p.closing, p.closing_context, gaps[t].ctypes.data, weight, J)
                 cross(room, blocks, J, J + 8 * n * n, blend)
         if blend > 0.0 and not kept:
-            call_contraction(p.contraction, p.context, p.record + t * p.stride, r.w, p.T + t * p.step)
+            call_contraction(p.contraction, p.context, p.record + t * p.stride, r.v, p.T + t * p.step)
         bend_value(model, room, t, blend)
         act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
@@ -264,7 +266,7 @@ def sweep(
         if not (abs(change) < np.inf):
             action[0, 0] = np.nan
             return t, slope, change, steepest
-        add_to_diagonal(r.Q, r.ld, 0, n, mu)
+        add_to_diagonal(r.V, r.lx, 0, n, mu)
     return -1, slope, change, steepest
 
 
@@ -285,7 +287,7 @@ def solve_in_box(model, room, t, low, high, known, held):
     nz, rows = n + nu, r.Q + 8 * n * ld
     k, box = numbers_at(p.k + 8 * t * nu, nu), rows_at(r.box, 4, nu)
     if not known:
-        copy_rows(r.G, ld, rows, ld, nu, nz)
+        copy_rows(r.kept, ld, rows, ld, nu, nz)
         done, brought = solve(model, room, t)
         for i in range(nu):
             done = done and low[i] <= k[i] <= high[i]
@@ -293,7 +295,7 @@ def solve_in_box(model, room, t, low, high, known, held):
             for i in range(nu):
                 held[i], box[0, i] = 0.0, 0.0
             return True, brought
-        copy_rows(rows, ld, r.G, ld, nu, nz)
+        copy_rows(rows, ld, r.kept, ld, nu, nz)
     Q, q, L = rows_at(r.Q, nz, ld), numbers_at(r.q, nz), rows_at(r.L, nu, nu)
     done, constant = clamp(n, Q, q, low, high, known, held, box, L)
     if done:

@@ -5,9 +5,10 @@ row may be read and written in whole SIMD registers of eight doubles. Columns be
 multiple of eight are padding: they are computed with, and mean nothing. Addresses are plain integers because an array
 argument is seven words and a reference count, more work than a tile.
 
-One micro-kernel does most,  C[0:m, j:j+8k] += a B[:, j:j+8k]  with C in registers, m in (6, 2, 1), k in (3, 2, 1).
-Element (r, k) of a is at r ai + k ak: strides make it a matrix or its transpose. To subtract, pass -a. Beside it there
-are transposition by blocks of 8 x 8, copies and sums of rows; triangular systems are in triangles.py.
+One micro-kernel does most,  C[0:m, j:j+8k] := S[0:m, j:j+8k] + a B[:, j:j+8k]  with the sums in registers, m in
+(6, 2, 1), k in (3, 2, 1). S may be C, or a row of zeros, which serves for all of them with lds = 0. Element (r, k) of
+a is at r ai + k ak: strides make it a matrix or its transpose. To subtract, pass -a. Beside it there are transposition
+by blocks of 8 x 8, copies and sums of rows; triangular systems are in triangles.py.
 """
 
 from __future__ import annotations
@@ -41,18 +42,21 @@ def aligned_zeros(shape: tuple[int, ...]) -> Array:
 
 
 def _product_tile(rows: int, registers: int) -> Any:
-    """The micro-kernel of one size: ``(C, ldc, a, ai, ak, B, ldb, K)``, all int64."""
+    """The micro-kernel of one size: ``(C, ldc, S, lds, a, ai, ak, B, ldb, K)``, all int64."""
 
     @intrinsic
-    def tile(typingctx, C, ldc, a, ai, ak, B, ldb, K):  # type: ignore[no-untyped-def]
+    def tile(typingctx, C, ldc, S, lds, a, ai, ak, B, ldb, K):  # type: ignore[no-untyped-def]
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            C, ldc, a, ai, ak, B, ldb, K = args
-            C, a, B = at(builder, C), at(builder, a), at(builder, B)
-            where = [[plus(builder, times(builder, ldc, r), WIDTH * v) for v in range(registers)] for r in range(rows)]
+            C, ldc, S, lds, a, ai, ak, B, ldb, K = args
+            C, S, a, B = (at(builder, address) for address in (C, S, a, B))
+
+            def place(stride: Any, r: int, v: int) -> Any:
+                return plus(builder, times(builder, stride, r), WIDTH * v)
+
             sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(registers)] for _ in range(rows)]
             for r in range(rows):
                 for v in range(registers):
-                    builder.store(load(builder, C, where[r][v]), sums[r][v])
+                    builder.store(load(builder, S, place(lds, r, v)), sums[r][v])
             with cgutils.for_range(builder, K) as loop:
                 row, column = builder.mul(loop.index, ldb), builder.mul(loop.index, ak)
                 b = [load(builder, B, plus(builder, row, WIDTH * v)) for v in range(registers)]
@@ -63,10 +67,10 @@ def _product_tile(rows: int, registers: int) -> Any:
                         builder.store(builder.fadd(builder.load(sums[r][v]), product, flags=("contract",)), sums[r][v])
             for r in range(rows):
                 for v in range(registers):
-                    store(builder, builder.load(sums[r][v]), C, where[r][v])
+                    store(builder, builder.load(sums[r][v]), C, place(ldc, r, v))
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8), codegen
+        return types.void(*[types.int64] * 10), codegen
 
     return tile
 
@@ -77,67 +81,79 @@ _t13, _t12, _t11 = _product_tile(1, 3), _product_tile(1, 2), _product_tile(1, 1)
 
 
 @kernel
-def _six_rows(C, ldc, begin, end, a, ai, ak, B, ldb, K):
+def _six_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
-        _t63(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t63(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
         j += 24
     if end - j >= 16:
-        _t62(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t62(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
     elif end - j >= 8:
-        _t61(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t61(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
 
 
 @kernel
-def _two_rows(C, ldc, begin, end, a, ai, ak, B, ldb, K):
+def _two_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
-        _t23(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t23(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
         j += 24
     if end - j >= 16:
-        _t22(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t22(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
     elif end - j >= 8:
-        _t21(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t21(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
 
 
 @kernel
-def _one_row(C, ldc, begin, end, a, ai, ak, B, ldb, K):
+def _one_row(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
-        _t13(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t13(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
         j += 24
     if end - j >= 16:
-        _t12(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t12(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
     elif end - j >= 8:
-        _t11(C + 8 * j, ldc, a, ai, ak, B + 8 * j, ldb, K)
+        _t11(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
+
+
+@kernel
+def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
+    """C[:rows, :end] := S[:rows, :end] + a B[:, :end], a being (rows, K); end is a multiple of eight."""
+    i = 0
+    while rows - i >= 6:
+        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i += 6
+    while rows - i >= 2:
+        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i += 2
+    if rows > i:
+        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+
+
+@kernel
+def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
+    """The same of the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
+    i = first
+    while rows - i >= 6:
+        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i += 6
+    while rows - i >= 2:
+        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        i += 2
+    if rows > i:
+        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
 @kernel
 def add_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
-    """C[:rows, :end] += a B[:, :end], a being (rows, K); end is a multiple of eight."""
-    i = 0
-    while rows - i >= 6:
-        _six_rows(C + 8 * i * ldc, ldc, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 6
-    while rows - i >= 2:
-        _two_rows(C + 8 * i * ldc, ldc, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 2
-    if rows > i:
-        _one_row(C + 8 * i * ldc, ldc, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+    """C[:rows, :end] += a B[:, :end]."""
+    product(C, ldc, C, ldc, rows, end, a, ai, ak, B, ldb, K)
 
 
 @kernel
 def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """The same on and above the diagonal of C, whose lower triangle is left half computed."""
-    i = 0
-    while rows - i >= 6:
-        _six_rows(C + 8 * i * ldc, ldc, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 6
-    while rows - i >= 2:
-        _two_rows(C + 8 * i * ldc, ldc, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 2
-    if rows > i:
-        _one_row(C + 8 * i * ldc, ldc, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+    upper_product(C, ldc, C, ldc, 0, rows, end, a, ai, ak, B, ldb, K)
 
 
 def bands(entries: Any) -> Any:
@@ -157,15 +173,15 @@ def add_banded_product(C, ldc, rows, bands, a, ai, ak, B, ldb, K):
     i = 0
     while rows - i >= 6:
         begin, end = _two_words(bands)
-        _six_rows(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _six_rows(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i, bands = i + 6, bands + 16
     while rows - i >= 2:
         begin, end = _two_words(bands)
-        _two_rows(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _two_rows(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i, bands = i + 2, bands + 16
     if rows > i:
         begin, end = _two_words(bands)
-        _one_row(C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _one_row(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
 @kernel
