@@ -14,14 +14,16 @@ from __future__ import annotations
 from numba import carray
 
 from ddp.kernel import inline, integer_pointer, kernel, pointer
-from ddp.tiles import add_banded_product, add_product, copy_rows, mirror, write_dense
+from ddp.tiles import add_product, banded_product, copy_rows, mirror, product, write_dense
 from dynamics.contact_algebra import matrix_rate, rate, velocity_at
 from dynamics.knot_curvature import (
     add_group_curvatures,
+    add_run_products,
     clear_lanes,
     complete,
     couple,
     lanes_at,
+    read_group,
     relate,
     take3,
     take6,
@@ -98,7 +100,7 @@ def contract_knot(p, c, mode, record, weight, hessian):
     """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) + g·forces of a step held by points."""
     nv, h = p.nv, step_of(modes_at(c), mode)
     v, a = vector(record + 8 * p.nq, nv), vector(record + 8 * (p.nq + nv), nv)
-    _, _, nc, _, _, _ = mode_at(c, mode)
+    _, _, nc, _, _, _, _ = mode_at(c, mode)
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))
     lk = whole(nv + nc)
     clear_lanes(c.omega, lk)
@@ -114,7 +116,6 @@ def contract_knot(p, c, mode, record, weight, hessian):
 def curve(p, c, mode, record):
     """p.H := the Hessian of weights·(a, f) by (q, v, u), on and above its diagonal; c.omega holds -ω."""
     nv, lx, ld, D = p.nv, p.lx, p.ld, lanes_at(record + 8 * c.D, FIELDS, p.lx)
-    _, _, nc, _, _, _ = mode_at(c, mode)
     copy_rows(p.rows + 8 * OMEGA * lx, lx, c.omega, lx, 1, nv)
     virtual_velocities(p, D)
     sum_over_contacts(p, c, mode, record)
@@ -122,13 +123,17 @@ def curve(p, c, mode, record):
     couple_forces(p, c, mode, record, D)
     relate(p)
     s_a = p.rows + 8 * S_A * lx
-    add_banded_product(p.qq, lx, nv, p.upper, s_a, 1, lx, c.found, lx, 3)
-    add_banded_product(p.qv, lx, nv, p.upper, s_a, 1, lx, c.found + 24 * lx, lx, 3)
-    add_banded_product(p.qa, lx, nv, p.upper, s_a, 1, lx, c.found + 48 * lx, lx, 3)
-    copy_rows(p.A, ld, record + 8 * c.Z, ld, nv, ld)
+    banded_product(p.qq, lx, p.qq, lx, nv, p.upper, s_a, 1, lx, c.found, lx, 3)
+    banded_product(p.qv, lx, p.qv, lx, nv, p.upper, s_a, 1, lx, c.found + 24 * lx, lx, 3)
+    banded_product(p.qa, lx, p.qa, lx, nv, p.upper, s_a, 1, lx, c.found + 48 * lx, lx, 3)
     couple(p)
-    add_product(p.H, ld, nv, ld, c.R, 1, lx, record + 8 * (c.Z + nv * ld), ld, nc)
+    _, _, _, _, _, _, runs = mode_at(c, mode)
+    add_run_products(p.H, ld, nv, p.runs, p.qa, lx, 1, record + 8 * c.Z, ld)
+    add_run_products(p.H, ld, nv, runs, c.R, 1, lx, record + 8 * (c.Z + nv * ld), ld)
     complete(p)
+    for b in range(p.number):
+        _, iv, nj = read_group(p, b)
+        copy_rows(p.A + 8 * iv * ld, ld, record + 8 * (c.Z + iv * ld), ld, nj, ld)
 
 
 @kernel
@@ -138,10 +143,9 @@ def sum_over_contacts(p, c, mode, record):
     c.of_contacts := rows ν, f, P(w) and w over contacts.
     """
     nv, lx, lm, nq = p.nv, p.lx, c.lm, p.nq
-    _, m, _, held, transposed, weights = mode_at(c, mode)
+    _, m, _, held, transposed, weights, _ = mode_at(c, mode)
     x, T, gains = lanes_at(c.of_contacts, 15, lm), lanes_at(c.by_contact, SUMS, lm), lanes_at(weights, 3, lm)
     places = lanes_at(record + 8 * c.places, 9, lm)
-    clear_lanes(c.of_contacts, 15 * lm)
     numbers, omega = matrix(c.of_contacts, 15, lm), vector(c.omega, nv + 3 * m)
     f = vector(record + 8 * (nq + 2 * nv + 1), 3 * m)
     for i in range(m):
@@ -149,6 +153,7 @@ def sum_over_contacts(p, c, mode, record):
             numbers[k, i] = -omega[nv + 3 * i + k]
             numbers[3 + k, i] = f[3 * i + k]
     w = c.of_contacts + 8 * 9 * lm
+    clear_lanes(w, 6 * lm)
     add_product(w, lm, 6, lm, p.rows + 8 * MOVED * lx, lx, 1, transposed, lm, nv)
     for g in range(lm // 8):
         n, force, place, u = take3(x, 0, g), take3(x, 3, g), take3(places, 0, g), take3(places, 3, g)
@@ -164,8 +169,7 @@ def sum_over_contacts(p, c, mode, record):
         put(T, 30, g, outer(add3(scale3(2.0 * ka, u), scale3(kd, place)), n))
         seen = add3(scale3(ka, take3(places, 6, g)), add3(scale3(kd, u), scale3(kp, place)))
         put(T, 39, g, sub9(outer(seen, n), outer(Pw, force)))
-    clear_lanes(c.totals, SUMS * lx)
-    add_product(c.totals, lx, SUMS, lx, c.by_contact, lm, 1, held, lx, m)
+    product(c.totals, lx, p.zeros, 0, SUMS, lx, c.by_contact, lm, 1, held, lx, m)
 
 
 @kernel
@@ -194,7 +198,7 @@ def add_contacts(p, c, D):
 def couple_forces(p, c, mode, record, D):
     """c.R (nc, lx): rows of -D_q (J μ)."""
     lx, lm = p.lx, c.lm
-    _, m, _, held, _, _ = mode_at(c, mode)
+    _, m, _, held, _, _, _ = mode_at(c, mode)
     x, R, moves = lanes_at(p.rows, ROWS, lx), lanes_at(c.R, 3 * lm, lx), lanes_at(held, max(m, 1), lx)
     numbers, places = matrix(c.of_contacts, 15, lm), matrix(record + 8 * c.places, 9, lm)
     for i in range(m):
