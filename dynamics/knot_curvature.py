@@ -4,8 +4,8 @@ The formulas are those of curvature.py, hessian.py and implicit.py; here whole r
 over the degrees of freedom, (j ≤ i) the 0/1 matrix "j's body carries i's", (j < i) the same without its own,
 
     w_p = (s μ) (j < i)        (h, K)_w, z = K(Iᶜ, w_p), Bᶜᵀ w_p + (K(Iᶜ, s μ), Bᶜᵀ s μ) (j ≤ i)ᵀ
-    qq = (j ≤ i) [χ ψ'' ψ'_a]ᵀ [F P Z]            vv = -(j ≤ i) s_aᵀ b_w
-    qv = (j ≤ i) [χ ψ'_a]ᵀ [V -b_w] + (j < i)ᵀ [P Z]ᵀ [η s_a]        qa = (j ≤ i) χᵀ Y + (j < i)ᵀ Pᵀ s
+    qq = (j ≤ i) [ψ'' ψ'_a χ]ᵀ [P Z F]            vv = -(j ≤ i) s_aᵀ b_w
+    qv = (j ≤ i) [ψ'_a χ]ᵀ [-b_w V] + (j < i)ᵀ [P Z]ᵀ [η s_a]        qa = (j ≤ i) χᵀ Y + (j < i)ᵀ Pᵀ s
 
 element by element in front of the products. Hessians are symmetric, so half of qq's own joint's block and all of
 what hessian.py adds for motions that do not commute drops out of qq + qqᵀ and vv + vvᵀ.
@@ -32,7 +32,6 @@ from dynamics.joints import slot
 from dynamics.knot_plan import (
     CARRIED,
     CHI,
-    CHI_AGAIN,
     COUPLE,
     ETAS,
     FORCE,
@@ -43,6 +42,7 @@ from dynamics.knot_plan import (
     PSIDDS,
     ROWS,
     S_A,
+    S_A_AGAIN,
     SS,
     TOTAL,
     VS,
@@ -124,7 +124,7 @@ def contract_knot(p, record, weight, hessian):
     product(p.rows + 8 * OMEGA * lx, lx, p.zeros, 0, 1, lx, p.effective, 0, 1, Minv, nv, nv)
     D = lanes_at(record + 8 * p.begin, FIELDS, lx)
     virtual_velocities(p, D)
-    relate(p)
+    relate(p, 0)
     load_accelerations(p, first_order)
     assemble(p)
     add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
@@ -188,12 +188,12 @@ def virtual_velocities(p, D):
         put(x, PSI_A, g, angular(psi))
         put(x, ETAS, g, eta)
         put(x, S_A, g, angular(s))
+        put(x, S_A_AGAIN, g, angular(s))
         put(x, SS, g, s)
         hKw = add12(momentum_operator(inertia, wp), take12(x, TOTAL, g))
         z = add3(coriolis_transposed_times(hK, wp), take3(x, TOTAL + 12, g))
         chi = cross_motion(wp, s)
         put(x, CHI, g, chi)
-        put(x, CHI_AGAIN, g, chi)
         put(x, P, g, add6(cross_force(s, momentum(hKw)), inertia_times(inertia, chi)))
         turned = add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi))
         put(x, Z, g, sub3(turned, coriolis_transposed_times(hKw, psi)))
@@ -210,14 +210,14 @@ def add12(a, b):
 
 
 @kernel
-def relate(p):
-    """The products, before their factors (j ≤ i) and (j < i)ᵀ."""
+def relate(p, more):
+    """The products, before their factors (j ≤ i) and (j < i)ᵀ; of those of (j ≤ i) with s_aᵀ, ``more`` rows: 0 or 3."""
     nv, lx, x, row, o = p.nv, p.lx, p.rows, 8 * p.lx, p.zeros
-    banded_product(p.qq, lx, o, 0, nv, p.upper, x + CHI * row, 1, lx, x + FORCE * row, lx, 15)
+    banded_product(p.qq, lx, o, 0, nv, p.upper, x + PSIDDS * row, 1, lx, x + P * row, lx, 15 + more)
     banded_product(p.vv, lx, o, 0, nv, p.upper, x + S_A * row, 1, lx, x + MINUS_BW * row, lx, 3)
-    banded_product(p.qv, lx, o, 0, nv, p.upper, x + PSI_A * row, 1, lx, x + MINUS_BW * row, lx, 9)
+    banded_product(p.qv, lx, o, 0, nv, p.upper, x + PSI_A * row, 1, lx, x + MINUS_BW * row, lx, 9 + more)
     banded_product(p.vq, lx, o, 0, nv, p.lower, x + P * row, 1, lx, x + ETAS * row, lx, 9)
-    banded_product(p.qa, lx, o, 0, nv, p.upper, x + CHI * row, 1, lx, x + YS * row, lx, 6)
+    banded_product(p.qa, lx, o, 0, nv, p.upper, x + CHI * row, 1, lx, x + YS * row, lx, 6 + more)
     banded_product(p.aq, lx, o, 0, nv, p.lower, x + P * row, 1, lx, x + SS * row, lx, 6)
 
 

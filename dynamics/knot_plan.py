@@ -15,9 +15,11 @@ from dynamics.lane_curvature import FIELDS
 from dynamics.model import Model
 
 MOVED, CARRIED, COUPLE, WP, TOTAL = 0, 6, 18, 21, 27
-CHI, PSIDDS, PSI_A, CHI_AGAIN = 42, 48, 54, 57
-FORCE, P, Z, MINUS_BW, VS = 63, 69, 75, 78, 81
-ETAS, S_A, SS, YS, OMEGA, ROWS = 87, 93, 96, 102, 108, 109
+PSIDDS, PSI_A, CHI, S_A = 42, 48, 51, 57
+P, Z, FORCE, HELD_Y = 60, 66, 69, 75
+MINUS_BW, VS, HELD_Z = 78, 81, 87
+YS, HELD_G = 90, 96
+ETAS, S_A_AGAIN, SS, OMEGA, ROWS = 99, 105, 108, 114, 115
 """Rows of scratch over the degrees of freedom, in runs that are factors of the products."""
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from numba import carray
 
 from ddp.kernel import inline, integer_pointer, kernel, pointer
-from ddp.tiles import add_product, banded_product, copy_rows, mirror, product, write_dense
+from ddp.tiles import add_product, copy_rows, mirror, product, write_dense
 from dynamics.contact_algebra import matrix_rate, rate, velocity_at
 from dynamics.knot_curvature import (
     add_group_curvatures,
@@ -30,12 +30,12 @@ from dynamics.knot_curvature import (
     virtual_velocities,
     weigh_acceleration,
 )
-from dynamics.knot_plan import CHI, FORCE, MINUS_BW, MOVED, OMEGA, ROWS, S_A, P, Z, read_plan
+from dynamics.knot_plan import CHI, FORCE, HELD_G, HELD_Y, HELD_Z, MINUS_BW, MOVED, OMEGA, ROWS, P, Z, read_plan
 from dynamics.lane_curvature import ETA, FIELDS, PSI, PSIDD, S, put
 from dynamics.modes import Modes, mode_of, step_of, whole
 from dynamics.packed import matrix, read_numbers, read_tree, vector
 from dynamics.phase_curvature import contract
-from dynamics.phase_plan import FOUND, SUMS, mode_at, read_phase_plan
+from dynamics.phase_plan import SUMS, mode_at, read_phase_plan
 from dynamics.spatial import add3, angular, cross3, linear, scale3, sub3
 
 
@@ -121,11 +121,7 @@ def curve(p, c, mode, record):
     sum_over_contacts(p, c, mode, record)
     add_contacts(p, c, D)
     couple_forces(p, c, mode, record, D)
-    relate(p)
-    s_a = p.rows + 8 * S_A * lx
-    banded_product(p.qq, lx, p.qq, lx, nv, p.upper, s_a, 1, lx, c.found, lx, 3)
-    banded_product(p.qv, lx, p.qv, lx, nv, p.upper, s_a, 1, lx, c.found + 24 * lx, lx, 3)
-    banded_product(p.qa, lx, p.qa, lx, nv, p.upper, s_a, 1, lx, c.found + 48 * lx, lx, 3)
+    relate(p, 3)
     couple(p)
     _, _, _, _, _, _, runs = mode_at(c, mode)
     add_run_products(p.H, ld, nv, p.runs, p.qa, lx, 1, record + 8 * c.Z, ld)
@@ -174,8 +170,8 @@ def sum_over_contacts(p, c, mode, record):
 
 @kernel
 def add_contacts(p, c, D):
-    """Into the rows of products F, P, Z, b_w; c.found := y, z, g."""
-    x, t, found = lanes_at(p.rows, ROWS, p.lx), lanes_at(c.totals, SUMS, p.lx), lanes_at(c.found, FOUND, p.lx)
+    """Into the rows of products: F, P, Z, b_w, and y, z, g."""
+    x, t = lanes_at(p.rows, ROWS, p.lx), lanes_at(c.totals, SUMS, p.lx)
     for i in range(p.lx // 8):
         s, psi, chi = take6(D, S, i), take6(D, PSI, i), take6(x, CHI, i)
         force, moment = take3(t, 0, i), take9(t, 3, i)
@@ -185,9 +181,9 @@ def add_contacts(p, c, D):
         g, gf = rate(F, N, s), rate(force, moment, s)
         y = add3(matrix_rate(C, angular(s)), cross3(linear(s), Fp))
         y = add3(y, add3(matrix_rate(Q, angular(psi)), cross3(linear(psi), Fd)))
-        put(found, 0, i, sub3(add3(y, rate(F, N, take6(D, PSIDD, i))), rate(force, moment, chi)))
-        put(found, 3, i, add3(rate(F, N, take6(D, ETA, i)), moved))
-        put(found, 6, i, g)
+        put(x, HELD_Y, i, sub3(add3(y, rate(F, N, take6(D, PSIDD, i))), rate(force, moment, chi)))
+        put(x, HELD_Z, i, add3(rate(F, N, take6(D, ETA, i)), moved))
+        put(x, HELD_G, i, g)
         put(x, FORCE + 3, i, sub3(take3(x, FORCE + 3, i), gf))
         put(x, P + 3, i, add3(take3(x, P + 3, i), g))
         put(x, Z, i, add3(take3(x, Z, i), add3(scale3(2.0, rate(F, N, psi)), moved)))

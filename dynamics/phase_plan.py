@@ -16,8 +16,8 @@ from dynamics.knot_plan import Curvature, runs
 from dynamics.model import Model
 from dynamics.modes import STEP, Modes, contacts_of, layout
 
-SUMS, FOUND = 48, 9
-"""Rows of sums over contacts, and of what they come to for each degree of freedom: y, z and g."""
+SUMS = 48
+"""Rows of sums over contacts."""
 
 
 class PhasePlan(NamedTuple):
@@ -27,7 +27,7 @@ class PhasePlan(NamedTuple):
     contacts m, forces nc, and addresses of ``held`` (m, lx), 1 where a degree of freedom moves a contact, its transpose
     (nv, lm), the gains (3, lm), and the ``runs`` of Rᵀ, whose rows are degrees of freedom.
     K, Z, D, places, end: where parts of a record begin (modes.py). lm: contacts, padded.
-    omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   found: (FOUND, lx).   of_contacts: (15, lm).
+    omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   of_contacts: (15, lm).
     R: (3 lm, lx).   g: where a record's weights on forces begin.
     """
 
@@ -49,7 +49,6 @@ class PhasePlan(NamedTuple):
     omega: int
     by_contact: int
     totals: int
-    found: int
     of_contacts: int
     R: int
     g: int
@@ -62,7 +61,8 @@ class PhaseCurvature:
         nv = len(tree.body)
         where = layout(modes, nq, nv, nu)
         lx, lm = where.lx, max(where.lm, WIDTH)
-        rows, held, felt = [], [], []
+        rows, held = [], []
+        felt: list[NDArray[np.int64]] = []
         plan, packed = Curvature(tree, nq, nu, 0.0, True), Packed(tree, nq, nu)  # steps of time are the modes'
         self._kept = plan, packed, modes, felt
         for i, (kind, _, nc, *_) in enumerate(modes.table):
@@ -77,7 +77,7 @@ class PhaseCurvature:
             rows.append([int(quick), m, int(nc)])
             felt.append(np.array(runs(np.repeat(moved[:m, :nv] > 0.0, 3, axis=0).T), dtype=np.int64))
         shapes = [array.shape for array in held]
-        shapes += [(padded(nv + 3 * lm),), (SUMS, lm), (SUMS, lx), (FOUND, lx), (15, lm), (3 * lm, lx)]
+        shapes += [(padded(nv + 3 * lm),), (SUMS, lm), (SUMS, lx), (15, lm), (3 * lm, lx)]
         sizes = [padded(int(np.prod(shape))) + WIDTH for shape in shapes]
         memory = np.zeros(sum(sizes) + WIDTH)
         self._reals = memory[-memory.ctypes.data // 8 % WIDTH :]
@@ -108,10 +108,10 @@ def _moved(tree: Model, contacts: Contacts) -> NDArray[np.float64]:
 @kernel
 def read_phase_plan(context):
     """The ``PhasePlan`` at an address."""
-    x = carray(integer_pointer(context), 22)
+    x = carray(integer_pointer(context), 21)
     return PhasePlan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20], x[21],
+        x[17], x[18], x[19], x[20],
     )  # fmt: skip
 
 
