@@ -82,25 +82,26 @@ def relation(nv, nc, like):
 
 def lane_relation_size(nv: int, nc: int) -> int:
     """How many lanes ``lane_relation`` takes beside what it is given."""
-    return nc + 4 * nc * nv + 5 * nv * nv + nc * nc
+    return nc + 4 * nc * nv + 5 * nv * nv + nc * nc + nv
 
 
 @kernel
-def lane_relation(arena, a, f, D, pivots, Kinv, zq, zv):
-    """Arrays for eight knots; those given are memory or lanes."""
+def lane_relation(arena, a, f, D, pivots, Kinv):
+    """Arrays for eight knots but z_q and z_v, and [R_q R_v] (nz, 2 nv); a, f, D, pivots are given as memory."""
     nv, nc = a.shape[0], f.shape[0]
-    nz = nv + nc
+    nz, n = nv + nc, 2 * nv
     c, J, JM = lane_vector(arena, nc), lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
     Minv, LD, M = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
-    S, Rq, Rv = lane_matrix(arena, nc, nc), lane_vector(arena, nz * nv), lane_vector(arena, nz * nv)
+    S, none, R = lane_matrix(arena, nc, nc), lane_matrix(arena, 0, nv), lane_vector(arena, nz * n + nv)
+    by_q, by_v, Ry = R[: nz * n], R[nv : nv + nz * n], folded(R[: nz * n], nz, n)
     r = Relation(
-        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), Kinv, zq, zv, J, Minv, LD, M, JM, S, c,
-        folded(Rq, nz, nv), folded(Rv, nz, nv), folded(Rq[: nv * nv], nv, nv), folded(Rv[: nv * nv], nv, nv),
-        folded(Rq[nv * nv :], nc, nv), folded(Rv[nv * nv :], nc, nv),
+        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), Kinv, none, none, J, Minv, LD, M, JM, S, c,
+        Ry, folded(by_v, nz, n), folded(by_q[: nv * n], nv, n), folded(by_v[: nv * n], nv, n),
+        folded(by_q[nv * n :], nc, n), folded(by_v[nv * n :], nc, n),
     )  # fmt: skip
-    for begins_as_zeros in (r.J, r.LD, r.M, r.Rq, r.Rv):
+    for begins_as_zeros in (J, LD, M, Ry):
         clear(begins_as_zeros)
-    return r
+    return r, Ry
 
 
 @kernel

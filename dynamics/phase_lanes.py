@@ -15,6 +15,7 @@ from dynamics.contact import POINT
 from dynamics.contact_delassus import REDUNDANT
 from dynamics.contact_kinematics import lane_places, lane_places_size
 from dynamics.contact_relation import lane_relation, lane_relation_size, relate_residuals
+from dynamics.inverse import first_felt
 from dynamics.joints import is_group
 from dynamics.kinematics import lane_workspace, lane_workspace_size
 from dynamics.lane_curvature import FIELDS, describe, put
@@ -86,19 +87,19 @@ def turn_groups(tree, h, nq, record, A, B):
 
 
 @kernel
-def with_contacts(tree, contacts, nc):
-    """A tree of views whose degrees of freedom have the contacts they move as relatives, too, numbered from nv on.
+def columns_of_residuals(tree, contacts, nc):
+    """A tree of views whose ``segment`` and ``relatives`` are those of the columns of [R_q R_v], with what holds them.
 
-    So its ``segment`` and ``relatives`` tell where columns of R_y have entries. Returned with what holds them.
+    A column has entries for relatives of its degree of freedom and for the contacts that this moves, from row nv on.
     """
     nv, count = tree.body.size, tree.segment.shape[0]
-    segment, relatives = np.empty((count, 4), np.int64), np.empty(tree.relatives.size + count * nc, np.int64)
-    end = 0
+    segment, relatives = np.empty((2 * count, 4), np.int64), np.empty(tree.relatives.size + count * nc, np.int64)
+    stop = 0
     for t in range(count):
-        first, begin, stop = tree.segment[t, 0], tree.segment[t, 2], tree.segment[t, 3]
-        segment[t, 0], segment[t, 1], segment[t, 2] = first, tree.segment[t, 1], end
-        relatives[end : end + stop - begin] = tree.relatives[begin:stop]
-        end += stop - begin
+        first, end, own, last = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
+        begin = stop
+        relatives[begin : begin + last - own] = tree.relatives[own:last]
+        stop += last - own
         for i in range(contacts.body.size):
             b = contacts.body[i]
             k = tree.iv[b] + tree.nj[b] - 1
@@ -106,15 +107,26 @@ def with_contacts(tree, contacts, nc):
                 k = tree.previous[k]
             if k == first:
                 for r in range(3 if contacts.kind[i] == POINT else 6):
-                    relatives[end] = nv + contacts.row[i] + r
-                    end += 1
-        segment[t, 3] = end
+                    relatives[stop] = nv + contacts.row[i] + r
+                    stop += 1
+        for part in range(2):  # by q and by v, next to one another: they read the same of K⁻¹
+            columns = segment[2 * t + part]
+            columns[0], columns[1], columns[2], columns[3] = part * nv + first, part * nv + end, begin, stop
     light = views_of(tree)
     bound = Model(
         light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.subspace, light.inertia,
         light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
     )  # fmt: skip
     return bound, segment, relatives
+
+
+@kernel
+def first_seen(tree, contacts):
+    """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
+    for i in range(contacts.body.size):
+        if contacts.gains[i, 2] != 0.0:
+            return 0
+    return first_felt(tree)
 
 
 @kernel
@@ -138,19 +150,19 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     nv = tree.body.size
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
     n, light = nq + 2 * nv, views_of(tree)
-    bound, _segment, _relatives = with_contacts(tree, contacts, nc)
+    columns, _segment, _relatives = columns_of_residuals(tree, contacts, nc)
     kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
     D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
     kept[:] = 0.0
     numbers = lane_array(kept)
     q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
-    Kinv, zq = folded(numbers[where.K : where.K + nz * lk], nz, lk), folded(Z[: nz * ld], nz, ld)
-    zv, zu = folded(Z[nv : nv + nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
+    Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
+    zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
     dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
     feet = folded(numbers[where.places : where.end], 9, where.lm)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
-    r = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv, zq, zv)
-    tau, no_fext = lane_vector(arena, nv), lane_matrix(arena, 0, 6)
+    r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
+    tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
@@ -160,8 +172,7 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
         relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
-        product(bound, -1.0, Kinv, r.Rq, 0, zq)
-        product(bound, -1.0, Kinv, r.Rv, 0, zv)
+        product(columns, -1.0, Kinv, Ry, begin, zy)
         drive_lanes(S, Kinv, zu)
         kept[n] = mode
         describe(light, ws, dofs)
