@@ -105,7 +105,10 @@ def contract_knot(p, c, mode, record, weight, hessian):
     lk = whole(nv + nc)
     clear_lanes(c.omega, lk)
     add_product(c.omega, lk, 1, lk, p.effective, 0, 1, record + 8 * c.K, lk, nv)
-    add_product(c.omega, lk, 1, lk, record + 8 * c.g, 0, 1, record + 8 * (c.K + nv * lk), lk, nc)
+    g = vector(record + 8 * c.g, nc)
+    for i in range(nc):
+        if g[i] != 0.0:  # hardly ever
+            add_product(c.omega, lk, 1, lk, record + 8 * (c.g + i), 0, 1, record + 8 * (c.K + (nv + i) * lk), lk, 1)
     curve(p, c, mode, record)
     add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
     mirror(p.H, p.ld)
