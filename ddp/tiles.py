@@ -168,20 +168,20 @@ def bands(entries: Any) -> Any:
 
 
 @kernel
-def add_banded_product(C, ldc, rows, bands, a, ai, ak, B, ldb, K):
-    """``add_product`` within the columns that ``bands``, at its address, has for each panel of rows."""
+def banded_product(C, ldc, S, lds, rows, bands, a, ai, ak, B, ldb, K):
+    """``product`` within the columns that ``bands``, at its address, has for each panel of rows."""
     i = 0
     while rows - i >= 6:
         begin, end = _two_words(bands)
-        _six_rows(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i, bands = i + 6, bands + 16
     while rows - i >= 2:
         begin, end = _two_words(bands)
-        _two_rows(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i, bands = i + 2, bands + 16
     if rows > i:
         begin, end = _two_words(bands)
-        _one_row(C + 8 * i * ldc, ldc, C + 8 * i * ldc, ldc, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
 @kernel

@@ -33,7 +33,7 @@ from numba.extending import overload
 from ddp.kernel import inline, kernel
 from dynamics.contact import POINT
 from dynamics.contact_algebra import seen_from, times6, velocity_at
-from dynamics.kinematics import clear, joint_displacement
+from dynamics.kinematics import joint_displacement
 from dynamics.lanes import LaneArrayType, lane_matrix
 from dynamics.lie import jlog6, log6, log6_hessian
 from dynamics.model import Model
@@ -217,8 +217,7 @@ def _put(M, r, k, m):
 
 @kernel
 def contact_jacobian(tree, contacts, ws, place, J):
-    """J (nc, nv): the velocities that the constraints see are J v."""
-    clear(J)
+    """J (nc, nv), in as zeros: the velocities that the constraints see are J v."""
     for i in range(contacts.body.size):
         b, r = contacts.body[i], contacts.row[i]
         R, p = load9(place.R, i), load3(place.p, i)
@@ -234,9 +233,7 @@ def contact_jacobian(tree, contacts, ws, place, J):
 
 @kernel
 def contact_derivatives(tree, contacts, ws, place, dq, dv):
-    """Derivatives (nc, nv) of what must vanish by q and v; needs ψ', ψ'', η."""
-    clear(dq)
-    clear(dv)
+    """Derivatives (nc, nv), in as zeros, of what must vanish by q and v; needs ψ', ψ'', η."""
     g = tree.gravity
     gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
     for i in range(contacts.body.size):

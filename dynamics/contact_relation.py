@@ -31,7 +31,8 @@ from dynamics.contact_products import dense_product
 from dynamics.forward import forward_dynamics, invert
 from dynamics.inverse import inverse_dynamics_derivatives
 from dynamics.kinematics import add_accelerations, clear, velocities
-from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_vector
+from dynamics.lanes import lane_array, lane_matrix, lane_vector
+from dynamics.views import folded
 
 
 class Relation(NamedTuple):
@@ -40,7 +41,8 @@ class Relation(NamedTuple):
     a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
     pivots are relative to the diagonal.   Kinv (nz, nz), zq, zv (nz, nv): K⁻¹ and derivatives; zτ is K⁻¹[:, :nv].
     J (nc, nv).   Scratch: Minv, LD, M (nv, nv), JM (nc, nv), S (nc, nc), c (nc,), Rq, Rv (nz, nv) and their
-    first nv rows dq, dv and others cq, cv.
+    first nv rows dq, dv and others cq, cv. LD, M, Rq, Rv and J begin as zeros: where a degree of freedom has nothing to
+    do with another, or moves no contact, nothing is written.
     """
 
     a: np.ndarray
@@ -80,43 +82,31 @@ def relation(nv, nc, like):
 
 def lane_relation_size(nv: int, nc: int) -> int:
     """How many lanes ``lane_relation`` takes beside what it is given."""
-    return nc + 2 * nc * nv + 3 * nv * nv + nc * nc
+    return nc + 4 * nc * nv + 5 * nv * nv + nc * nc + nv
 
 
 @kernel
-def lane_relation(nv, arena, a, f, D, pivots, Kinv, R, lk, ld):
-    """Arrays for eight knots in memory given: K⁻¹ has rows of lk numbers, R (nz, ld) begins with R_q, R_v.
-
-    R has nv more lanes behind its end. z_q, z_v are not there.
-    """
-    nc = f.shape[0]
-    nz = nv + nc
+def lane_relation(arena, a, f, D, pivots, Kinv):
+    """Arrays for eight knots but z_q and z_v, and [R_q R_v] (nz, 2 nv); a, f, D, pivots are given as memory."""
+    nv, nc = a.shape[0], f.shape[0]
+    nz, n = nv + nc, 2 * nv
     c, J, JM = lane_vector(arena, nc), lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
     Minv, LD, M = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
-    S, none = lane_matrix(arena, nc, nc), lane_matrix(arena, 0, nv)
-    by_q, by_v = R[: nz * ld], R[nv : nv + nz * ld]
-    return Relation(
-        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), lane_array(Kinv.reshape(nz, lk, WIDTH)), none,
-        none, J, Minv, LD, M, JM, S, c,
-        lane_array(by_q.reshape(nz, ld, WIDTH)), lane_array(by_v.reshape(nz, ld, WIDTH)),
-        lane_array(by_q[: nv * ld].reshape(nv, ld, WIDTH)), lane_array(by_v[: nv * ld].reshape(nv, ld, WIDTH)),
-        lane_array(by_q[nv * ld :].reshape(nc, ld, WIDTH)), lane_array(by_v[nv * ld :].reshape(nc, ld, WIDTH)),
+    S, none, R = lane_matrix(arena, nc, nc), lane_matrix(arena, 0, nv), lane_vector(arena, nz * n + nv)
+    by_q, by_v, Ry = R[: nz * n], R[nv : nv + nz * n], folded(R[: nz * n], nz, n)
+    r = Relation(
+        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), Kinv, none, none, J, Minv, LD, M, JM, S, c,
+        Ry, folded(by_v, nz, n), folded(by_q[: nv * n], nv, n), folded(by_v[: nv * n], nv, n),
+        folded(by_q[nv * n :], nc, n), folded(by_v[nv * n :], nc, n),
     )  # fmt: skip
-
-
-@kernel
-def clear_scratch(r):
-    """LD, M, dq, dv := 0: where degrees of freedom are unrelated, the kernels of the free dynamics write nothing."""
-    clear(r.LD)
-    clear(r.M)
-    clear(r.dq)
-    clear(r.dv)
+    for begins_as_zeros in (J, LD, M, Ry):
+        clear(begins_as_zeros)
+    return r, Ry
 
 
 @kernel
 def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
-    clear_scratch(r)
     forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
@@ -132,7 +122,6 @@ def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
 @kernel
 def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
     """v⁺ - v and Λ of an impact; tree without gravity, zero (nv,) velocities."""
-    clear_scratch(r)
     forward_dynamics(tree, q, zero, zero, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
@@ -163,7 +152,6 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     move_contacts(tree, contacts, ws, place, r.c)
-    clear_scratch(r)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     for i in range(v.size):
         r.dv[i, i] += tree.damping[i]
@@ -178,7 +166,6 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
     impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
-    clear_scratch(r)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)

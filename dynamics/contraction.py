@@ -20,8 +20,11 @@ from dynamics.runge_kutta_linearization import stage_sizes
 
 @kernel
 def contract_rows(address, context, record, weight, out):
-    """Call the C function at ``address`` for every knot: record (M, .), weight (M, n), out (M, nz, nz)."""
-    for t in range(record.shape[0]):
+    """Call the C function at ``address`` for every knot: record (M, .), weight (M, n), out (M, nz, nz).
+
+    The last comes first, as in a sweep: records that were written last are in the fastest memory.
+    """
+    for t in range(record.shape[0] - 1, -1, -1):
         call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
 
 

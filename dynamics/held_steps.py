@@ -30,7 +30,6 @@ from dynamics.contact import POINT, Contacts
 from dynamics.contact_curvature import subtract_force_torques
 from dynamics.contact_kinematics import Place, contact_derivatives, contact_jacobian, place_contacts, places
 from dynamics.contact_products import dense_product
-from dynamics.contact_relation import clear_scratch
 from dynamics.forward import forward_dynamics, invert, is_positive
 from dynamics.groups import twist_of
 from dynamics.inverse import inverse_dynamics_derivatives
@@ -146,7 +145,6 @@ def invert_general(A, inverse):
 @kernel
 def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """a, f of a held step, J(q) and (J M⁻¹); False where there is none, or Newton's method does not find it."""
-    clear_scratch(r)
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
@@ -196,7 +194,6 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     found = invert_response(r, w) and found
     invert_held(r, w)
     add_accelerations(tree, r.a, ws)
-    clear_scratch(r)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     for i in range(v.size):
         r.dv[i, i] += tree.damping[i]

@@ -4,8 +4,8 @@ The formulas are those of curvature.py, hessian.py and implicit.py; here whole r
 over the degrees of freedom, (j ≤ i) the 0/1 matrix "j's body carries i's", (j < i) the same without its own,
 
     w_p = (s μ) (j < i)        (h, K)_w, z = K(Iᶜ, w_p), Bᶜᵀ w_p + (K(Iᶜ, s μ), Bᶜᵀ s μ) (j ≤ i)ᵀ
-    qq = (j ≤ i) [χ ψ'' ψ'_a]ᵀ [F P Z]            vv = -(j ≤ i) s_aᵀ b_w
-    qv = (j ≤ i) [χ ψ'_a]ᵀ [V -b_w] + (j < i)ᵀ [P Z]ᵀ [η s_a]        qa = (j ≤ i) χᵀ Y + (j < i)ᵀ Pᵀ s
+    qq = (j ≤ i) [ψ'' ψ'_a χ]ᵀ [P Z F]            vv = -(j ≤ i) s_aᵀ b_w
+    qv = (j ≤ i) [ψ'_a χ]ᵀ [-b_w V] + (j < i)ᵀ [P Z]ᵀ [η s_a]        qa = (j ≤ i) χᵀ Y + (j < i)ᵀ Pᵀ s
 
 element by element in front of the products. Hessians are symmetric, so half of qq's own joint's block and all of
 what hessian.py adds for motions that do not commute drops out of qq + qqᵀ and vv + vvᵀ.
@@ -18,12 +18,13 @@ from numba import carray
 from ddp.kernel import inline, integer_pointer, kernel, pointer
 from ddp.tiles import (
     WIDTH,
-    add_banded_product,
     add_product,
     add_transposed,
     add_upper_product,
+    banded_product,
     copy_rows,
     mirror,
+    product,
     write_dense,
 )
 from dynamics.groups import twist_of
@@ -31,7 +32,6 @@ from dynamics.joints import slot
 from dynamics.knot_plan import (
     CARRIED,
     CHI,
-    CHI_AGAIN,
     COUPLE,
     ETAS,
     FORCE,
@@ -42,6 +42,7 @@ from dynamics.knot_plan import (
     PSIDDS,
     ROWS,
     S_A,
+    S_A_AGAIN,
     SS,
     TOTAL,
     VS,
@@ -120,11 +121,10 @@ def contract_knot(p, record, weight, hessian):
     Minv = record + 8 * (p.nq + 2 * nv)
     first_order = Minv + 8 * nv * nv
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))
-    clear_lanes(p.rows + 8 * OMEGA * lx, lx)
-    add_product(p.rows + 8 * OMEGA * lx, lx, 1, lx, p.effective, 0, 1, Minv, nv, nv)
+    product(p.rows + 8 * OMEGA * lx, lx, p.zeros, 0, 1, lx, p.effective, 0, 1, Minv, nv, nv)
     D = lanes_at(record + 8 * p.begin, FIELDS, lx)
     virtual_velocities(p, D)
-    relate(p)
+    relate(p, 0)
     load_accelerations(p, first_order)
     assemble(p)
     add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
@@ -175,9 +175,8 @@ def virtual_velocities(p, D):
         put(x, MOVED, g, moved)
         put(x, CARRIED, g, momentum_operator(take10(D, I, g), moved))
         put(x, COUPLE, g, coriolis_transposed_times(hK, moved))
-    clear_lanes(p.rows + 8 * WP * lx, 21 * lx)
-    add_product(p.rows + 8 * WP * lx, lx, 6, lx, p.rows + 8 * MOVED * lx, lx, 1, p.strict, lx, nv)
-    add_product(p.rows + 8 * TOTAL * lx, lx, 15, lx, p.rows + 8 * CARRIED * lx, lx, 1, p.below, lx, nv)
+    product(p.rows + 8 * WP * lx, lx, p.zeros, 0, 6, lx, p.rows + 8 * MOVED * lx, lx, 1, p.strict, lx, nv)
+    product(p.rows + 8 * TOTAL * lx, lx, p.zeros, 0, 15, lx, p.rows + 8 * CARRIED * lx, lx, 1, p.below, lx, nv)
     for g in range(lx // 8):
         s, psi, psidd, eta, wp = take6(D, S, g), take6(D, PSI, g), take6(D, PSIDD, g), take6(D, ETA, g), take6(x, WP, g)
         inertia, hK = take10(D, I, g), take12(D, HK, g)
@@ -189,12 +188,12 @@ def virtual_velocities(p, D):
         put(x, PSI_A, g, angular(psi))
         put(x, ETAS, g, eta)
         put(x, S_A, g, angular(s))
+        put(x, S_A_AGAIN, g, angular(s))
         put(x, SS, g, s)
         hKw = add12(momentum_operator(inertia, wp), take12(x, TOTAL, g))
         z = add3(coriolis_transposed_times(hK, wp), take3(x, TOTAL + 12, g))
         chi = cross_motion(wp, s)
         put(x, CHI, g, chi)
-        put(x, CHI_AGAIN, g, chi)
         put(x, P, g, add6(cross_force(s, momentum(hKw)), inertia_times(inertia, chi)))
         turned = add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi))
         put(x, Z, g, sub3(turned, coriolis_transposed_times(hKw, psi)))
@@ -211,16 +210,15 @@ def add12(a, b):
 
 
 @kernel
-def relate(p):
-    """The products, before their factors (j ≤ i) and (j < i)ᵀ."""
-    nv, lx, x, row = p.nv, p.lx, p.rows, 8 * p.lx
-    clear_lanes(p.qq, 6 * (nv * lx + WIDTH))
-    add_banded_product(p.qq, lx, nv, p.upper, x + CHI * row, 1, lx, x + FORCE * row, lx, 15)
-    add_banded_product(p.vv, lx, nv, p.upper, x + S_A * row, 1, lx, x + MINUS_BW * row, lx, 3)
-    add_banded_product(p.qv, lx, nv, p.upper, x + PSI_A * row, 1, lx, x + MINUS_BW * row, lx, 9)
-    add_banded_product(p.vq, lx, nv, p.lower, x + P * row, 1, lx, x + ETAS * row, lx, 9)
-    add_banded_product(p.qa, lx, nv, p.upper, x + CHI * row, 1, lx, x + YS * row, lx, 6)
-    add_banded_product(p.aq, lx, nv, p.lower, x + P * row, 1, lx, x + SS * row, lx, 6)
+def relate(p, more):
+    """The products, before their factors (j ≤ i) and (j < i)ᵀ; of those of (j ≤ i) with s_aᵀ, ``more`` rows: 0 or 3."""
+    nv, lx, x, row, o = p.nv, p.lx, p.rows, 8 * p.lx, p.zeros
+    banded_product(p.qq, lx, o, 0, nv, p.upper, x + PSIDDS * row, 1, lx, x + P * row, lx, 15 + more)
+    banded_product(p.vv, lx, o, 0, nv, p.upper, x + S_A * row, 1, lx, x + MINUS_BW * row, lx, 3)
+    banded_product(p.qv, lx, o, 0, nv, p.upper, x + PSI_A * row, 1, lx, x + MINUS_BW * row, lx, 9 + more)
+    banded_product(p.vq, lx, o, 0, nv, p.lower, x + P * row, 1, lx, x + ETAS * row, lx, 9)
+    banded_product(p.qa, lx, o, 0, nv, p.upper, x + CHI * row, 1, lx, x + YS * row, lx, 6 + more)
+    banded_product(p.aq, lx, o, 0, nv, p.lower, x + P * row, 1, lx, x + SS * row, lx, 6)
 
 
 @kernel
@@ -238,14 +236,14 @@ def load_accelerations(p, first_order):
 def assemble(p):
     """H := [½ qq  qv  0; . vv 0; . . 0] + qa A, and qq + qqᵀ, right on and above its diagonal."""
     couple(p)
+    add_run_products(p.H, p.ld, p.nv, p.runs, p.qa, p.lx, 1, p.A, p.ld)
     complete(p)
 
 
 @kernel
 def couple(p):
-    """H := [½ qq  qv  0; 0] + qa A."""
+    """H := [½ qq  qv  0] in the rows of q, and qa in full."""
     nv, lx, ld = p.nv, p.lx, p.ld
-    clear_lanes(p.H, ld * ld)
     half, above, under = lanes_at(p.half, nv, lx), lanes_at(p.above, nv, lx), lanes_at(p.under, nv, lx)
     qq, qv, vq = lanes_at(p.qq, nv, lx), lanes_at(p.qv, nv, lx), lanes_at(p.vq, nv, lx)
     qa, aq = lanes_at(p.qa, nv, lx), lanes_at(p.aq, nv, lx)
@@ -253,17 +251,18 @@ def couple(p):
         to_qq, to_qv = lanes_at(p.H + 8 * i * ld, 1, lx), lanes_at(p.H + 8 * (i * ld + nv), 1, lx)
         for g in range(lx // 8):
             to_qq[0, g] = half[i, g] * qq[i, g]
+        clear_lanes(p.H + 8 * (i * ld + lx), ld - lx)
         for g in range(lx // 8):
             to_qv[0, g] = above[i, g] * qv[i, g] + under[i, g] * vq[i, g]
             qa[i, g] = above[i, g] * qa[i, g] + under[i, g] * aq[i, g]
-    add_coupling(p)
 
 
 @kernel
 def complete(p):
-    """Add qqᵀ and vv."""
+    """Add qqᵀ to the rows of q; those below are vv and zeros."""
     nv, lx, ld = p.nv, p.lx, p.ld
     above, vv = lanes_at(p.above, nv, lx), lanes_at(p.vv, nv, lx)
+    clear_lanes(p.H + 8 * nv * ld, (ld - nv) * ld)
     add_transposed(p.H, ld, lx, p.C)
     for i in range(nv):
         to_vv = lanes_at(p.H + 8 * ((nv + i) * ld + nv), 1, lx)
@@ -278,18 +277,18 @@ def complete(p):
 
 
 @kernel
-def add_coupling(p):
-    """H += qa A, whose sums run over related degrees of freedom only."""
-    lx, ld, words, i = p.lx, p.ld, p.runs, 0
-    while i < p.nv:
+def add_run_products(C, ldc, rows, runs, a, ai, ak, B, ldb):
+    """C += a B in whole rows of ldc numbers, sums over the runs of columns that each panel of rows of a has."""
+    i, words = 0, runs
+    while i < rows:
         panel = carray(integer_pointer(words), 2)
-        rows, count = panel[0], panel[1]
+        size, count = panel[0], panel[1]
         for r in range(count):
             run = carray(integer_pointer(words + 16 + 16 * r), 2)
             begin, end = run[0], run[1]
-            a = p.qa + 8 * (i * lx + begin)
-            add_product(p.H + 8 * i * ld, ld, rows, ld, a, lx, 1, p.A + 8 * begin * ld, ld, end - begin)
-        i, words = i + rows, words + 16 + 16 * count
+            own = a + 8 * (i * ai + begin * ak)
+            add_product(C + 8 * i * ldc, ldc, size, ldc, own, ai, ak, B + 8 * begin * ldb, ldb, end - begin)
+        i, words = i + size, words + 16 + 16 * count
 
 
 @kernel
@@ -318,8 +317,7 @@ def add_group_curvature(p, b, h, xi, weight):
         for k in range(nj):  # a joint's slots ascend: none is read after it was written
             C[i, k] = square * square * C[slot(kind, i), slot(kind, k)]
             D[i, k] = square * D[slot(kind, i), slot(kind, k)]
-    clear_lanes(p.curved, nj * ld)
-    add_product(p.curved, ld, nj, ld, p.C, WIDTH, 1, eta, ld, nj)
+    product(p.curved, ld, p.zeros, 0, nj, ld, p.C, WIDTH, 1, eta, ld, nj)
     for i in range(nj):
         for k in range(nj):
             curved[k, iv + i] += D[i, k]

@@ -15,9 +15,11 @@ from dynamics.lane_curvature import FIELDS
 from dynamics.model import Model
 
 MOVED, CARRIED, COUPLE, WP, TOTAL = 0, 6, 18, 21, 27
-CHI, PSIDDS, PSI_A, CHI_AGAIN = 42, 48, 54, 57
-FORCE, P, Z, MINUS_BW, VS = 63, 69, 75, 78, 81
-ETAS, S_A, SS, YS, OMEGA, ROWS = 87, 93, 96, 102, 108, 109
+PSIDDS, PSI_A, CHI, S_A = 42, 48, 51, 57
+P, Z, FORCE, HELD_Y = 60, 66, 69, 75
+MINUS_BW, VS, HELD_Z = 78, 81, 87
+YS, HELD_G = 90, 96
+ETAS, S_A_AGAIN, SS, OMEGA, ROWS = 99, 105, 108, 114, 115
 """Rows of scratch over the degrees of freedom, in runs that are factors of the products."""
 
 
@@ -26,9 +28,10 @@ class Plan(NamedTuple):
 
     groups (g, 3): kind, first degree of freedom and number of them of joints whose motions do not commute.
     J (groups, 6, 8): Jr of each.  C, D (8, 8), (6, 8): of one group's curvature.
-    reals: the step h.  runs: panels of rows of qa, how many rows, how many runs of columns, and where those begin, end.
+    reals: the step h.   runs: see ``runs``, of qa.
     half, above, under (nv, lx): (j < i) + ½ (same body), (j ≤ i), (j < i)ᵀ; strict, below: (j < i), (j ≤ i)ᵀ.
-    upper, lower: where rows of ``above`` and ``under`` have entries, see `tiles.bands`.
+    upper, lower: where rows of ``above`` and ``under`` have entries, see `tiles.bands`.   zeros: a row of them, (ld,).
+    qq, vv, qv, vq, qa, aq (nv, lx): products, where they have entries; zeros elsewhere.
     """
 
     nq: int
@@ -62,6 +65,7 @@ class Plan(NamedTuple):
     J: int
     C: int
     D: int
+    zeros: int
 
 
 class Curvature:
@@ -84,7 +88,7 @@ class Curvature:
         parts = [np.ravel(table) for table in (groups, upper, lower, _runs(tree, above | strict.T, bound))]
         self._integers = np.concatenate(parts).astype(np.int64)
         tables = self._integers.ctypes.data + 8 * np.cumsum([0, *(part.size for part in parts[:-1])])
-        sizes = [nv * lx] * 5 + [ROWS * lx, lx, *[nv * lx] * 6, nv * ld, ld * ld, 6 * ld, 48 * len(groups), 64, 48]
+        sizes = [nv * lx] * 5 + [ROWS * lx, lx, *[nv * lx] * 6, nv * ld, ld * ld, 6 * ld, 48 * len(groups), 64, 48, ld]
         places = np.cumsum([WIDTH, *(padded(size) + WIDTH for size in sizes)])
         memory = np.zeros(places[-1] + WIDTH)
         self._reals = memory[-memory.ctypes.data // 8 % WIDTH :]
@@ -111,15 +115,17 @@ def _carried(tree: Model) -> NDArray[np.bool_]:
 
 def _runs(tree: Model, related: NDArray[np.bool_], bound: bool) -> list[int]:
     """``Plan.runs``: rows of joints on the world have no columns, since nothing carries them, unless they are bound."""
-    nv, runs, i = len(tree.body), [], 0
-    moved = (tree.parent[tree.body] >= 0) | bound
-    while i < nv:
-        rows = min(6, nv - i)
-        columns = (related[i : i + rows] & moved[i : i + rows, None]).any(axis=0)
-        edges = np.flatnonzero(np.diff(columns, prepend=False, append=False))
-        runs += [rows, len(edges) // 2, *edges]
-        i += rows
-    return runs
+    return runs(related & ((tree.parent[tree.body] >= 0) | bound)[:, None])
+
+
+def runs(entries: NDArray[np.bool_]) -> list[int]:
+    """Panels of six rows of a matrix: how many rows, how many runs of columns, and where those begin, end."""
+    found: list[int] = []
+    for i in range(0, len(entries), 6):
+        panel = entries[i : i + 6]
+        edges = np.flatnonzero(np.diff(panel.any(axis=0), prepend=False, append=False))
+        found += [len(panel), len(edges) // 2, *edges]
+    return found
 
 
 def record_parts(nq: int, nv: int, nu: int) -> tuple[int, int]:
@@ -131,8 +137,9 @@ def record_parts(nq: int, nv: int, nu: int) -> tuple[int, int]:
 @kernel
 def read_plan(context):
     """The ``Plan`` at an address."""
-    x = carray(integer_pointer(context), 31)
+    x = carray(integer_pointer(context), 32)
     return Plan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
         x[17], x[18], x[19], x[20], x[21], x[22], x[23], x[24], x[25], x[26], x[27], x[28], x[29], x[30],
+        x[31],
     )  # fmt: skip

@@ -14,26 +14,28 @@ from __future__ import annotations
 from numba import carray
 
 from ddp.kernel import inline, integer_pointer, kernel, pointer
-from ddp.tiles import add_banded_product, add_product, copy_rows, mirror, write_dense
+from ddp.tiles import add_product, copy_rows, mirror, product, write_dense
 from dynamics.contact_algebra import matrix_rate, rate, velocity_at
 from dynamics.knot_curvature import (
     add_group_curvatures,
+    add_run_products,
     clear_lanes,
     complete,
     couple,
     lanes_at,
+    read_group,
     relate,
     take3,
     take6,
     virtual_velocities,
     weigh_acceleration,
 )
-from dynamics.knot_plan import CHI, FORCE, MINUS_BW, MOVED, OMEGA, ROWS, S_A, P, Z, read_plan
+from dynamics.knot_plan import CHI, FORCE, HELD_G, HELD_Y, HELD_Z, MINUS_BW, MOVED, OMEGA, ROWS, P, Z, read_plan
 from dynamics.lane_curvature import ETA, FIELDS, PSI, PSIDD, S, put
 from dynamics.modes import Modes, mode_of, step_of, whole
 from dynamics.packed import matrix, read_numbers, read_tree, vector
 from dynamics.phase_curvature import contract
-from dynamics.phase_plan import FOUND, SUMS, mode_at, read_phase_plan
+from dynamics.phase_plan import SUMS, mode_at, read_phase_plan
 from dynamics.spatial import add3, angular, cross3, linear, scale3, sub3
 
 
@@ -98,12 +100,15 @@ def contract_knot(p, c, mode, record, weight, hessian):
     """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) + g·forces of a step held by points."""
     nv, h = p.nv, step_of(modes_at(c), mode)
     v, a = vector(record + 8 * p.nq, nv), vector(record + 8 * (p.nq + nv), nv)
-    _, _, nc, _, _, _ = mode_at(c, mode)
+    _, _, nc, _, _, _, _ = mode_at(c, mode)
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))
     lk = whole(nv + nc)
     clear_lanes(c.omega, lk)
     add_product(c.omega, lk, 1, lk, p.effective, 0, 1, record + 8 * c.K, lk, nv)
-    add_product(c.omega, lk, 1, lk, record + 8 * c.g, 0, 1, record + 8 * (c.K + nv * lk), lk, nc)
+    g = vector(record + 8 * c.g, nc)
+    for i in range(nc):
+        if g[i] != 0.0:  # hardly ever
+            add_product(c.omega, lk, 1, lk, record + 8 * (c.g + i), 0, 1, record + 8 * (c.K + (nv + i) * lk), lk, 1)
     curve(p, c, mode, record)
     add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
     mirror(p.H, p.ld)
@@ -114,21 +119,20 @@ def contract_knot(p, c, mode, record, weight, hessian):
 def curve(p, c, mode, record):
     """p.H := the Hessian of weights·(a, f) by (q, v, u), on and above its diagonal; c.omega holds -ω."""
     nv, lx, ld, D = p.nv, p.lx, p.ld, lanes_at(record + 8 * c.D, FIELDS, p.lx)
-    _, _, nc, _, _, _ = mode_at(c, mode)
     copy_rows(p.rows + 8 * OMEGA * lx, lx, c.omega, lx, 1, nv)
     virtual_velocities(p, D)
     sum_over_contacts(p, c, mode, record)
     add_contacts(p, c, D)
     couple_forces(p, c, mode, record, D)
-    relate(p)
-    s_a = p.rows + 8 * S_A * lx
-    add_banded_product(p.qq, lx, nv, p.upper, s_a, 1, lx, c.found, lx, 3)
-    add_banded_product(p.qv, lx, nv, p.upper, s_a, 1, lx, c.found + 24 * lx, lx, 3)
-    add_banded_product(p.qa, lx, nv, p.upper, s_a, 1, lx, c.found + 48 * lx, lx, 3)
-    copy_rows(p.A, ld, record + 8 * c.Z, ld, nv, ld)
+    relate(p, 3)
     couple(p)
-    add_product(p.H, ld, nv, ld, c.R, 1, lx, record + 8 * (c.Z + nv * ld), ld, nc)
+    _, _, _, _, _, _, runs = mode_at(c, mode)
+    add_run_products(p.H, ld, nv, p.runs, p.qa, lx, 1, record + 8 * c.Z, ld)
+    add_run_products(p.H, ld, nv, runs, c.R, 1, lx, record + 8 * (c.Z + nv * ld), ld)
     complete(p)
+    for b in range(p.number):
+        _, iv, nj = read_group(p, b)
+        copy_rows(p.A + 8 * iv * ld, ld, record + 8 * (c.Z + iv * ld), ld, nj, ld)
 
 
 @kernel
@@ -138,10 +142,9 @@ def sum_over_contacts(p, c, mode, record):
     c.of_contacts := rows ν, f, P(w) and w over contacts.
     """
     nv, lx, lm, nq = p.nv, p.lx, c.lm, p.nq
-    _, m, _, held, transposed, weights = mode_at(c, mode)
+    _, m, _, held, transposed, weights, _ = mode_at(c, mode)
     x, T, gains = lanes_at(c.of_contacts, 15, lm), lanes_at(c.by_contact, SUMS, lm), lanes_at(weights, 3, lm)
     places = lanes_at(record + 8 * c.places, 9, lm)
-    clear_lanes(c.of_contacts, 15 * lm)
     numbers, omega = matrix(c.of_contacts, 15, lm), vector(c.omega, nv + 3 * m)
     f = vector(record + 8 * (nq + 2 * nv + 1), 3 * m)
     for i in range(m):
@@ -149,6 +152,7 @@ def sum_over_contacts(p, c, mode, record):
             numbers[k, i] = -omega[nv + 3 * i + k]
             numbers[3 + k, i] = f[3 * i + k]
     w = c.of_contacts + 8 * 9 * lm
+    clear_lanes(w, 6 * lm)
     add_product(w, lm, 6, lm, p.rows + 8 * MOVED * lx, lx, 1, transposed, lm, nv)
     for g in range(lm // 8):
         n, force, place, u = take3(x, 0, g), take3(x, 3, g), take3(places, 0, g), take3(places, 3, g)
@@ -164,14 +168,13 @@ def sum_over_contacts(p, c, mode, record):
         put(T, 30, g, outer(add3(scale3(2.0 * ka, u), scale3(kd, place)), n))
         seen = add3(scale3(ka, take3(places, 6, g)), add3(scale3(kd, u), scale3(kp, place)))
         put(T, 39, g, sub9(outer(seen, n), outer(Pw, force)))
-    clear_lanes(c.totals, SUMS * lx)
-    add_product(c.totals, lx, SUMS, lx, c.by_contact, lm, 1, held, lx, m)
+    product(c.totals, lx, p.zeros, 0, SUMS, lx, c.by_contact, lm, 1, held, lx, m)
 
 
 @kernel
 def add_contacts(p, c, D):
-    """Into the rows of products F, P, Z, b_w; c.found := y, z, g."""
-    x, t, found = lanes_at(p.rows, ROWS, p.lx), lanes_at(c.totals, SUMS, p.lx), lanes_at(c.found, FOUND, p.lx)
+    """Into the rows of products: F, P, Z, b_w, and y, z, g."""
+    x, t = lanes_at(p.rows, ROWS, p.lx), lanes_at(c.totals, SUMS, p.lx)
     for i in range(p.lx // 8):
         s, psi, chi = take6(D, S, i), take6(D, PSI, i), take6(x, CHI, i)
         force, moment = take3(t, 0, i), take9(t, 3, i)
@@ -181,9 +184,9 @@ def add_contacts(p, c, D):
         g, gf = rate(F, N, s), rate(force, moment, s)
         y = add3(matrix_rate(C, angular(s)), cross3(linear(s), Fp))
         y = add3(y, add3(matrix_rate(Q, angular(psi)), cross3(linear(psi), Fd)))
-        put(found, 0, i, sub3(add3(y, rate(F, N, take6(D, PSIDD, i))), rate(force, moment, chi)))
-        put(found, 3, i, add3(rate(F, N, take6(D, ETA, i)), moved))
-        put(found, 6, i, g)
+        put(x, HELD_Y, i, sub3(add3(y, rate(F, N, take6(D, PSIDD, i))), rate(force, moment, chi)))
+        put(x, HELD_Z, i, add3(rate(F, N, take6(D, ETA, i)), moved))
+        put(x, HELD_G, i, g)
         put(x, FORCE + 3, i, sub3(take3(x, FORCE + 3, i), gf))
         put(x, P + 3, i, add3(take3(x, P + 3, i), g))
         put(x, Z, i, add3(take3(x, Z, i), add3(scale3(2.0, rate(F, N, psi)), moved)))
@@ -194,7 +197,7 @@ def add_contacts(p, c, D):
 def couple_forces(p, c, mode, record, D):
     """c.R (nc, lx): rows of -D_q (J μ)."""
     lx, lm = p.lx, c.lm
-    _, m, _, held, _, _ = mode_at(c, mode)
+    _, m, _, held, _, _, _ = mode_at(c, mode)
     x, R, moves = lanes_at(p.rows, ROWS, lx), lanes_at(c.R, 3 * lm, lx), lanes_at(held, max(m, 1), lx)
     numbers, places = matrix(c.of_contacts, 15, lm), matrix(record + 8 * c.places, 9, lm)
     for i in range(m):

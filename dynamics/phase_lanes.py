@@ -2,8 +2,8 @@
 
 What takes branches stays with single knots: impacts, steps that hold contacts exactly, surfaces pulled to a pose, the
 rows of joints whose motions do not commute; and knots whose contacts turn out to be redundant are done again there.
-With R_y = [R_q R_v -S] the lanes' part ends where  z_y = -K⁻¹ R_y  begins: those products are made knot by knot, eight
-columns to a register.
+A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
+z_y = -K⁻¹ R_y makes use of.
 """
 
 from __future__ import annotations
@@ -11,29 +11,31 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.kernel import kernel
-from ddp.tiles import WIDTH, add_product, clear_rows, padded, write_rows
 from dynamics.contact import POINT
 from dynamics.contact_delassus import REDUNDANT
 from dynamics.contact_kinematics import lane_places, lane_places_size
 from dynamics.contact_relation import lane_relation, lane_relation_size, relate_residuals
+from dynamics.inverse import first_felt
 from dynamics.joints import is_group
 from dynamics.kinematics import lane_workspace, lane_workspace_size
 from dynamics.lane_curvature import FIELDS, describe, put
-from dynamics.lanes import lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.linearization import turn_group_rows
 from dynamics.model import Model
 from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.packed import views_of
-from dynamics.packing import pack, unpack_columns
+from dynamics.packing import pack, unpack
 from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.products import product
 from dynamics.spatial import load3
+from dynamics.views import folded, view
 
 
 def size(tree: Model, where: Layout, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = len(tree.body)
-    own = where.end + (nv + nc) * where.ld + 5 * nv + nc + nu
-    return lane_workspace_size(tree) + lane_places_size(tree, m) + lane_relation_size(nv, nc) + padded(own) + 64
+    own = where.end + 2 * nv + nc + nu
+    return lane_workspace_size(tree) + lane_places_size(tree, m) + lane_relation_size(nv, nc) + own
 
 
 @kernel
@@ -71,48 +73,98 @@ def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
                     linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
                 elif not sound[i - t]:
                     linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        if kind != IMPACT:
-            for b in range(tree.parent.size):
-                if is_group(tree.kind[b]):
-                    turn_group_rows(tree, b, h, nq, record[t:end], A[t:end], B[t:end])
+                if kind != IMPACT and not sound[i - t]:
+                    turn_groups(tree, h, nq, record[i : i + 1], A[i : i + 1], B[i : i + 1])
         t = end
 
 
 @kernel
-def drives_last(S):
-    """Whether controls are the torques of the last degrees of freedom: then z_u = K⁻¹ S are columns of K⁻¹."""
+def turn_groups(tree, h, nq, record, A, B):
+    """The rows of δq' of all joints whose motions do not commute."""
+    for b in range(tree.parent.size):
+        if is_group(tree.kind[b]):
+            turn_group_rows(tree, b, h, nq, record, A, B)
+
+
+@kernel
+def columns_of_residuals(tree, contacts, nc):
+    """A tree of views whose ``segment`` and ``relatives`` are those of the columns of [R_q R_v], with what holds them.
+
+    A column has entries for relatives of its degree of freedom and for the contacts that this moves, from row nv on.
+    """
+    nv, count = tree.body.size, tree.segment.shape[0]
+    segment, relatives = np.empty((2 * count, 4), np.int64), np.empty(tree.relatives.size + count * nc, np.int64)
+    stop = 0
+    for t in range(count):
+        first, end, own, last = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
+        begin = stop
+        relatives[begin : begin + last - own] = tree.relatives[own:last]
+        stop += last - own
+        for i in range(contacts.body.size):
+            b = contacts.body[i]
+            k = tree.iv[b] + tree.nj[b] - 1
+            while k > first:
+                k = tree.previous[k]
+            if k == first:
+                for r in range(3 if contacts.kind[i] == POINT else 6):
+                    relatives[stop] = nv + contacts.row[i] + r
+                    stop += 1
+        for part in range(2):  # by q and by v, next to one another: they read the same of K⁻¹
+            columns = segment[2 * t + part]
+            columns[0], columns[1], columns[2], columns[3] = part * nv + first, part * nv + end, begin, stop
+    light = views_of(tree)
+    bound = Model(
+        light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.subspace, light.inertia,
+        light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
+    )  # fmt: skip
+    return bound, segment, relatives
+
+
+@kernel
+def first_seen(tree, contacts):
+    """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
+    for i in range(contacts.body.size):
+        if contacts.gains[i, 2] != 0.0:
+            return 0
+    return first_felt(tree)
+
+
+@kernel
+def drive_lanes(S, Kinv, zu):
+    """z_u (nz, .) := K⁻¹ S."""
     nv, nu = S.shape
-    for i in range(nv):
+    for i in range(Kinv.shape[0]):
         for j in range(nu):
-            if S[i, j] != (1.0 if i == nv - nu + j else 0.0):
-                return False
-    return True
+            zu[i, j] = 0.0
+    for j in range(nu):
+        for k in range(nv):
+            if S[k, j] != 0.0:
+                for i in range(Kinv.shape[0]):
+                    zu[i, j] += S[k, j] * Kinv[i, k]
 
 
 @kernel
 def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
-    """The same of one mode, as if every joint's motions commuted; sound (M,): whether a knot's result is one."""
+    """The same of one mode; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.body.size
-    nq, n, nz, ld = X.shape[1] - nv, 2 * nv, nv + nc, where.ld
-    driven = not drives_last(S)
-    lk, lr = whole(nz), ld if driven else whole(n)
-    head, u, K, R = (
-        lane_memory(arena, where.K), lane_memory(arena, nu), lane_memory(arena, nz * lk),
-        lane_memory(arena, nz * lr + nv),
-    )  # fmt: skip
-    D, pivots, about = lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, where.end - where.D)
-    head[:], K[:], about[:] = 0.0, 0.0, 0.0
-    light = views_of(tree)
+    nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
+    n, light = nq + 2 * nv, views_of(tree)
+    columns, _segment, _relatives = columns_of_residuals(tree, contacts, nc)
+    kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
+    D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
+    kept[:] = 0.0
+    numbers = lane_array(kept)
+    q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
+    Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
+    zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
+    dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
+    feet = folded(numbers[where.places : where.end], 9, where.lm)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
-    r = lane_relation(nv, arena, head[nq + nv : nq + n], head[nq + n + 1 : nq + n + 1 + nc], D, pivots, K, R, lk, lr)
-    q, v, controls = lane_array(head[:nq]), lane_array(head[nq : nq + nv]), lane_array(u)
-    dofs = lane_array(about[: FIELDS * where.lx].reshape(FIELDS, where.lx, WIDTH))
-    feet = lane_array(about[FIELDS * where.lx :].reshape(9, where.lm, WIDTH))
-    tau, no_fext, full = lane_vector(arena, nv), lane_matrix(arena, 0, 6), r.Rq
-    rows = np.empty((WIDTH, nz * lr))
+    r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
+    tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
     for t in range(0, N, WIDTH):
-        pack(X, t, head[: X.shape[1]])
+        pack(X, t, kept[: nq + nv])
         pack(U, t, u)
         for i in range(nv):
             tau[i] = -light.damping[i] * v[i]
@@ -120,32 +172,20 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
         relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
-        for i in range(nz):
-            for j in range(n):
-                full[i, j] = -full[i, j]
-            for j in range(n, lr):
-                full[i, j] = S[i, j - n] if driven and i < nv and j < n + nu else 0.0
-        head[nq + n] = mode
+        product(columns, -1.0, Kinv, Ry, begin, zy)
+        drive_lanes(S, Kinv, zu)
+        kept[n] = mode
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
             put(feet, 0, i, load3(place.p, i))
             put(feet, 3, i, load3(place.u, i))
             put(feet, 6, i, load3(place.c, i))
-        unpack_columns(head, record, t, 0)
-        unpack_columns(K, record, t, where.K)
-        unpack_columns(about, record, t, where.D)
-        unpack_columns(R[: nz * lr], rows, 0, 0)
-        for i in range(t, min(t + WIDTH, N)):
-            record[i, where.K + nz * lk : where.Z] = 0.0
-            record[i, where.Z + nz * ld : where.D] = 0.0
-            Z = record[i].ctypes.data + 8 * where.Z
-            own = record[i].ctypes.data + 8 * where.K
-            clear_rows(Z, ld, nz, ld)
-            add_product(Z, ld, nz, lr, own, lk, 1, rows[i - t].ctypes.data, lr, nz)
-            if not driven:
-                write_rows(Z + 8 * n, ld, own + 8 * (nv - nu), lk, nz, nu)
+        unpack(kept, record, t)
+        end = min(t + WIDTH, N)
+        for i in range(t, end):
             spread_step(record[i, where.Z :], ld, h, A[i], B[i])
-        judge(D, pivots, head[nq + nv : nq + n], sound, t)
+        turn_groups(tree, h, nq, record[t:end], A[t:end], B[t:end])
+        judge(D, pivots, kept[nq + nv : n], sound, t)
 
 
 @kernel

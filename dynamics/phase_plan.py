@@ -12,22 +12,22 @@ from ddp.kernel import integer_pointer, kernel
 from ddp.tiles import WIDTH, padded
 from dynamics.contact import POINT, Contacts
 from dynamics.flattened import Packed
-from dynamics.knot_plan import Curvature
+from dynamics.knot_plan import Curvature, runs
 from dynamics.model import Model
 from dynamics.modes import STEP, Modes, contacts_of, layout
 
-SUMS, FOUND = 48, 9
-"""Rows of sums over contacts, and of what they come to for each degree of freedom: y, z and g."""
+SUMS = 48
+"""Rows of sums over contacts."""
 
 
 class PhasePlan(NamedTuple):
     """Addresses: of a ``Plan``, a ``Packed``, modes' arrays and a table of them, and scratch; sizes.
 
-    The table has a row of six for each mode: whether its knots may be done here (steps held by points alone), contacts
-    m, forces nc, and addresses of ``held`` (m, lx), 1 where a degree of freedom moves a contact, its transpose
-    (nv, lm), and the gains (3, lm).
+    The table has a row of seven for each mode: whether its knots may be done here (steps held by points alone),
+    contacts m, forces nc, and addresses of ``held`` (m, lx), 1 where a degree of freedom moves a contact, its transpose
+    (nv, lm), the gains (3, lm), and the ``runs`` of Rᵀ, whose rows are degrees of freedom.
     K, Z, D, places, end: where parts of a record begin (modes.py). lm: contacts, padded.
-    omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   found: (FOUND, lx).   of_contacts: (15, lm).
+    omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   of_contacts: (15, lm).
     R: (3 lm, lx).   g: where a record's weights on forces begin.
     """
 
@@ -49,7 +49,6 @@ class PhasePlan(NamedTuple):
     omega: int
     by_contact: int
     totals: int
-    found: int
     of_contacts: int
     R: int
     g: int
@@ -60,11 +59,12 @@ class PhaseCurvature:
 
     def __init__(self, tree: Model, nq: int, nu: int, modes: Modes) -> None:
         nv = len(tree.body)
-        self._kept = Curvature(tree, nq, nu, 0.0, True), Packed(tree, nq, nu), modes  # steps of time are the modes'
         where = layout(modes, nq, nv, nu)
         lx, lm = where.lx, max(where.lm, WIDTH)
-        rows = []
-        held = []
+        rows, held = [], []
+        felt: list[NDArray[np.int64]] = []
+        plan, packed = Curvature(tree, nq, nu, 0.0, True), Packed(tree, nq, nu)  # steps of time are the modes'
+        self._kept = plan, packed, modes, felt
         for i, (kind, _, nc, *_) in enumerate(modes.table):
             contacts, _ = contacts_of(modes, i)
             m = len(contacts.body)
@@ -75,8 +75,9 @@ class PhaseCurvature:
             held += [moved, transposed, gains]
             quick = kind == STEP and bool((contacts.kind == POINT).all())
             rows.append([int(quick), m, int(nc)])
+            felt.append(np.array(runs(np.repeat(moved[:m, :nv] > 0.0, 3, axis=0).T), dtype=np.int64))
         shapes = [array.shape for array in held]
-        shapes += [(padded(nv + 3 * lm),), (SUMS, lm), (SUMS, lx), (FOUND, lx), (15, lm), (3 * lm, lx)]
+        shapes += [(padded(nv + 3 * lm),), (SUMS, lm), (SUMS, lx), (15, lm), (3 * lm, lx)]
         sizes = [padded(int(np.prod(shape))) + WIDTH for shape in shapes]
         memory = np.zeros(sum(sizes) + WIDTH)
         self._reals = memory[-memory.ctypes.data // 8 % WIDTH :]
@@ -85,11 +86,11 @@ class PhaseCurvature:
             self._reals[place : place + array.size] = array.ravel()
         at = [int(self._reals.ctypes.data + 8 * place) for place in places]
         for i, row in enumerate(rows):
-            row += at[3 * i : 3 * i + 3]
+            row += [*at[3 * i : 3 * i + 3], felt[i].ctypes.data]
         self._table = np.array(rows, dtype=np.int64)
         lists = [len(modes.table), len(modes.integers), len(modes.reals), *(array.ctypes.data for array in modes)]
         parts = [self._table.ctypes.data, *where[:5], lm, *at[3 * len(rows) :], where.g]
-        self._header = np.array([self._kept[0].address, self._kept[1].address, *lists, *parts], dtype=np.int64)
+        self._header = np.array([plan.address, packed.address, *lists, *parts], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 
 
@@ -107,15 +108,15 @@ def _moved(tree: Model, contacts: Contacts) -> NDArray[np.float64]:
 @kernel
 def read_phase_plan(context):
     """The ``PhasePlan`` at an address."""
-    x = carray(integer_pointer(context), 22)
+    x = carray(integer_pointer(context), 21)
     return PhasePlan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20], x[21],
+        x[17], x[18], x[19], x[20],
     )  # fmt: skip
 
 
 @kernel
 def mode_at(c, i):
     """The row of mode i."""
-    x = carray(integer_pointer(c.table + 48 * i), 6)
-    return x[0], x[1], x[2], x[3], x[4], x[5]
+    x = carray(integer_pointer(c.table + 56 * i), 7)
+    return x[0], x[1], x[2], x[3], x[4], x[5], x[6]
