@@ -108,7 +108,7 @@ class Processes:
         self._gather(starting=True)
 
     def first(self, X: Array, U: Array) -> None:
-        self._shared.X[:], self._shared.U[:] = X, U
+        self._share(X, U)
         self._tell(FIRST)
 
     def second(self) -> None:
@@ -118,7 +118,7 @@ class Processes:
         self._tell(COSTS)
 
     def at_once(self, X: Array, U: Array) -> None:
-        self._shared.X[:], self._shared.U[:] = X, U
+        self._share(X, U)
         self._tell(AT_ONCE)
 
     def gauss_newton(self) -> None:
@@ -138,6 +138,9 @@ class Processes:
             process.join()
             process.close()
         self._pipes, self._processes = [], []
+
+    def _share(self, X: Array, U: Array) -> None:
+        self._shared.X[:], self._shared.U[: len(U)] = X, U
 
     def _tell(self, stage: bytes) -> None:
         for number, pipe in enumerate(self._pipes):

@@ -296,13 +296,12 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
             f"the Hessian in the controls is not positive definite at knot {globalisation.failed} "
             f"with regularisation up to {solver.max_regularization:g}{iterate.concavity()}"
         )
-    if iterate.diverged is not None:
-        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"
+    if iterate.line.diverged is not None:
+        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.line.diverged)}"
     reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
-    if iterate.unpriced is not None:
-        X, U = iterate.unpriced
+    if iterate.line.unpriced is not None:
         try:
-            found = iterate.problem.fault(X, iterate.problem.padded(U), 0)
+            found = iterate.problem.fault(*iterate.line.unpriced, 0)
         except ProblemError as failure:  # of a term's own code
             found = str(failure)
         reason += f"; of longer ones {found}" if found else ""

@@ -81,7 +81,7 @@ def as_workers(value: Any) -> Workers:
 
 
 Follow = Callable[[Array, Array, bool, Behind], None]
-"""Of states and padded controls the derivatives, of second order too if that is true, with a sweep behind them."""
+"""Of states and controls the derivatives, of second order too if that is true, with a sweep behind them."""
 
 
 class Differentiator(Protocol):
@@ -96,7 +96,7 @@ class Differentiator(Protocol):
         """Who computes them, in words."""
 
     def first(self, X: Array, U: Array) -> None:
-        """First order and Gauss-Newton costs of states X (N+1, nx) and padded controls U (N+1, nu)."""
+        """First order and Gauss-Newton costs of states X (N+1, nx) and controls U (N, nu)."""
 
     def second(self) -> None:
         """Second order and exact costs of the same trajectory."""
