@@ -108,7 +108,8 @@ class Backward:
         self._weights = np.zeros((N, n))
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
+        everywhere = (multipliers != VALUE and not batched) or reuse or limited
+        self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
         self._limited, self._held = limited, np.zeros((N, nu))
         self.separable = np.zeros(N + 1, dtype=bool)
@@ -252,7 +253,7 @@ class Backward:
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
         bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
-        model = d.A, d.B, d.lz, d.lzz, d.exact, self._second, bends
+        model = d.A, d.B, d.lz, d.lzz, d.exact, self.separable, self._second, bends
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):

@@ -37,3 +37,17 @@ def copy_diagonals(separable, start, stop, H, out):
         if separable[t]:
             for i in range(H.shape[1]):
                 out[t, i, i] = H[t, i, i]
+
+
+@kernel
+def differences(knots, H, G, out, used):
+    """out (K, nz, nz) := H - G at K knots, of which the upper triangles count; used (nz,): whether a row is not zero."""
+    nz = H.shape[1]
+    used[:] = False
+    for k in range(knots.size):
+        for i in range(nz):
+            for j in range(i, nz):
+                out[k, i, j] = H[knots[k], i, j] - G[knots[k], i, j]
+                out[k, j, i] = out[k, i, j]
+                if out[k, i, j] != 0.0:
+                    used[i], used[j] = True, True

@@ -14,7 +14,7 @@ from ddp.bounds import room
 from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
-from ddp.hessians import scales
+from ddp.hessians import differences, scales
 from ddp.line_search import LineSearch
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -72,8 +72,7 @@ class Iterate:
             problem.structure,
         )  # fmt: skip
         self.backward.separable = problem.separable
-        self.curved = not problem.separable.all()
-        """Whether Gauss-Newton leaves anything out of the costs, so that there is a ``convex`` sweep."""
+        self._curved_knots = np.flatnonzero(~problem.separable)
         self._control_weight = -1.0
         self._place(*self._started(guess))
         self.evaluate()
@@ -139,6 +138,11 @@ class Iterate:
         return self._control_weight
 
     @property
+    def curved(self) -> bool:
+        """Whether Gauss-Newton leaves anything out of the costs, so that there is a ``convex`` sweep."""
+        return len(self._curved_knots) > 0
+
+    @property
     def noise(self) -> float:
         """What rounding may hide of the total cost: a step that brings less cannot be judged."""
         return 1e-12 * (1.0 + abs(self.cost))
@@ -193,7 +197,7 @@ class Iterate:
         missing = wanted & ~self.known
         if missing & RECORDS:
             work.second()
-        elif missing & EXACT:
+        elif missing & EXACT and self.curved:
             work.costs()
         if missing & GAUSS_NEWTON:
             work.gauss_newton()
@@ -207,16 +211,16 @@ class Iterate:
         """
         self._know(FIRST | GAUSS_NEWTON)
         self._know(EXACT)
-        d = self.work.derivatives
-        knots = np.flatnonzero(~self.problem.separable)
+        d, knots = self.work.derivatives, self._curved_knots
         kept = d.lzz[knots]
         if self._convex is None:
-            left_out = np.triu(d.exact[knots] - kept)
-            left_out += np.triu(left_out, 1).swapaxes(1, 2)
-            used = np.flatnonzero(left_out.any(axis=(0, 1)))
-            block = slice(None), used[:, None], used
+            left_out, used = np.empty_like(kept), np.empty(kept.shape[1], dtype=bool)
+            differences(knots, d.exact, d.lzz, left_out, used)
+            block = np.ix_(np.arange(len(knots)), *[np.flatnonzero(used)] * 2)
+            positive = positive_part(left_out[block])
+            positive[~np.isfinite(positive)] = 0.0
             self._convex = np.zeros_like(kept)
-            self._convex[block] = np.nan_to_num(positive_part(left_out[block]))
+            self._convex[block] = positive
         d.lzz[knots] += self._convex
         try:
             yield

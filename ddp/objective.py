@@ -156,10 +156,9 @@ class Objective:
             copy_diagonals(self.separable, start, stop, out.exact, out.lzz)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The exact Hessians alone, after `expand`."""
+        """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, record = (self.table, self.noted, self.separable, self.curved), out.record
-        cost_table.expand_exact(*tables, start, stop, X, U, record, out.lzz, out.exact)
+        cost_table.expand_exact(self.table, self.noted, self.curved, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
             U = padded(U, len(X))
             for run_begin, run_end in self.curved.tolist():
