@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ddp.algebra import positive_part
 from ddp.kernel import kernel
 
 
@@ -40,14 +43,30 @@ def copy_diagonals(separable, start, stop, H, out):
 
 
 @kernel
-def differences(knots, H, G, out, used):
-    """out (K, nz, nz) := H - G at K knots, of which the upper triangles count; used (nz,): whether a row is not zero."""
-    nz = H.shape[1]
-    used[:] = False
+def convex_part(knots, exact, lzz, out):
+    """out (K, nz, nz) := (exact - l_zz)₊ at K knots, told by the upper triangles; zero where that is not finite."""
+    nz = lzz.shape[1]
+    used = np.empty(nz, np.int64)
+    out[:] = 0.0
     for k in range(knots.size):
+        H, G = exact[knots[k]], lzz[knots[k]]
+        count = 0
         for i in range(nz):
-            for j in range(i, nz):
-                out[k, i, j] = H[knots[k], i, j] - G[knots[k], i, j]
-                out[k, j, i] = out[k, i, j]
-                if out[k, i, j] != 0.0:
-                    used[i], used[j] = True, True
+            differs = False
+            for j in range(nz):
+                a, b = min(i, j), max(i, j)
+                differs = differs or H[a, b] != G[a, b]
+            if differs:
+                used[count] = i
+                count += 1
+        block = np.empty((count, count))
+        for i in range(count):
+            for j in range(i, count):
+                block[i, j] = H[used[i], used[j]] - G[used[i], used[j]]
+                block[j, i] = block[i, j]
+        if count > 0:
+            positive_part(block)
+        for i in range(count):
+            for j in range(count):
+                if abs(block[i, j]) < np.inf:
+                    out[k, used[i], used[j]] = block[i, j]

@@ -14,12 +14,11 @@ from ddp.bounds import room
 from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
-from ddp.hessians import differences, scales
+from ddp.hessians import convex_part, scales
 from ddp.line_search import LineSearch
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.terms import positive_part
 from ddp.workers import Differentiator
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
@@ -214,13 +213,8 @@ class Iterate:
         d, knots = self.work.derivatives, self._curved_knots
         kept = d.lzz[knots]
         if self._convex is None:
-            left_out, used = np.empty_like(kept), np.empty(kept.shape[1], dtype=bool)
-            differences(knots, d.exact, d.lzz, left_out, used)
-            block = np.ix_(np.arange(len(knots)), *[np.flatnonzero(used)] * 2)
-            positive = positive_part(left_out[block])
-            positive[~np.isfinite(positive)] = 0.0
-            self._convex = np.zeros_like(kept)
-            self._convex[block] = positive
+            self._convex = np.empty_like(kept)
+            convex_part(knots, d.exact, d.lzz, self._convex)
         d.lzz[knots] += self._convex
         try:
             yield
