@@ -9,6 +9,9 @@ from ddp.kernel import kernel
 PIVOT = 1e-15
 """A pivot this much smaller than its diagonal entry is rounding: the matrix counts as singular."""
 
+ROUNDS, ROUNDING = 30, 1e-17
+"""Of rotations at most, six to ten being usual; and how small entries beside the diagonal are in the end."""
+
 
 @kernel
 def factorise(L):
@@ -57,3 +60,63 @@ def dot(a, b, size):
     for i in range(whole, size):
         first += a[i] * b[i]
     return (first + second) + (third + fourth)
+
+
+@kernel
+def positive_part(H):
+    """H := the positive semidefinite matrix nearest to it, as `terms.positive_part`; NaN where it is not finite."""
+    n = len(H)
+    V = np.eye(n)
+    finite = diagonalise(H, V)
+    for l in range(n):
+        root = np.sqrt(max(H[l, l], 0.0))
+        for i in range(n):
+            V[l, i] *= root
+    for i in range(n):
+        for j in range(n):
+            H[i, j] = 0.0 if finite else np.nan
+            for l in range(n):
+                H[i, j] += V[l, i] * V[l, j]
+
+
+@kernel
+def diagonalise(A, V):
+    """A symmetric matrix A := V A Vᵀ, diagonal, V orthogonal, by Jacobi's rotations; V is the unit matrix at first.
+
+    False where A is not finite. Golub & Van Loan (2013), §8.5.
+    """
+    n = len(A)
+    for _ in range(ROUNDS):
+        largest, beside = 0.0, 0.0
+        for i in range(n):
+            for j in range(i + 1):
+                if not abs(A[i, j]) < np.inf:
+                    return False
+                if i == j:
+                    largest = max(largest, abs(A[i, i]))
+                else:
+                    beside = max(beside, abs(A[i, j]))
+        if beside <= ROUNDING * largest:
+            break
+        for p in range(n):
+            for q in range(p + 1, n):
+                if A[p, q] != 0.0:
+                    cotangent = 0.5 * (A[q, q] - A[p, p]) / A[p, q]
+                    t = 1.0 / (abs(cotangent) + np.sqrt(1.0 + cotangent * cotangent))
+                    c = 1.0 / np.sqrt(1.0 + t * t)
+                    rotate(A, V, p, q, c, c * t if cotangent >= 0.0 else -c * t)
+    return True
+
+
+@kernel
+def rotate(A, V, p, q, c, s):
+    """Rows and columns p and q of A, and rows of V, by the rotation with cosine c and sine s that makes A_pq zero."""
+    for i in range(len(A)):
+        a, b = A[i, p], A[i, q]
+        A[i, p], A[i, q] = c * a - s * b, s * a + c * b
+    for i in range(len(A)):
+        a, b = A[p, i], A[q, i]
+        A[p, i], A[q, i] = c * a - s * b, s * a + c * b
+        a, b = V[p, i], V[q, i]
+        V[p, i], V[q, i] = c * a - s * b, s * a + c * b
+    A[p, q], A[q, p] = 0.0, 0.0

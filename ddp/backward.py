@@ -26,31 +26,24 @@ policy, downwards, and ``expected`` what the full step brings. Without gaps and 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddp import tiled_sweep
 from ddp.derivatives import Derivatives
 from ddp.gaps import weigh
 from ddp.limits import improve
-from ddp.protocols import Array, Batched, Contraction, Dynamics, SemiImplicit
+from ddp.protocols import Array, Batched, Dynamics
 from ddp.room import RoomOwner
 from ddp.segments import Segments, cut
+from ddp.structure import Structure, structure_of
 from ddp.tiles import padded
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
-
-SMALL, BENT = 12, 6
-"""Below this n a semi-implicit step is no faster than any, nor is it with more than one row of R among so many of n."""
-
-NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
-"""Of steps that are not semi-implicit."""
 
 VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
 """What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
@@ -95,12 +88,13 @@ class Backward:
         `Batched` if it is told so; default the dynamics.
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
+    structure: of the dynamics, if it is known.
     """
 
     def __init__(
         self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
         limited: bool = False, contract: Callable[[Array, Array, bool], None] | None = None,
-        segments: int = 1,
+        segments: int = 1, structure: Structure | None = None,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
@@ -108,13 +102,14 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        halves = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
-        batched = N if halves and multipliers != VALUE and not limited and isinstance(dynamics, Batched) else 0
+        self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
+        batched = N if batches and multipliers != VALUE and not limited else 0
         self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
         self._weights = np.zeros((N, n))
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        self._second = np.zeros((N if multipliers != VALUE or reuse or limited else 1, nz, nz))
+        everywhere = (multipliers != VALUE and not batched) or reuse or limited
+        self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
         self._limited, self._held = limited, np.zeros((N, nu))
         self.separable = np.zeros(N + 1, dtype=bool)
@@ -122,15 +117,12 @@ class Backward:
         self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
         self._closing = dynamics.closing()
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
-        self._blocks = blocks_of(self._closing, n)
         self._room = RoomOwner(n, nu)
         self._model = tiled_sweep.ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            (halves or NO_HALVES)[1],
+            self._steps[1],
         )  # fmt: skip
         self._action = np.zeros((nu, nu))
-        self._steps = halves or NO_HALVES
-        self._halves = self._steps if _pays(n, self._steps[1]) else NO_HALVES
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
 
     @property
@@ -181,21 +173,25 @@ class Backward:
 
         costates: whether they contract the second order, where ``multipliers`` leave that open.
         """
-        multiplier = self.multiplier(costates)
-        by_costate = multiplier == COSTATE
-        before = multiplier != VALUE
-        if blend > 0.0 and before and self._age is None:
-            self._contract_before(multiplier)
-        kept = blend > 0.0 and self._keeps(multiplier)
-        if blend > 0.0 and not kept:
-            self._age = None  # what is there is overwritten
-            self._model.take(self._second, False)
-        found = self._swept(blend, mu, kept, False, by_costate)
-        if blend > 0.0:
-            found = found._replace(contraction=KEPT if self._age else multiplier)
+        if blend == 0.0:
+            found = self._swept(blend, mu, NONE)
+        else:
+            multiplier = self.multiplier(costates)
+            kept = self._contracted(multiplier)
+            found = self._swept(blend, mu, KEPT if self._age else multiplier, kept, multiplier == COSTATE)
             if self._reuse and found.failed < 0:
                 self._age = self._age or 0
-        return self._kept_in_limits(blend, mu, found, by_costate) if self._limited and found.failed < 0 else found
+        return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+
+    def _contracted(self, multiplier: str) -> bool:
+        """Whether the next sweep finds the second order contracted, and need not do it itself."""
+        if multiplier != VALUE and self._age is None:
+            self._contract_before(multiplier)
+        if self._keeps(multiplier):
+            return True
+        self._age = None  # what is there is overwritten
+        self._model.take(self._second, False)
+        return False
 
     def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
         """The same sweep, of derivatives that are still being made; None where it takes all of them to begin."""
@@ -212,49 +208,52 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        weights = self._weights
-        N, n = weights.shape
-        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy(), weights)
+        N, n = self._weights.shape
+        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy())
         second = self._in_blocks if len(self._in_blocks) else self._second
-        self._contract(weights, second, second is self._in_blocks)
+        self._contract(self._weights, second, second is self._in_blocks)
         self._model.take(second, second is self._in_blocks)
         self._age = 0
 
-    def _weigh(self, start: int, stop: int, multiplier: str, p: Array, weights: Array) -> None:
+    def _weigh(self, start: int, stop: int, multiplier: str, p: Array) -> None:
         """The weights of these knots, p being that after the last of them."""
-        d, follows = self._derivatives, multiplier == POLICY
-        around = *self._steps, self.gaps, *self._closing[:2]
-        weigh(start, stop, d.A, d.B, d.lz, self._K, follows, *around, p, weights)
+        d, closing = self._derivatives, self._closing
+        weigh(
+            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps, closing.address,
+            closing.context, p, self._weights,
+        )  # fmt: skip
 
-    def _swept(self, blend: float, mu: float, kept: bool, known: bool, by_costate: bool) -> Sweep:
+    def _swept(
+        self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False,
+        known: bool = False,
+    ) -> Sweep:  # fmt: skip
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
-        halves, around = self._halves, (self.gaps, self._blocks, self._limited, self.low, self.high, known, self._held)
-        how = float(blend), float(mu), by_costate, kept, self.separable
+        how = float(blend), float(mu), by_costate, kept, self.separable, *self._halves
+        around = self._gaps, self._blocks, self._limited, self.low, self.high, known, self._held
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
-            done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *halves, *around)
+            done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *around)
             if done:
                 self._judge(-1)
-                return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1)
+                return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
         failed, slope, change, gradient = tiled_sweep.sweep(
-            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *halves, *around,
-            self._action,
-        )  # fmt: skip
+            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *around, self._action
+        )
         self._judge(failed)
-        return Sweep(self._k, self._K, -slope, -change, gradient, failed)
+        return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
 
     def _judge(self, failed: int) -> None:
         """Whether what a sweep left is a policy for weights; one that failed left some of the last one's gains."""
         self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
 
-    def _kept_in_limits(self, blend: float, mu: float, found: Sweep, by_costate: bool) -> Sweep:
+    def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
         """The same policy, or a better one, with its model's step in the box: see `limits`."""
         d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
         open_gaps = self._torn
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
         bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
-        model = d.A, d.B, d.lz, d.lzz, d.exact, self._second, bends
+        model = d.A, d.B, d.lz, d.lzz, d.exact, self.separable, self._second, bends
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):
@@ -267,7 +266,7 @@ class Backward:
                 best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
             if done:
                 break
-            sweep = self._swept(blend, mu, blend > 0.0, True, by_costate)
+            sweep = self._swept(blend, mu, found.contraction, blend > 0.0, known=True)
             if sweep.failed >= 0:
                 break
         return found if best is None else best
@@ -296,7 +295,7 @@ class Behind:
         """The weights of the knots start .. stop-1 of 0 .. N."""
         if stop > self._N:
             self._costate[:] = self._of._derivatives.lz[self._N, : self._costate.size]
-        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate, self._weights)
+        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate)
 
     def contract(self, start: int, stop: int) -> None:
         """The second order of these knots with their weights."""
@@ -331,23 +330,3 @@ def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array,
         cast(Batched, dynamics).contract_batch(record, weights, out)
     else:
         dynamics.contract(record, weights, out)
-
-
-def _pays(n: int, bent: NDArray[np.int64]) -> bool:
-    """Whether there is something to gain where a semi-implicit step has these bent rows among so many of n."""
-    return bool(n >= max(SMALL, BENT * bent[:, 1].sum()))
-
-
-def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:
-    """(g, 2): where the blocks begin that a gap bends, see `protocols.Dynamics.closing`, and how large they are."""
-    if closing.address == 0:
-        return np.zeros((0, 2), dtype=np.int64)
-    gap, out = np.linspace(0.1, 0.2, n), np.empty((2, n, n))
-    close = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
-    close(closing.context, gap.ctypes.data, gap.ctypes.data, out.ctypes.data)
-    bent = (out[0] != np.eye(n)) | (out[1] != 0.0)
-    edges = np.flatnonzero(np.diff(bent.any(axis=0) | bent.any(axis=1), prepend=False, append=False))
-    blocks = np.ascontiguousarray(np.stack([edges[::2], np.diff(edges)[::2]], axis=1), dtype=np.int64)
-    for first, size in blocks:
-        bent[first : first + size, first : first + size] = False
-    return np.array([[0, n]], dtype=np.int64) if bent.any() else blocks

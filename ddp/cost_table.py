@@ -131,9 +131,8 @@ def expand_at_once(table, noted, separable, start, stop, X, U, record, l, lz, lz
 
 
 @kernel
-def expand_exact(table, noted, separable, curved, start, stop, X, U, record, lzz, exact):
+def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
     """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
-    copy_diagonals(separable, start, stop, lzz, exact)
     for i in range(curved.shape[0]):
         begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
         if begin < end:

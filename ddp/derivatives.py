@@ -15,7 +15,8 @@ class Derivatives(NamedTuple):
 
     A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
     l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
-    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
+    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one, where that may be another one:
+        at knots that are `protocols.Separable` nobody need write it, and nobody reads it.
     dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
     """
 

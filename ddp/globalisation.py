@@ -254,10 +254,12 @@ class Globalisation:
         """Levenberg-Marquardt where steps stay tiny, or short while the expected decrease does not fall."""
         self.lm_patience.wait -= 1
         self.past.append((best.expected, best.alpha))
+        if best.alpha > 0.25 or not self.lm_patience.over:
+            return best
         alphas = [alpha for _, alpha in self.past]
         tiny = len(alphas) >= 2 and max(alphas[-2:]) <= 1.0 / 64.0
         slow = len(alphas) == 6 and max(alphas[1:]) <= 0.25 and best.expected > 0.7 * self.past[0][0]
-        if not ((tiny or slow) and self.lm_patience.over):
+        if not (tiny or slow):
             return best
         other = _lower(best, self._damped(point))
         if other is best:

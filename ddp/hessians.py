@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ddp.algebra import positive_part
 from ddp.kernel import kernel
 
 
@@ -37,3 +40,33 @@ def copy_diagonals(separable, start, stop, H, out):
         if separable[t]:
             for i in range(H.shape[1]):
                 out[t, i, i] = H[t, i, i]
+
+
+@kernel
+def convex_part(knots, exact, lzz, out):
+    """out (K, nz, nz) := (exact - l_zz)₊ at K knots, told by the upper triangles; zero where that is not finite."""
+    nz = lzz.shape[1]
+    used = np.empty(nz, np.int64)
+    out[:] = 0.0
+    for k in range(knots.size):
+        H, G = exact[knots[k]], lzz[knots[k]]
+        count = 0
+        for i in range(nz):
+            differs = False
+            for j in range(nz):
+                a, b = min(i, j), max(i, j)
+                differs = differs or H[a, b] != G[a, b]
+            if differs:
+                used[count] = i
+                count += 1
+        block = np.empty((count, count))
+        for i in range(count):
+            for j in range(i, count):
+                block[i, j] = H[used[i], used[j]] - G[used[i], used[j]]
+                block[j, i] = block[i, j]
+        if count > 0:
+            positive_part(block)
+        for i in range(count):
+            for j in range(count):
+                if abs(block[i, j]) < np.inf:
+                    out[k, used[i], used[j]] = block[i, j]

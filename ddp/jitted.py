@@ -12,7 +12,7 @@ from numba import carray
 from numba.core.errors import NumbaError
 
 from ddp import cost_table
-from ddp.algebra import factorise
+from ddp.algebra import factorise, positive_part
 from ddp.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
@@ -296,13 +296,3 @@ def add_hessian(H, scale, exact, lzz):
     for i in range(m):
         for j in range(m):
             lzz[i, j] += scale * H[i, j]
-
-
-@kernel
-def positive_part(H):
-    """H := the positive semidefinite matrix nearest to it, as `terms.positive_part`; NaN where it is not finite."""
-    if np.isfinite(H).all():
-        w, V = np.linalg.eigh(H)
-        H[:] = np.dot(V * np.maximum(w, 0.0), V.T)
-    else:
-        H[:] = np.nan

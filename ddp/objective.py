@@ -26,15 +26,16 @@ Terms = Sequence[Any]
 """What users give."""
 
 
-def padded(U: Array) -> Array:
-    """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
-    return np.concatenate([U, np.zeros((1, U.shape[1]))])
+def padded(U: Array, count: int) -> Array:
+    """U (N, nu) with the row of zeros (N+1, nu) that terms in Python are given at knot N; as it is if it has that."""
+    return U if len(U) == count else np.concatenate([U, np.zeros((1, U.shape[1]))])
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
     """The terms of the knots 0 .. N, and what constraints contribute to the augmented Lagrangian.
 
+    Trajectories are X (N+1, nx) and U (N, nu), padded with a row of zeros or not.
     running: of the knots 0 .. N-1.  during: of stretches.  at: of single knots.  terminal: of the knot N.
     """
 
@@ -103,7 +104,7 @@ class Objective:
         return len(self.running) + len(self.at) + len(self.during) + len(self.terminal)
 
     def values(self, X: Array, U: Array) -> Array:
-        """The costs (N+1,) of the knots of X (N+1, nx) and padded U (N+1, nu); nothing is checked."""
+        """The costs (N+1,) of all knots; nothing is checked."""
         costs = np.empty(self.horizon + 1)
         cost_table.values(self.table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
         self._add_values(X, U, costs)
@@ -116,23 +117,25 @@ class Objective:
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         total = cost_table.total(self.table, noted, X, U, notes, costs)
         if (self.interpreted or len(noted) < len(self.noted)) and total < np.inf:
-            self._add_values(X, padded(U), costs, len(noted) > 0)
+            self._add_values(X, U, costs, len(noted) > 0)
             total = cost_table.sum_of(costs)
         return total
 
     def _add_values(self, X: Array, U: Array, costs: Array, noted: bool = False) -> None:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or len(self.noted):
+            U = padded(U, len(X))
             for entry, knots in self._python_terms(0, self.horizon + 1, noted=noted):
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
     def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N; X, U as in `values`."""
+        """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         tables, record = (self.table, self.noted, self.separable), out.record
         cost_table.expand(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz)
         if self.interpreted:
+            U = padded(U, len(X))
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     entry.term.expand(
@@ -145,6 +148,7 @@ class Objective:
         tables, record = (self.table, self.noted, self.separable), out.record
         cost_table.expand_at_once(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz, out.exact)
         if self.interpreted:
+            U = padded(U, len(X))
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], out.exact[rows]
@@ -152,11 +156,11 @@ class Objective:
             copy_diagonals(self.separable, start, stop, out.exact, out.lzz)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The exact Hessians alone, after `expand`."""
+        """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, record = (self.table, self.noted, self.separable, self.curved), out.record
-        cost_table.expand_exact(*tables, start, stop, X, U, record, out.lzz, out.exact)
+        cost_table.expand_exact(self.table, self.noted, self.curved, start, stop, X, U, out.record, out.exact)
         if self.interpreted:
+            U = padded(U, len(X))
             for run_begin, run_end in self.curved.tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
@@ -219,7 +223,7 @@ class Objective:
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
-        nz = self.dynamics.n + self.dynamics.nu
+        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
         for entry, knots in self.within(0, self.horizon + 1):
             own, M = (X[knots], U[knots]), knots.stop - knots.start
             with naming(entry.name, knots):
@@ -237,8 +241,8 @@ class Objective:
         return None
 
     def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
-        """The term with the most negative curvature at a knot of X (N+1, nx), U (N+1, nu); None if none has any."""
-        nz = self.dynamics.n + self.dynamics.nu
+        """The term with the most negative curvature at a knot; None if none has any."""
+        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
         found: tuple[float, str | None] = (-1e-12, None)
         for entry, _ in self.within(knot, knot + 1):
             l, lz, lzz = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -18,8 +19,9 @@ from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.objective import Objective, padded
 from ddp.placement import Placed, check_knots, described, place
-from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Noting, Term, Timed
+from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
 from ddp.stretches import check_stretches, durations_of
+from ddp.structure import Structure, structure_of
 from ddp.tiles import aligned_zeros
 
 
@@ -112,11 +114,11 @@ class Problem:
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu
-        X, padded = as_array("X", X, (N + 1, nx)), self.padded(as_array("U", U, (N, nu)))
+        X, U = as_array("X", X, (N + 1, nx)), as_array("U", U, (N, nu))
         with np.errstate(all="ignore"):
-            total = float(cost_table.sum_of(self.values(X, padded)))
+            total = float(cost_table.sum_of(self.values(X, U)))
             if not np.isfinite(total):
-                raise ProblemError(self.fault(X, padded, 0) or "the total cost is not finite")
+                raise ProblemError(self.fault(X, U, 0) or "the total cost is not finite")
         return total
 
     def track(
@@ -132,10 +134,10 @@ class Problem:
 
     def padded(self, U: Array) -> Array:
         """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
-        return padded(U)
+        return padded(U, self.horizon + 1)
 
     def values(self, X: Array, U: Array) -> Array:
-        """The costs (N+1,) of the knots of X (N+1, nx) and padded U (N+1, nu); nothing is checked."""
+        """The costs (N+1,) of the knots of X (N+1, nx) and U (N, nu), padded or not; nothing is checked."""
         return self._objective.values(X, U)
 
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
@@ -159,36 +161,33 @@ class Problem:
     def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """First order of the dynamics and Gauss-Newton costs of the knots start .. stop-1 of 0 .. N.
 
-        X (N+1, nx), U (N+1, nu) padded. Writes the rows of those knots in all of ``out`` but ``out.exact``.
+        X (N+1, nx), U (N, nu), padded or not. Writes the rows of those knots in all of ``out`` but ``out.exact``.
         """
-        knots = slice(start, min(stop, self.horizon))
-        if knots.stop > knots.start:
-            self.dynamics.expand(
-                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
-            )
-        self.expand_gauss_newton(X, U, out, start, stop)
-
-    def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The costs of `expand` alone."""
+        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand)
         self._objective.expand(X, U, out, start, stop)
 
     def expand_second(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """Second order of the dynamics and exact cost Hessians, after `expand` of the same trajectory."""
-        knots = slice(start, min(stop, self.horizon))
-        if knots.stop > knots.start:
-            self.dynamics.expand_second(
-                X[knots], U[knots], Expansion(out.A[knots], out.B[knots], out.record[knots]), start
-            )
-        self.expand_costs(X, U, out, start, stop)
+        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand_second)
+        self._objective.expand_exact(X, U, out, start, stop)
 
     def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """`expand` and `expand_second`, but for Gauss-Newton Hessians that are not the exact ones as well."""
-        knots = slice(start, min(stop, self.horizon))
-        if knots.stop > knots.start:
-            expansion = Expansion(out.A[knots], out.B[knots], out.record[knots])
-            self.dynamics.expand(X[knots], U[knots], expansion, start)
-            self.dynamics.expand_second(X[knots], U[knots], expansion, start)
+        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand, self.dynamics.expand_second)
         self._objective.expand_at_once(X, U, out, start, stop)
+
+    def _expand_dynamics(
+        self, X: Array, U: Array, out: Derivatives, start: int, stop: int, *stages: Callable[..., None]
+    ) -> None:
+        knots = slice(start, min(stop, self.horizon))
+        if knots.stop > start:
+            expansion = Expansion(out.A[knots], out.B[knots], out.record[knots])
+            for stage in stages:
+                stage(X[knots], U[knots], expansion, start)
+
+    def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The costs of `expand` alone."""
+        self._objective.expand(X, U, out, start, stop)
 
     def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact cost Hessians alone."""
@@ -224,6 +223,21 @@ class Problem:
                 rates[knots] += (own * placed.constraint.by_duration(X[knots], padded[knots])).sum(axis=1)
         return np.where(durations_of(self.dynamics, N) > 0.0, rates, 0.0)
 
+    @cached_property
+    def lanes(self) -> int:
+        """How many step lengths the dynamics roll out for the price of one, 0 if they know of none."""
+        return self.dynamics.lanes if isinstance(self.dynamics, Lanes) else 0
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What sweeps make use of in the dynamics."""
+        return structure_of(self.dynamics)
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether any control has limits."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
     @property
     def separable(self) -> NDArray[np.bool_]:
         """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
@@ -234,7 +248,7 @@ class Problem:
         return self._objective.fault(X, U, order)
 
     def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
-        """The term with the most negative curvature at a knot of X (N+1, nx), U (N+1, nu); None if none has any."""
+        """The term with the most negative curvature at a knot of X (N+1, nx), U (N, nu); None if none has any."""
         return self._objective.most_concave(X, U, knot)
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:

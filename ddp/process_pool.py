@@ -124,7 +124,7 @@ class Processes(Differentiator):
         self._pipes, self._processes = [], []
 
     def _begin(self, X: Array, U: Array) -> None:
-        self._shared.X[:], self._shared.U[:] = X, U
+        self._shared.X[:], self._shared.U[: len(U)] = X, U
 
     def _each(self, stage: Stage) -> None:
         for number, pipe in enumerate(self._pipes):

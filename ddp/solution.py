@@ -8,8 +8,9 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +28,7 @@ VERSION = 2
 COLUMN = "history_"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One iteration.
 
     cost: total cost after it; with constraints, of the augmented Lagrangian.
@@ -56,6 +56,10 @@ class Record:
     contraction: str
     violation: float = 0.0
     penalty: float = 0.0
+
+
+WORDS = "hessian", "contraction"
+"""What in a record is not a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +187,9 @@ class Solution:
         target = _as_path(path)
         content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
-        for column in fields(Record):
-            rows = [getattr(record, column.name) for record in self.history]
-            content[COLUMN + column.name] = np.array(rows, str if column.type == "str" else float)
+        for i, name in enumerate(Record._fields):
+            rows = [record[i] for record in self.history]
+            content[COLUMN + name] = np.array(rows, str if name in WORDS else float)
         try:
             descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as reason:
@@ -210,7 +214,7 @@ class Solution:
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
         content = _read(file)
-        columns = [content[COLUMN + column.name].tolist() for column in fields(Record)]
+        columns = [content[COLUMN + name].tolist() for name in Record._fields]
         solution = Solution(
             X=content["X"],
             U=content["U"],
@@ -236,7 +240,7 @@ class Solution:
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
 _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
-_SAVED |= {COLUMN + column.name: "U1" if column.type == "str" else "f1" for column in fields(Record)}
+_SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fields}
 """What a file holds: the kind and the rank of every array."""
 
 

@@ -182,7 +182,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         X[0] = problem.x0
         return Guess(X, U, K)
     if guess is None:
-        U = np.tile(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), (N, 1))
+        U = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
     elif isinstance(guess, tuple):
         if len(guess) != 2:
             raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
@@ -194,7 +194,14 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
         U = as_array("guess", guess, (N, d.nu))
-    return Guess(np.tile(problem.x0, (N + 1, 1)), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
+    return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
+
+
+def _repeated(row: Array, count: int) -> Array:
+    """``count`` rows that are the same."""
+    rows = np.empty((count, row.size))
+    rows[:] = row
+    return rows
 
 
 def _loop(
@@ -249,19 +256,9 @@ def _descend(
         iterate.accept(attempt.step)
         now = time.perf_counter()
         record = Record(
-            cost=attempt.cost,
-            gradient=attempt.gradient,
-            expected=attempt.expected,
-            step=attempt.alpha,
-            regularization=attempt.mu,
-            hessian=attempt.hessian,
-            blend=attempt.blend,
-            seconds=now - before,
-            gap=iterate.gap,
-            contraction=attempt.contraction,
-            violation=iterate.violation,
-            penalty=iterate.penalty,
-        )
+            attempt.cost, attempt.gradient, attempt.expected, attempt.alpha, attempt.mu, attempt.hessian, attempt.blend,
+            now - before, iterate.gap, attempt.contraction, iterate.violation, iterate.penalty,
+        )  # fmt: skip
         before = now
         history.append(record)
         if callback is not None:
@@ -297,13 +294,12 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
             f"the Hessian in the controls is not positive definite at knot {globalisation.failed} "
             f"with regularisation up to {solver.max_regularization:g}{iterate.concavity()}"
         )
-    if iterate.diverged is not None:
-        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.diverged)}"
+    if iterate.line.diverged is not None:
+        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.line.diverged)}"
     reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
-    if iterate.unpriced is not None:
-        X, U = iterate.unpriced
+    if iterate.line.unpriced is not None:
         try:
-            found = iterate.problem.fault(X, iterate.problem.padded(U), 0)
+            found = iterate.problem.fault(*iterate.line.unpriced, 0)
         except ProblemError as failure:  # of a term's own code
             found = str(failure)
         reason += f"; of longer ones {found}" if found else ""

@@ -14,7 +14,7 @@ Stage = Literal["expand", "expand_second", "expand_costs", "expand_at_once", "ex
 """A method of `Problem`."""
 
 Follow = Callable[[Array, Array, bool, Behind], None]
-"""Of states and padded controls the derivatives, of second order too if that is true, with a sweep behind them."""
+"""Of states and controls the derivatives, of second order too if that is true, with a sweep behind them."""
 
 
 class Differentiator(ABC):
@@ -33,7 +33,7 @@ class Differentiator(ABC):
         return None
 
     def first(self, X: Array, U: Array) -> None:
-        """First order and Gauss-Newton costs of states X (N+1, nx) and padded controls U (N+1, nu)."""
+        """First order and Gauss-Newton costs of states X (N+1, nx) and controls U (N, nu)."""
         self._begin(X, U)
         self._each("expand")
 

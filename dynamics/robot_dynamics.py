@@ -182,7 +182,12 @@ class RobotDynamics:
         """The controls (nu,) that best balance gravity at rest in the configuration of x, by least squares."""
         q = as_array("x", x, (self.nx,))[: self.robot.nq]
         tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
-        return np.asarray(np.linalg.lstsq(self.actuation, tau, rcond=None)[0])
+        return np.asarray(self._balance @ tau)
+
+    @cached_property
+    def _balance(self) -> Array:
+        """The controls (nu, nv) that come closest to torques."""
+        return np.asarray(np.linalg.pinv(self.actuation))
 
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recursion import dense_sweep
+from recursion import dense_sweep, exact_hessians
 
 import problems
 from ddp.backward import COSTATE, POLICY, VALUE
@@ -64,7 +64,8 @@ def test_what_the_sweep_knows_of_a_problem_changes_nothing(name, multipliers, to
             K = sweep.K.copy()
             assert sweep.contraction == (multipliers if blend > 0.0 else "none")
             around = d.closing(), blend, mu, iterate.gaps
-            assert_close(sweep, dense_sweep(work.derivatives, contract, *around, by_costate=multipliers == COSTATE))
+            whole = work.derivatives._replace(exact=exact_hessians(problem, work.derivatives))
+            assert_close(sweep, dense_sweep(whole, contract, *around, by_costate=multipliers == COSTATE))
 
 
 @pytest.mark.parametrize("name", ["quadruped/reorientation", "quadrotor/loop", "arm/throw", "cartpole/swing-up"])

@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 from oracles import chain_of
 from recursion import dense_sweep as dense_recursion
+from recursion import exact_hessians
 from systems import Quadratic
 
 import ddp
@@ -79,7 +80,8 @@ def test_the_convex_sweep_is_the_textbook_recursion_with_the_curvature_that_is_n
         iterate = Iterate(problem, work, Guess(X, U, np.zeros((6, 6, 12))))
         sweep = iterate.sweep(0.0, 0.1, convex=True)
         d = work.derivatives
-        left_out = np.triu(d.exact) + np.triu(d.exact, 1).swapaxes(1, 2) - d.lzz
+        exact = exact_hessians(problem, d)
+        left_out = np.triu(exact) + np.triu(exact, 1).swapaxes(1, 2) - d.lzz
         values = np.linalg.eigvalsh(left_out)
         assert values.min() < -1.0 < 1.0 < values.max()
         positive = 0.5 * (left_out + np.array([scipy.linalg.polar(M)[1] for M in left_out]))  # M + (MᵀM)^½
@@ -236,7 +238,7 @@ def test_controls_held_at_each_knot_are_those_of_the_best_set(rng, kinds, nu, to
         expected = dense_recursion(
             system.derivatives, system.contracted, system.closing(), blend, mu, backward.gaps, limits
         )  # fmt: skip
-        sweep = backward._swept(blend, mu, False, False, False)
+        sweep = backward._swept(blend, mu, VALUE)
         assert_same(sweep, sweep.k, sweep.K, expected)
         assert (backward._held != 0).any()
         assert not sweep.K[backward._held != 0].any()

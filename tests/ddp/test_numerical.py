@@ -7,7 +7,7 @@ import pytest
 from systems import Arrive, Swing, cartpole_step, pendulum, pendulum_step, user_pendulum
 
 import ddp
-from ddp import differences
+from ddp import algebra, differences
 from ddp.terms import DerivedTerm, positive_part
 from dynamics.function_dynamics import FunctionDynamics
 
@@ -260,3 +260,20 @@ def test_a_cost_that_is_changed_between_solves_is_not_remembered():
     changed = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
     fresh = ddp.Problem(problem.dynamics, [term], [Arrive()], np.zeros(2), 20)
     assert np.array_equal(changed.U, ddp.solve(fresh, ddp.DDP(max_iterations=1), throw=False).U)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 18])
+def test_rotations_find_the_positive_part_that_eigenvalues_do(rng, n):
+    full = rng.normal(size=(n, n))
+    graded = full * np.outer(*[10.0 ** rng.uniform(-4.0, 4.0, n)] * 2)
+    low = full[:, : n // 2] @ full[: n // 2] * 1e140
+    for M in (full, graded, low, np.diag(full[0]), np.zeros((n, n)), -np.eye(n)):
+        H = M + M.T
+        expected, size = positive_part(H[None])[0], np.abs(H).max()
+        algebra.positive_part(H)
+        np.testing.assert_allclose(H, expected, rtol=0, atol=1e-13 * size)
+    for bad in (np.nan, np.inf):
+        H = np.eye(n)
+        H[-1, 0] = H[0, -1] = bad
+        algebra.positive_part(H)
+        assert np.isnan(H).all()

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -88,7 +87,7 @@ def traced(problem, solver, guess):
 
         def note(record):
             counts = {"sweeps": meter.sweeps, "exact": meter.exact, "rollouts": meter.rollouts}
-            step = asdict(record)
+            step = record._asdict()
             rows.append({**step, "feasible": step.get("gap", 0.0) < TINY_GAP, **counts})
 
         solution = ddp.solve(problem, solver, guess, callback=note, throw=False)

@@ -1,0 +1,110 @@
+"""Backtracking along a sweep's policy: the first step that brings a tenth of what was promised, or a longer one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.backward import Sweep
+from ddp.globalisation import SHORTEST_STEP, Step
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+CHUNKS = (0, 1, 3)
+"""Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
+
+GENEROUS, LONGER = 1.2, (2.0, 4.0)
+"""Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
+tried."""
+
+
+Rollouts = tuple[Array, Array, Array]
+"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .) if there are any."""
+
+
+class Chunk(NamedTuple):
+    """Step lengths that are rolled out at once: ``tried`` one after another, and in a first chunk `LONGER` ones."""
+
+    tried: tuple[float, ...]
+    alphas: Array
+
+
+@cache
+def chunks(longest: float, lanes: int) -> list[Chunk]:
+    """From the longest step on, each half as long: one alone, then as many as are likely wanted; or all lanes full."""
+    alphas = [longest]
+    while alphas[-1] >= 2.0 * SHORTEST_STEP:
+        alphas.append(0.5 * alphas[-1])
+    spare = LONGER if longest == 1.0 and lanes > len(LONGER) else ()
+    starts = range(0, len(alphas), lanes - len(spare)) if lanes else CHUNKS
+    bounds = [start for start in starts if start < len(alphas)] + [len(alphas)]
+    found = [tuple(alphas[bounds[i] : bounds[i + 1]]) for i in range(len(bounds) - 1)]
+    return [Chunk(tried, np.array(tried + (() if i else spare))) for i, tried in enumerate(found)]
+
+
+class LineSearch:
+    """Line searches of one problem.
+
+    diverged: the last trajectory of a search whose every step diverged.
+    unpriced: the last one of a search whose cost is no number.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.diverged: tuple[Array, Array] | None = None
+        self.unpriced: tuple[Array, Array] | None = None
+
+    def __call__(
+        self, X: Array, U: Array, gaps: Array, torn: bool, cost: float, resolution: float, sweep: Sweep, longest: float
+    ) -> Step:
+        """From X, U of ``cost`` along the policy of ``sweep``; alpha = 0 where no step is accepted.
+
+        torn: whether gaps (N, n) are open.   resolution: the spacing of numbers at the cost.
+        Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
+        promise is less than rounding can show, a step that does not raise the cost is as good.
+        """
+        self.unpriced = None
+        rounding = 1e-14 * (1.0 + abs(cost))
+        flat = abs(sweep.d0) < max(1e-12, rounding)
+        for tried, alphas in chunks(longest, self._problem.lanes):
+            rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
+            for lane, alpha in enumerate(tried):
+                step = self._priced(alpha, lane, rolled)
+                if not self._is_finite(step):
+                    continue
+                decrease, promised = cost - step.cost, sweep.promised(alpha)
+                share = 0.1 if promised >= 0.0 else (2.0 if torn else 0.0)
+                if not (decrease > share * promised or (flat and decrease >= -rounding)):
+                    continue
+                if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
+                    return step
+                if len(tried) < len(alphas):
+                    return self._longer(step, len(tried), rolled)
+                return self._longer(step, 0, self._problem.track(X, U, sweep.k, sweep.K, np.array(LONGER), gaps))
+        return Step(0.0, cost, X, U)
+
+    def _longer(self, step: Step, lane: int, rolled: Rollouts) -> Step:
+        """Twice or four times the full step, rolled out from this lane on, if that lowers the cost further."""
+        for i, alpha in enumerate(LONGER):
+            further = self._priced(alpha, lane + i, rolled)
+            if -np.inf < further.cost < step.cost:
+                step = further
+        return step
+
+    def _priced(self, alpha: float, lane: int, rolled: Rollouts) -> Step:
+        """One of the rollouts, with its cost."""
+        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2][lane]
+        return Step(alpha, self._problem.total(X, U, notes), X, U)
+
+    def _is_finite(self, step: Step) -> bool:
+        """Whether the cost of a step is a number; why it is not is kept."""
+        self.diverged = None
+        if abs(step.cost) < np.inf:
+            return True
+        if np.isfinite(step.X[-1]).all():
+            self.unpriced = step.X, step.U
+        else:
+            self.diverged = step.X, step.U
+        return False

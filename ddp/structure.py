@@ -1,0 +1,57 @@
+"""What sweeps make use of in a dynamical system, found out once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.protocols import Batched, Contraction, Dynamics, SemiImplicit
+
+SMALL, BENT = 12, 6
+"""Below this n a semi-implicit step is no faster than any, nor is it with more than one row of R among so many of n."""
+
+NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
+"""Of steps that are not semi-implicit."""
+
+Halves = tuple[float, NDArray[np.int64]]
+"""The step and the bent rows that `protocols.SemiImplicit` tells."""
+
+
+class Structure(NamedTuple):
+    """halves: of a semi-implicit step, `NO_HALVES` of others.   swept: the same where sweeps gain by it.
+
+    batched: whether many knots are contracted at once, see `protocols.Batched`.
+    blocks (g, 2): where the blocks begin that a gap bends, see `protocols.Dynamics.closing`, and how large they are.
+    """
+
+    halves: Halves
+    swept: Halves
+    batched: bool
+    blocks: NDArray[np.int64]
+
+
+def structure_of(dynamics: Dynamics) -> Structure:
+    """Of a system."""
+    semi_implicit = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
+    halves = semi_implicit or NO_HALVES
+    pays = dynamics.n >= max(SMALL, BENT * halves[1][:, 1].sum())
+    batched = semi_implicit is not None and isinstance(dynamics, Batched)
+    return Structure(halves, halves if pays else NO_HALVES, batched, blocks_of(dynamics.closing(), dynamics.n))
+
+
+def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:
+    """The blocks of `Structure`."""
+    if closing.address == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    gap, out = np.linspace(0.1, 0.2, n), np.empty((2, n, n))
+    close = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
+    close(closing.context, gap.ctypes.data, gap.ctypes.data, out.ctypes.data)
+    bent = (out[0] != np.eye(n)) | (out[1] != 0.0)
+    edges = np.flatnonzero(np.diff(bent.any(axis=0) | bent.any(axis=1), prepend=False, append=False))
+    blocks = np.ascontiguousarray(np.stack([edges[::2], np.diff(edges)[::2]], axis=1), dtype=np.int64)
+    for first, size in blocks:
+        bent[first : first + size, first : first + size] = False
+    return np.array([[0, n]], dtype=np.int64) if bent.any() else blocks
