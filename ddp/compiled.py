@@ -22,7 +22,8 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from numba.core import compiler, types, typing
+from numba import types
+from numba.core import compiler, typing
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary

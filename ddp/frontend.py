@@ -105,6 +105,7 @@ class Typed(_Pass):
         typed_passes.InlineOverloads().run_pass(state)
         if any(self._is_rewritten(state.typemap, one) for block in state.func_ir.blocks.values() for one in block.body):
             typed_passes.NopythonRewrites().run_pass(state)
+        ir_utils.raise_on_unsupported_feature(state.func_ir, state.typemap)
         ir_utils.check_and_legalize_ir(state.func_ir, state.flags)
         state.type_annotation = ""
         return True
@@ -127,15 +128,20 @@ class Typed(_Pass):
         return isinstance(called, (np.ufunc, DUFunc)) or called is np.array
 
 
+_known: dict[int, tuple[Any, dict[Any, Any]]] = {}
+
+
 def remembered(ask: Any) -> Any:
     """How functions of numba's type calls, asked once for the same operands, where no code is compiled for them."""
 
     def get_call_type(self: Any, context: Any, args: Any, names: Any) -> Any:
-        known = self.__dict__.setdefault("known", {})
-        found = None if names else known.get((context, args))
+        if names:
+            return ask(self, context, args, names)
+        known = _known.setdefault(id(self), (self, {}))[1]
+        found = known.get((context, args))
         if found is None:
             found = ask(self, context, args, names)
-            if not names and found is not None and self.get_impl_key(found) is self.typing_key:
+            if self.get_impl_key(found) is self.typing_key:
                 known[context, args] = found
         return found
 

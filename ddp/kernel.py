@@ -80,27 +80,50 @@ def _can_change(name: str) -> bool:
     return path is not None and (name.split(".")[0] in _PACKAGES or not path.startswith(_INSTALLED))
 
 
+_imported: dict[str, tuple[Any, set[str]]] = {}
+_sources: dict[str, tuple[Any, bytes]] = {}
+
+
+def _origins(name: str) -> set[str]:
+    """The modules of ours and of the user whose objects a module has imported so far."""
+    module = sys.modules[name]
+    spec, known = module.__spec__, _imported.get(name)
+    if known and known[0] is spec:
+        return known[1]
+    found = {
+        value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        for value in list(vars(module).values())
+    }
+    ours = {origin for origin in found if isinstance(origin, str) and _can_change(origin)}
+    if spec and not getattr(spec, "_initializing", False):  # all there is: until it is loaded again, with another spec
+        _imported[name] = spec, ours
+    return ours
+
+
 def _dependencies(module: str) -> set[str]:
     """``module`` and those of ours and of the user whose objects it has imported so far, transitively."""
     found: set[str] = set()
-    waiting = [module]
+    waiting = {module} if _can_change(module) else set()
     while waiting:
-        name = waiting.pop()
-        if name in found or not _can_change(name):
-            continue
-        found.add(name)
-        for value in list(vars(sys.modules[name]).values()):
-            origin = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
-            if isinstance(origin, str):
-                waiting.append(origin)
+        found |= waiting
+        waiting = set().union(*map(_origins, waiting)) - found
     return found
+
+
+def _source(name: str) -> bytes:
+    """A digest of a module's source, as it was when it was first asked for."""
+    module = sys.modules[name]
+    spec, known = module.__spec__, _sources.get(name)
+    if known is None or known[0] is not spec or spec is None:
+        known = _sources[name] = spec, hashlib.sha256(Path(str(module.__file__)).read_bytes()).digest()
+    return known[1]
 
 
 def _digest(module: str) -> str:
     """A digest of the sources that a kernel of ``module`` can depend on."""
     total = hashlib.sha256(numba.__version__.encode())
     for name in sorted(_dependencies(module)):
-        total.update(Path(str(sys.modules[name].__file__)).read_bytes())
+        total.update(_source(name))
     return total.hexdigest()[:16]
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba import types
-from numba.core import base, cgutils, compiler, ir, lowering
+from numba.core import base, cgutils, compiler, ir
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir as llvm
-from numba.core import cgutils, ir, lowering, types
+from numba import types
+from numba.core import cgutils, ir, lowering
 from numba.np.arrayobj import load_item, store_item
 
 
@@ -33,24 +34,20 @@ def _pack(builder: Any, kind: Any, parts: Any) -> Any:
 class Short(lowering.Lower):  # type: ignore[misc]
     """numba's lowering, with these in few instructions."""
 
-    def lower_assign(self, ty: Any, inst: Any) -> Any:
-        value = inst.value
-        if isinstance(value, ir.Expr):
-            if value.op == "call" and self._is_range(value):
-                return self._range(value, ty)
-            if value.op == "getiter" and isinstance(self.typeof(value.value.name), types.RangeType):
-                step = self._step(value.value)
-                if step is not None:
-                    return self._start(self.loadvar(value.value.name), step, ty)
-            if value.op == "iternext" and isinstance(self.typeof(value.value.name), types.RangeIteratorType):
-                return self._next(self.loadvar(value.value.name), self.typeof(value.value.name), ty)
-            if value.op in ("pair_first", "pair_second") and isinstance(self.typeof(value.value.name), types.Pair):
-                pair = self.typeof(value.value.name)
-                if not self.context.data_model_manager[pair].contains_nrt_meminfo():
-                    return part(self.builder, self.loadvar(value.value.name), int(value.op == "pair_second"))
-            if value.op == "static_getitem" and self._kinds(value.value, value.index_var) is not None:
-                return self.lower_getitem(ty, value, value.value, value.index_var, self.fndesc.calltypes[value])
-        return super().lower_assign(ty, inst)
+    def lower_expr(self, resty: Any, expr: Any) -> Any:
+        if expr.op == "call" and self._is_range(expr):
+            return self._range(expr, resty)
+        if expr.op == "static_getitem" and self._kinds(expr.value, expr.index_var) is not None:
+            return self.lower_getitem(resty, expr, expr.value, expr.index_var, None)
+        if expr.op in ("getiter", "iternext", "pair_first", "pair_second"):
+            kind, step = self.typeof(expr.value.name), self._step(expr.value)
+            if expr.op == "getiter" and step is not None:
+                return self._start(self.loadvar(expr.value.name), step, resty)
+            if expr.op == "iternext" and isinstance(kind, types.RangeIteratorType):
+                return self._next(self.loadvar(expr.value.name), kind, resty)
+            if isinstance(kind, types.Pair) and not self.context.data_model_manager[kind].contains_nrt_meminfo():
+                return part(self.builder, self.loadvar(expr.value.name), int(expr.op == "pair_second"))
+        return super().lower_expr(resty, expr)
 
     def _step(self, variable: Any) -> int | None:
         """The step of a range, if it is 1 or -1 and known."""
@@ -63,6 +60,7 @@ class Short(lowering.Lower):  # type: ignore[misc]
         return step if step in (1, -1) else None
 
     def _is_range(self, call: Any) -> bool:
+        """Whether a call is one of ``range``."""
         is_range = getattr(self.typeof(call.func.name), "typing_key", None) is range
         return is_range and not call.kws and not call.vararg and len(call.args) <= 3
 
@@ -77,7 +75,7 @@ class Short(lowering.Lower):  # type: ignore[misc]
     def _start(self, state: Any, step: int, kind: Any) -> Any:
         """The iterator over a range: where the number is kept, the end, the step, where is kept how many are left."""
         builder = self.builder
-        begin, end, by = (part(builder, state, k) for k in range(3))
+        begin, end = part(builder, state, 0), part(builder, state, 1)
         at, left = cgutils.alloca_once(builder, begin.type), cgutils.alloca_once(builder, begin.type)
         builder.store(begin, at)
         builder.store(builder.sub(end, begin) if step > 0 else builder.sub(begin, end), left)
@@ -110,11 +108,9 @@ class Short(lowering.Lower):  # type: ignore[misc]
         builder, context = self.builder, self.context
         model = context.data_model_manager[kind]
         shape, strides = (model.get_field_position(name) for name in ("shape", "strides"))
-        indices = [index] if kind.ndim == 1 and not isinstance(index.type, llvm.ArrayType) else None
-        if indices is None:
-            indices = [part(builder, index, axis) for axis in range(kind.ndim)]
         at, data = None, part(builder, array, model.get_field_position("data"))
-        for axis, (one, i) in enumerate(zip(kinds, indices, strict=True)):
+        for axis, one in enumerate(kinds):
+            i = index if isinstance(index.type, llvm.IntType) else part(builder, index, axis)
             i = context.cast(builder, i, one, types.intp if one.signed else types.uintp)
             if one.signed and getattr(one, "literal_value", -1) < 0:
                 extent = builder.extract_value(array, (shape, axis))
@@ -136,9 +132,10 @@ class Short(lowering.Lower):  # type: ignore[misc]
         return self.context.cast(self.builder, load_item(self.context, self.builder, kind, where), kind.dtype, resty)
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
-        kinds, kind, given = self._kinds(target_var, index_var), self.typeof(target_var.name), self.typeof(value_var.name)
+        kinds, given = self._kinds(target_var, index_var), self.typeof(value_var.name)
         if kinds is None or not isinstance(given, (types.Number, types.Boolean)):
             return super().lower_setitem(target_var, index_var, value_var, signature)
+        kind = self.typeof(target_var.name)
         value = self.context.cast(self.builder, self.loadvar(value_var.name), given, kind.dtype)
         where = self._address(kind, self.loadvar(target_var.name), kinds, self.loadvar(index_var.name))
         store_item(self.context, self.builder, kind, value, where)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import canvas, plain, written
 from viz.shapes import COLORS, Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STEEPEST = 2.0
 """The largest ratio of forces that a panel shows, in units of where a foot slips."""

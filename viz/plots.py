@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
+
+if TYPE_CHECKING:  # imported by what draws: most that is solved is not drawn
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -52,6 +52,8 @@ def plot_convergence(
     Cost is drawn as its distance to the lowest cost of all, as far as rounding lets it be seen. Filled marks
     are iterations with second-order terms.
     """
+    from matplotlib.ticker import MaxNLocator
+
     if not solutions:
         raise ProblemError("solutions: expected at least one, got none")
     target = written(path)
@@ -108,6 +110,9 @@ def written(path: str | os.PathLike[str]) -> Path:
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure [inch] that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
