@@ -272,7 +272,6 @@ def policy(room, k, K):
     """k (nu,) and K (nu, n) at two addresses, after `factorize`; K in the room, too. Returns yᵀ D⁻¹ y."""
     r = read_room(room)
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
-    copy_rows(r.K, lx, r.N, ld, nu, n)
     raise_rows(nu, r.K, lx, r.N, ld, n)
     write_rows(K, n, r.K, lx, nu, n)
     k, N, y, inverse = numbers_at(k, nu), rows_at(r.N, nu, ld), numbers_at(r.y, nu), numbers_at(r.inverse, nu)

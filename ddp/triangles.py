@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from ddp.algebra import PIVOT
 from ddp.kernel import kernel, pointer
 from ddp.registers import DOUBLE, WIDTH, WORD, at, load, scalar, splat, store, times
-from ddp.tiles import add_product
+from ddp.tiles import add_product, product
 
 MOST = 6
 """Rows of a panel, at most."""
@@ -120,15 +120,16 @@ def _eliminated(rows: int) -> Any:
 
 
 def _raised(rows: int) -> Any:
-    """``(X, ldx, N, ldn)``: eight columns X := U⁻¹ X upwards, with -U the panel's own block of N."""
+    """``(X, ldx, S, lds, N, ldn)``: eight columns X := U⁻¹ S upwards, with -U the panel's own block of N."""
 
     @intrinsic
-    def tile(typingctx, X, ldx, N, ldn):  # type: ignore[no-untyped-def]
+    def tile(typingctx, X, ldx, S, lds, N, ldn):  # type: ignore[no-untyped-def]
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            X, ldx, N, ldn = at(builder, args[0]), args[1], at(builder, args[2]), args[3]
+            X, S, N = (at(builder, args[i]) for i in (0, 2, 4))
+            ldx, lds, ldn = args[1], args[3], args[5]
             found: dict[int, Any] = {}
             for i in reversed(range(rows)):
-                x = load(builder, X, times(builder, ldx, i))
+                x = load(builder, S, times(builder, lds, i))
                 for l in range(i + 1, rows):
                     factor = scalar(builder, N, builder.add(times(builder, ldn, i), ir.Constant(WORD, l)))
                     x = builder.fadd(x, builder.fmul(factor, found[l], flags=("contract",)), flags=("contract",))
@@ -137,7 +138,7 @@ def _raised(rows: int) -> Any:
                 store(builder, x, X, times(builder, ldx, i))
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 4), codegen
+        return types.void(*[types.int64] * 6), codegen
 
     return tile
 
@@ -192,18 +193,19 @@ def add_few(out, count, x, N, ld, rows):
 
 @kernel
 def raise_rows(rows, X, ldx, N, ld, first):
-    """X (rows, ldx) := U⁻¹ X, from the N of `eliminate`."""
+    """X (rows, ldx) := U⁻¹ N as far as X goes, from the N of `eliminate`."""
     j = rows
     while j > 0:
         b = last_panel(j)
         j -= b
-        own, top = N + 8 * (j * ld + first + j), X + 8 * j * ldx
-        if rows > j + b:
-            add_product(top, ldx, b, ldx, own + 8 * b, ld, 1, top + 8 * b * ldx, ldx, rows - j - b)
+        own, top, S, lds = N + 8 * (j * ld + first + j), X + 8 * j * ldx, N + 8 * j * ld, ld
+        if rows > j + b or b == 1:
+            product(top, ldx, S, lds, b, ldx, own + 8 * b, ld, 1, top + 8 * b * ldx, ldx, rows - j - b)
+            S, lds = top, ldx
         if b == 1:
             continue
         for c in range(0, ldx, WIDTH):
             if b == 6:
-                _r6(top + 8 * c, ldx, own, ld)
+                _r6(top + 8 * c, ldx, S + 8 * c, lds, own, ld)
             else:
-                _r2(top + 8 * c, ldx, own, ld)
+                _r2(top + 8 * c, ldx, S + 8 * c, lds, own, ld)

@@ -30,10 +30,8 @@ from dynamics.spatial import (
     add6,
     angular,
     cross3,
-    cross_force,
     cross_motion,
     dot3,
-    inertia_times,
     join,
     linear,
     load3,
@@ -41,6 +39,7 @@ from dynamics.spatial import (
     load9,
     load10,
     load12,
+    mass_moment,
     move_inertia,
     rotate,
     rotate_back,
@@ -48,6 +47,7 @@ from dynamics.spatial import (
     scale3,
     scale6,
     store,
+    symmetric_times,
 )
 from dynamics.tables import lane_smaller, spread, table_of
 
@@ -204,6 +204,19 @@ def turned(R, x):
 
 
 @inline
+def force(rigid, I, v, a):
+    """I a + v ×* I v of a body's inertia, 10 numbers and 21, by the laws of Newton and Euler for what is at the origin.
+
+    Its acceleration there is e = a_l + v_a × v_l:  (m e + a_a × c + v_a × (v_a × c) ; c × e + Ī a_a + v_a × Ī v_a).
+    """
+    c, spin, turning = mass_moment(rigid), angular(v), (I[15], I[16], I[17], I[18], I[19], I[20])
+    e, about = add3(linear(a), cross3(spin, linear(v))), angular(a)
+    moved = add3(add3(scale3(rigid[0], e), cross3(about, c)), cross3(spin, cross3(spin, c)))
+    spun = add3(cross3(c, e), symmetric_times(turning, about))
+    return join(moved, add3(spun, cross3(spin, symmetric_times(turning, spin))))
+
+
+@inline
 def is_free(tree, b):
     """Whether a body is a root that is free."""
     return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
@@ -279,7 +292,8 @@ def articulate(tree, tau, w):
         iv, parent, v, a = tree.iv[b], tree.parent[b], load6(w.v, b), load6(w.a, b)
         R = load9(w.R, b)
         rigid = move_inertia(R, load3(w.p, b), load10(tree.inertia, b))
-        I, f = articulated(rigid), add6(inertia_times(rigid, a), cross_force(v, inertia_times(rigid, v)))
+        I = articulated(rigid)
+        f = force(rigid, I, v, a)
         if w.heir[b] >= 0:
             I, f = add21(I, w.I, b), add6(f, load6(w.f, b))
         if is_free(tree, b):
