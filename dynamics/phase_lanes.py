@@ -25,7 +25,7 @@ from dynamics.model import Model
 from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.packed import views_of
 from dynamics.packing import pack, unpack
-from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.phase_steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.products import product
 from dynamics.spatial import load3
 from dynamics.views import folded, view
@@ -130,20 +130,6 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def drive_lanes(S, Kinv, zu):
-    """z_u (nz, .) := K⁻¹ S."""
-    nv, nu = S.shape
-    for i in range(Kinv.shape[0]):
-        for j in range(nu):
-            zu[i, j] = 0.0
-    for j in range(nu):
-        for k in range(nv):
-            if S[k, j] != 0.0:
-                for i in range(Kinv.shape[0]):
-                    zu[i, j] += S[k, j] * Kinv[i, k]
-
-
-@kernel
 def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
     """The same of one mode; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
@@ -173,7 +159,7 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
                     tau[i] += S[i, j] * controls[j]
         relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         product(columns, -1.0, Kinv, Ry, begin, zy)
-        drive_lanes(S, Kinv, zu)
+        drive(S, Kinv, zu)
         kept[n] = mode
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
