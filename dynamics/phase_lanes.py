@@ -25,7 +25,7 @@ from dynamics.model import Model
 from dynamics.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.packed import views_of
 from dynamics.packing import pack, unpack
-from dynamics.phase_steps import bench, linearize_held, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.phase_steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.products import product
 from dynamics.spatial import load3
 from dynamics.views import folded, view
@@ -88,7 +88,7 @@ def turn_groups(tree, h, nq, record, A, B):
 
 @kernel
 def columns_of_residuals(tree, contacts, nc):
-    """A tree of views whose ``segment`` and ``relatives`` are those of the columns of [R_q R_v], with what holds them.
+    """``segment`` and ``relatives`` of the columns of [R_q R_v], as a tree has them of its degrees of freedom.
 
     A column has entries for relatives of its degree of freedom and for the contacts that this moves, from row nv on.
     """
@@ -112,12 +112,16 @@ def columns_of_residuals(tree, contacts, nc):
         for part in range(2):  # by q and by v, next to one another: they read the same of K⁻¹
             columns = segment[2 * t + part]
             columns[0], columns[1], columns[2], columns[3] = part * nv + first, part * nv + end, begin, stop
-    light = views_of(tree)
-    bound = Model(
+    return segment, relatives
+
+
+@kernel
+def with_segments(light, segment, relatives):
+    """A tree of views with other segments, whose arrays the caller keeps alive."""
+    return Model(
         light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.subspace, light.inertia,
         light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
     )  # fmt: skip
-    return bound, segment, relatives
 
 
 @kernel
@@ -130,27 +134,13 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def drive_lanes(S, Kinv, zu):
-    """z_u (nz, .) := K⁻¹ S."""
-    nv, nu = S.shape
-    for i in range(Kinv.shape[0]):
-        for j in range(nu):
-            zu[i, j] = 0.0
-    for j in range(nu):
-        for k in range(nv):
-            if S[k, j] != 0.0:
-                for i in range(Kinv.shape[0]):
-                    zu[i, j] += S[k, j] * Kinv[i, k]
-
-
-@kernel
 def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
     """The same of one mode; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.body.size
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
     n, light = nq + 2 * nv, views_of(tree)
-    columns, _segment, _relatives = columns_of_residuals(tree, contacts, nc)
+    segment, relatives = columns_of_residuals(tree, contacts, nc)
     kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
     D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
     kept[:] = 0.0
@@ -172,8 +162,9 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
         relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop
         product(columns, -1.0, Kinv, Ry, begin, zy)
-        drive_lanes(S, Kinv, zu)
+        drive(S, Kinv, zu)
         kept[n] = mode
         describe(light, ws, dofs)
         for i in range(contacts.body.size):

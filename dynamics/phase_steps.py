@@ -163,7 +163,7 @@ def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     actuate(tree, S, u, x[nq:], w.tau)
     related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
     keep(x, mode, where, nq, r, record)
-    drive(S, where, r, record)
+    drive(S, r.Kinv, driven(where, S.shape[0], r.Kinv.shape[0], record))
     spread_step(record[where.Z :], where.ld, h, A, B)
     if not is_positive(r.D, r.a):
         A[:] = np.nan
@@ -176,23 +176,31 @@ def linearize_held(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     actuate(tree, S, u, x[nq:], w.tau)
     found = relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     keep(x, mode, where, nq, w.r, record)
-    drive(S, where, w.r, record)
+    drive(S, w.r.Kinv, driven(where, S.shape[0], w.r.Kinv.shape[0], record))
     spread_step(record[where.Z :], where.ld, h, A, B)
     if not found:
         A[:] = np.nan
 
 
 @kernel
-def drive(S, where, r, record):
-    """z_u = K⁻¹ S, the motion's columns of K⁻¹, into a record."""
+def drive(S, Kinv, zu):
+    """z_u := K⁻¹ S, the motion's columns of K⁻¹; zu (nz, .) may be wider."""
     nv, nu = S.shape
-    for i in range(nv + r.f.size):
+    for i in range(Kinv.shape[0]):
         for j in range(nu):
-            total = 0.0
-            for k in range(nv):
-                if S[k, j] != 0.0:
-                    total += S[k, j] * r.Kinv[i, k]
-            record[where.Z + i * where.ld + 2 * nv + j] = total
+            zu[i, j] = 0.0
+    for k in range(nv):
+        for j in range(nu):
+            if S[k, j] != 0.0:
+                for i in range(Kinv.shape[0]):
+                    zu[i, j] += S[k, j] * Kinv[i, k]
+
+
+@kernel
+def driven(where, nv, nz, record):
+    """z_u of a record (nz, .)."""
+    first = where.Z + 2 * nv
+    return record[first : first + nz * where.ld].reshape(nz, where.ld)
 
 
 @kernel

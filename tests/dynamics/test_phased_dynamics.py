@@ -16,13 +16,17 @@ from dynamics.contraction import contract_rows
 
 
 def trot(rng):
-    """anymal on four feet, two, in the air, landing on three, then on one with restitution."""
+    """anymal on four feet, two, in the air, landing on three, on one with restitution, then on a foot and a thigh."""
     robot, feet = dynamics.load("anymal"), FEET["anymal"]
     held = some_contacts(feet, "point", rng, (0.0, 50.0))
     pulled = some_contacts(feet[:2], "point", rng, (20.0, 5.0), "local")
+    kneeling = [held[0], Contact("RH_THIGH", gains=(0.0, 20.0))]
     return PhasedDynamics(
         robot, 0.01,
-        [Phase(held, 3), Phase(pulled, 2), Phase((), 2), Phase(held[:3], 2, True), Phase(held[1:2], 1, held[:2], 0.4)],
+        [
+            Phase(held, 3), Phase(pulled, 2), Phase((), 2), Phase(held[:3], 2, True),
+            Phase(held[1:2], 1, held[:2], 0.4), Phase(kneeling, 1),
+        ],
     )  # fmt: skip
 
 
