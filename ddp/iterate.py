@@ -57,6 +57,8 @@ class Iterate:
 
     known: which of them have been computed, see `FIRST`.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
+    resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
+        can be represented.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     line: what searches along policies, and what it met.
     """
@@ -147,11 +149,6 @@ class Iterate:
         return 1e-12 * (1.0 + abs(self.cost))
 
     @property
-    def resolution(self) -> float:
-        """The spacing of floating-point numbers at the total cost: no smaller decrease can be represented."""
-        return EPSILON * self._magnitude
-
-    @property
     def violation(self) -> float:
         """The largest violation of a constraint."""
         return self.problem.violation(self.X, self.U)
@@ -238,7 +235,8 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where records were asked for with the first."""
         d = self.work.derivatives
         H = d.exact if self.known & RECORDS else d.lzz
-        self._magnitude, self._control_weight = scales(d.l, H, self.U.shape[1])
+        magnitude, self._control_weight = scales(d.l, H, self.U.shape[1])
+        self.resolution = EPSILON * magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised: see `LineSearch`."""

@@ -245,6 +245,11 @@ class RobotDynamics:
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
+        if not hasattr(self._own, "closing"):
+            self._own.closing = self._closing()
+        return self._own.closing
+
+    def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
         packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
