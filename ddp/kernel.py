@@ -148,6 +148,13 @@ def kernel(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def for_constants(function: Callable[..., Any]) -> Any:
+    """A kernel that is compiled anew for each integer that callers write out: strides and lengths of inner loops."""
+    made = kernel(function)
+    made.for_constants = True
+    return made
+
+
 def is_compilable(function: Any) -> bool:
     """Whether it is a plain function, or one that numba knows already."""
     return isinstance(function, (FunctionType, Dispatcher))

@@ -22,7 +22,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ddp.kernel import integer_pointer, kernel, pointer
+from ddp.kernel import for_constants, integer_pointer, kernel, pointer
 from ddp.protocols import Array
 from ddp.registers import HALF, VECTOR, WORD, at, load, load_some, plus, scalar, splat, store, store_some, times
 from ddp.registers import WIDTH as WIDTH
@@ -80,7 +80,7 @@ _t23, _t22, _t21 = _product_tile(2, 3), _product_tile(2, 2), _product_tile(2, 1)
 _t13, _t12, _t11 = _product_tile(1, 3), _product_tile(1, 2), _product_tile(1, 1)
 
 
-@kernel
+@for_constants
 def _six_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
@@ -92,7 +92,7 @@ def _six_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
         _t61(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
 
 
-@kernel
+@for_constants
 def _two_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
@@ -104,7 +104,7 @@ def _two_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
         _t21(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
 
 
-@kernel
+@for_constants
 def _one_row(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     j = begin
     while end - j >= 24:
@@ -116,7 +116,7 @@ def _one_row(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
         _t11(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
 
 
-@kernel
+@for_constants
 def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
     """C[:rows, :end] := S[:rows, :end] + a B[:, :end], a being (rows, K); end is a multiple of eight."""
     i = 0
@@ -130,7 +130,7 @@ def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
         _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
-@kernel
+@for_constants
 def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
     """The same of the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
     i = first
@@ -144,13 +144,13 @@ def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
         _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
-@kernel
+@for_constants
 def add_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """C[:rows, :end] += a B[:, :end]."""
     product(C, ldc, C, ldc, rows, end, a, ai, ak, B, ldb, K)
 
 
-@kernel
+@for_constants
 def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """The same on and above the diagonal of C, whose lower triangle is left half computed."""
     upper_product(C, ldc, C, ldc, 0, rows, end, a, ai, ak, B, ldb, K)
@@ -167,7 +167,7 @@ def bands(entries: Any) -> Any:
     return np.array(found, dtype=np.int64)
 
 
-@kernel
+@for_constants
 def banded_product(C, ldc, S, lds, rows, bands, a, ai, ak, B, ldb, K):
     """``product`` within the columns that ``bands``, at its address, has for each panel of rows."""
     i = 0

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ddp.kernel import kernel
+from ddp.kernel import for_constants, kernel
 
 SCALE = np.array([2.0, 3.0])
 
@@ -141,10 +141,26 @@ def giving(x, k):
     return taking(0, x) + 10 * taking(1, x) + 100 * taking(k, x) + 1000 * taking(-1, x)
 
 
+@for_constants
+def knowing(k, x):
+    return x[k] + k
+
+
+@kernel
+def telling(x, k):
+    return knowing(0, x) + 10 * knowing(1, x) + 100 * knowing(k, x)
+
+
 def test_one_kernel_for_all_integers():
     x = np.array([1.0, 2.0, 4.0])
     assert giving(x, 2) == 1 + 30 + 600 + 3000
     assert len(taking.overloads) == 1
+
+
+def test_kernels_for_constants():
+    x = np.array([1.0, 2.0, 4.0])
+    assert telling(x, 2) == 1 + 30 + 600
+    assert len(knowing.overloads) == 3
 
 
 @kernel
