@@ -55,7 +55,7 @@ BARS = {
     "first-order ID / computeRNEADerivatives": (0.10, 0.10, 0.10),
     "first-order FD / computeABADerivatives": (0.10, 0.13, 0.20),
     "FD, first and contracted second order / computeABADerivatives": (0.15, 0.25, 0.40),
-    "ID tensors, returned per knot in earlier ones' memory / computeRNEADerivatives": (0.35, 1.4, 6.0),
+    "ID tensors, in the memory of earlier ones / computeRNEADerivatives": (0.35, 1.4, 6.0),
     "first-order FD, one knot at a time / computeABADerivatives": (0.8, 0.8, 1.0),
 }
 """The largest ratios aimed at, for each of ``ROBOTS``."""
