@@ -25,6 +25,7 @@ from dynamics.spatial import (
     linear,
     load3,
     load6,
+    load9,
     load10,
     load12,
     rotate_back,
@@ -46,7 +47,7 @@ def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
         if n < order.size and tree.parent[order[n]] == top:
             top = order[n]
             if floats(tree.kind[top], tree.parent[top]):
-                enter_root(tree, top, q, qd, qdd, fext, ws)
+                enter_root(tree, top, bodies[top], q, qd, qdd, fext, ws)
             else:
                 if tree.kind[top] == REVOLUTE:
                     R, p = turned(walk.turns, tree.placement, top, q[tree.iq[top]])
@@ -66,29 +67,25 @@ def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
 def turned(turns, placement, b, angle):
     """R, p of body b as its parent sees them: see ``Walk.turns``."""
     sine, cosine = sine_cosine(angle)
+    A, B, C = load9(turns, 3 * b), load9(turns, 3 * b + 1), load9(turns, 3 * b + 2)
     R = (
-        _turned(turns, b, 0, cosine, sine), _turned(turns, b, 1, cosine, sine), _turned(turns, b, 2, cosine, sine),
-        _turned(turns, b, 3, cosine, sine), _turned(turns, b, 4, cosine, sine), _turned(turns, b, 5, cosine, sine),
-        _turned(turns, b, 6, cosine, sine), _turned(turns, b, 7, cosine, sine), _turned(turns, b, 8, cosine, sine),
+        A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
+        A[3] + B[3] * cosine + C[3] * sine, A[4] + B[4] * cosine + C[4] * sine, A[5] + B[5] * cosine + C[5] * sine,
+        A[6] + B[6] * cosine + C[6] * sine, A[7] + B[7] * cosine + C[7] * sine, A[8] + B[8] * cosine + C[8] * sine,
     )  # fmt: skip
     p = (
-        placement[b, 9] + turns[b, 27] * angle,
-        placement[b, 10] + turns[b, 28] * angle,
-        placement[b, 11] + turns[b, 29] * angle,
+        placement[b, 9] + turns[3 * b, 9] * angle,
+        placement[b, 10] + turns[3 * b + 1, 9] * angle,
+        placement[b, 11] + turns[3 * b + 2, 9] * angle,
     )
     return R, p
 
 
 @inline
-def _turned(turns, b, k, cosine, sine):
-    return turns[b, k] + turns[b, 9 + k] * cosine + turns[b, 18 + k] * sine
-
-
-@inline
-def enter_root(tree, b, q, qd, qdd, fext, ws):
+def enter_root(tree, b, at, q, qd, qdd, fext, ws):
     """What place_body and move_body find of a root that floats, in its own axes: R = 1, v = q', a = q'' - Rᵀg.
 
-    Rᵀg is kept as w, of which there is none.
+    Rᵀg is kept as w, of which there is none. at: its row of the workspace.
     """
     iv, g = tree.iv[b], tree.gravity
     R, p = seen_by_parent(tree, b, q)
@@ -98,13 +95,13 @@ def enter_root(tree, b, q, qd, qdd, fext, ws):
     v = (qd[iv], qd[iv + 1], qd[iv + 2], qd[iv + 3], qd[iv + 4], qd[iv + 5])
     a = sub6((qdd[iv], qdd[iv + 1], qdd[iv + 2], qdd[iv + 3], qdd[iv + 4], qdd[iv + 5]), join(down, (zero, zero, zero)))
     R, p = (one, zero, zero, zero, one, zero, zero, zero, one), (zero, zero, zero)
-    store(ws.R, 0, R)
-    store(ws.p, 0, p)
-    store(ws.w, 0, down)
+    store(ws.R, at, R)
+    store(ws.p, at, p)
+    store(ws.w, at, down)
     for k in range(6):
         for l in range(6):
             ws.s[k, l] = one if k == l else zero
-    forces_of(tree, b, 0, R, p, v, a, fext, ws)
+    forces_of(tree, b, at, R, p, v, a, fext, ws)
 
 
 @inline
@@ -142,8 +139,9 @@ def pairs_of(tree, i, bodies, dofs, ws, M, dq, dv):
                 M[root + k, i], dq[root + k, i], dv[root + k, i] = Y[k], F[k], V[k]
     if j >= 0:
         root = tree.iv[tree.body[j]]
-        down, zero = load3(ws.w, 0), 0.0 * bt[0]
-        by_v = sub6(join((zero, zero, zero), bt), cross_force(load6(ws.v, 0), Y))
+        at, zero = bodies[tree.body[j]], 0.0 * bt[0]
+        down, v = load3(ws.w, at), load6(ws.v, at)
+        by_v = sub6(join((zero, zero, zero), bt), cross_force(v, Y))
         for k in range(6):
             M[i, root + k], dv[i, root + k] = Y[k], by_v[k]
         by_turn = cross3(down, linear(Y))  # ψ''_j of a translation is zero

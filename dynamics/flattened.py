@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Walk(NamedTuple):
     """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,).
 
-    turns (nb, 30): of joints that turn about an axis, A, B, C (9) and d (3) of their R = A + cos θ B + sin θ C and
-    p = placement + θ d, seen from the parent.
+    turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
+    p = placement + θ d: a row for each of A, B and C, with a number of d.
     """
 
     order: Any
@@ -36,14 +36,15 @@ def walk_through(tree: Model) -> Walk:
         bodies[b] = 0 if parent[b] < 0 else bodies[parent[b]] + 1
     for i, j in enumerate(tree.previous.tolist()):
         dofs[i] = 0 if j < 0 else dofs[j] + 1
-    turns = np.array([_turn(tree.placement[b, :9].reshape(3, 3), tree.subspace[tree.iv[b]]) for b in range(nb)])
+    turns = np.vstack([_turn(tree.placement[b, :9].reshape(3, 3), tree.subspace[tree.iv[b]]) for b in range(nb)])
     return Walk(np.array(order, dtype=np.int64), bodies, dofs, turns)
 
 
 def _turn(R: Any, s: Any) -> Any:
-    """A row of ``Walk.turns``: with the axis a, A = R a aᵀ, B = R - A, C = R a ×, d = R s_l."""
+    """Three rows of ``Walk.turns``: with the axis a, A = R a aᵀ, B = R - A, C = R a ×, d = R s_l."""
     along = np.outer(R @ s[3:], s[3:])
-    return np.concatenate([along.ravel(), (R - along).ravel(), np.cross(R, s[3:]).ravel(), R @ s[:3]])
+    parts = [along.ravel(), (R - along).ravel(), np.cross(R, s[3:]).ravel()]
+    return np.column_stack([parts, R @ s[:3]])
 
 
 class Packed:

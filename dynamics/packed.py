@@ -47,7 +47,7 @@ def read_walk(context):
     header = carray(integer_pointer(context), _HEADER)
     nb, nv, ns, nr = header[0], header[1], header[4], header[5]
     w = header[6] + 8 * (5 * nb + 2 * nv + 4 * ns + nr)
-    turns = view(matrix(header[7] + 8 * (22 * nb + 8 * nv + 7), nb, 30))
+    turns = view(matrix(header[7] + 8 * (22 * nb + 8 * nv + 7), 3 * nb, 10))
     return Walk(view(_integers(w, nb)), view(_integers(w + 8 * nb, nb)), view(_integers(w + 16 * nb, nv)), turns)
 
 

@@ -17,7 +17,6 @@ from dynamics.model import Model
 from dynamics.spatial import (
     add3,
     add6,
-    add12,
     angular,
     coriolis_times,
     coriolis_transposed_times,
@@ -69,8 +68,13 @@ def operator_rate(s, hK, hKpsi):
     v = sub3(cross3(sa, y), sub3(scale3(sa[0], z), scale3(sa[2], x)))
     w = sub3(cross3(sa, z), sub3(scale3(sa[1], x), scale3(sa[0], y)))
     u, v, w = sub3(u, scale3(sl[0], h)), sub3(v, scale3(sl[1], h)), sub3(w, scale3(sl[2], h))
-    rigid = (*cross3(sa, h), u[0] + along, v[0], w[0], u[1], v[1] + along, w[1], u[2], v[2], w[2] + along)
-    return add12(rigid, hKpsi)
+    k, n = hKpsi, cross3(sa, h)
+    return (
+        n[0] + k[0], n[1] + k[1], n[2] + k[2],
+        u[0] + along + k[3], v[0] + k[4], w[0] + k[5],
+        u[1] + k[6], v[1] + along + k[7], w[1] + k[8],
+        u[2] + k[9], v[2] + k[10], w[2] + along + k[11],
+    )  # fmt: skip
 
 
 @kernel

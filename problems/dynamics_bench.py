@@ -1,4 +1,8 @@
-"""How fast the dynamics are: against Pinocchio's C++ called per knot from Python, over chains, from a cold start."""
+"""How fast the dynamics are: against Pinocchio's C++ called per knot from Python, over chains, from a cold start.
+
+One thread, warm; ``KNOTS`` random states in one call of ours, which returns new arrays (tensors: in the memory of the
+call before, as new memory would take longer than they do), and in as many of Pinocchio's.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ BARS = {
     "first-order ID / computeRNEADerivatives": (0.10, 0.10, 0.10),
     "first-order FD / computeABADerivatives": (0.10, 0.13, 0.20),
     "FD, first and contracted second order / computeABADerivatives": (0.15, 0.25, 0.40),
-    "ID tensors, returned per knot / computeRNEADerivatives": (0.35, 1.4, 6.0),
+    "ID tensors, in the memory of earlier ones / computeRNEADerivatives": (0.35, 1.4, 6.0),
     "first-order FD, one knot at a time / computeABADerivatives": (0.8, 0.8, 1.0),
 }
 """The largest ratios aimed at, for each of ``ROBOTS``."""
