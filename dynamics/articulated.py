@@ -188,16 +188,6 @@ def add21(I, A, i):
 
 
 @inline
-def columns(I):
-    """The columns of an articulated inertia."""
-    return (
-        (I[0], I[1], I[2], I[6], I[7], I[8]), (I[1], I[3], I[4], I[9], I[10], I[11]),
-        (I[2], I[4], I[5], I[12], I[13], I[14]), (I[6], I[9], I[12], I[15], I[16], I[17]),
-        (I[7], I[10], I[13], I[16], I[18], I[19]), (I[8], I[11], I[14], I[17], I[19], I[20]),
-    )  # fmt: skip
-
-
-@inline
 def turned(R, x):
     """(R l ; R a) of x = (l ; a)."""
     return join(rotate(R, linear(x)), rotate(R, angular(x)))
@@ -311,42 +301,39 @@ def articulate(tree, tau, w):
             if parent >= 0 or k > iv:  # something carries it, or there is more to the joint
                 I = less_square(I, d, U)
                 f = add6(f, scale6(d * u, U))
-        if parent >= 0 and w.heir[parent] == b:
+        if parent >= 0:
+            if w.heir[parent] != b:
+                I, f = add21(I, w.I, parent), add6(f, load6(w.f, parent))
             store(w.I, parent, I)
             store(w.f, parent, f)
-        elif parent >= 0:
-            store(w.I, parent, add21(I, w.I, parent))
-            store(w.f, parent, add6(f, load6(w.f, parent)))
     return pivot
 
 
 @kernel
 def release(tree, iv, R, tau, w, I, f, pivot):
     """The same of the six degrees of freedom of a root that is free."""
-    none = scale3(0.0, tau)
+    o = spread(0.0)
     for c in range(3):
         e, stiff, spun = (R[c], R[3 + c], R[6 + c]), tree.armature[iv + c], tree.armature[iv + 3 + c]
         if stiff != 0.0 or spun != 0.0:
-            I = less_square(less_square(I, spread(-stiff), join(e, none)), spread(-spun), join(none, e))
-    I, f, pivot = released(w, iv, 5, tau, I, f, pivot)
-    I, f, pivot = released(w, iv, 4, tau, I, f, pivot)
-    I, f, pivot = released(w, iv, 3, tau, I, f, pivot)
-    I, f, pivot = released(w, iv, 2, tau, I, f, pivot)
-    I, f, pivot = released(w, iv, 1, tau, I, f, pivot)
-    I, f, pivot = released(w, iv, 0, tau, I, f, pivot)
+            I = less_square(less_square(I, spread(-stiff), join(e, (o, o, o))), spread(-spun), join((o, o, o), e))
+    I, f, pivot = released(w, iv + 5, (I[8], I[11], I[14], I[17], I[19], I[20]), I[20], tau[5] - f[5], I, f, pivot)
+    I, f, pivot = released(w, iv + 4, (I[7], I[10], I[13], I[16], I[18], o), I[18], tau[4] - f[4], I, f, pivot)
+    I, f, pivot = released(w, iv + 3, (I[6], I[9], I[12], I[15], o, o), I[15], tau[3] - f[3], I, f, pivot)
+    I, f, pivot = released(w, iv + 2, (I[2], I[4], I[5], o, o, o), I[5], tau[2] - f[2], I, f, pivot)
+    I, f, pivot = released(w, iv + 1, (I[1], I[3], o, o, o, o), I[3], tau[1] - f[1], I, f, pivot)
+    I, f, pivot = released(w, iv, (I[0], o, o, o, o, o), I[0], tau[0] - f[0], I, f, pivot)
     return pivot
 
 
 @inline
-def released(w, iv, i, tau, I, f, pivot):
-    """I, f and the smallest pivot without the i-th axis of the world, those after it being gone."""
-    U = columns(I)[i]
-    d, u = 1.0 / U[i], tau[i] - f[i]
-    for j in range(6):
-        w.U[iv + i, j] = U[j] if j <= i else spread(0.0)
-    w.d[iv + i] = d
-    w.u[iv + i] = u
-    return less_square(I, d, U), add6(f, scale6(d * u, U)), lane_smaller(pivot, U[i])
+def released(w, k, U, D, u, I, f, pivot):
+    """I, f and the smallest pivot D without one axis of the world; U: its column of I, zero for those gone before."""
+    d = 1.0 / D
+    store(w.U, k, U)
+    w.d[k] = d
+    w.u[k] = u
+    return less_square(I, d, U), add6(f, scale6(d * u, U)), lane_smaller(pivot, D)
 
 
 @kernel
