@@ -19,7 +19,7 @@ from ddp.line_search import LineSearch
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import Differentiator
+from ddp.stages import Differentiator
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
 """What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
@@ -240,9 +240,7 @@ class Iterate:
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised: see `LineSearch`."""
-        return self.line(
-            self.X, self.U, self.gaps, self.gap > 0.0, self.cost, self.resolution, sweep, longest
-        )
+        return self.line(self.X, self.U, self.gaps, self.gap > 0.0, self.cost, self.resolution, sweep, longest)
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""

@@ -1,7 +1,7 @@
 """Processes that share the derivatives of an iterate and live as long as the solve.
 
-They are spawned once, with the problem pickled once. Trajectory and derivatives lie in memory that all share: an
-iteration sends one byte to each process and gets one back. That memory has no name (`multiprocessing.RawArray`: an
+They are spawned once, with the problem pickled once. Trajectory and derivatives lie in memory that all share: each
+process is sent the name of a stage, and answers with a word. That memory has no name (`multiprocessing.RawArray`: an
 unlinked file), so nothing can be left behind, whatever happens. Every process owns a contiguous slice of the knots.
 """
 
@@ -27,8 +27,9 @@ from ddp.backward import contract_with
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.stages import Differentiator, Stage
 
-READY, FIRST, SECOND, COSTS, AT_ONCE, GAUSS_NEWTON = b"0", b"1", b"2", b"3", b"4", b"5"
+READY = b"ready"
 
 
 class WorkerError(SolveError):
@@ -64,10 +65,8 @@ class _Shared:
         return sum(sizes) + (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu)
 
 
-class Processes:
+class Processes(Differentiator):
     """The processes, and the pipes that tell them what to do."""
-
-    followed = None
 
     def __init__(self, problem: Problem, count: int) -> None:
         try:
@@ -83,9 +82,13 @@ class Processes:
         self.derivatives = self._shared.derivatives
         self._bounds = np.linspace(0, problem.horizon + 1, count + 1).astype(int).tolist()
         self._problem = problem
-        self.description = f"{count} processes"
+        self._count = count
         self._processes: list[Any] = []
         self._pipes: list[Connection] = []
+
+    @property
+    def description(self) -> str:
+        return f"{self._count} processes"
 
     def start(self) -> None:
         """Spawn the processes and wait until each has read the problem."""
@@ -98,31 +101,12 @@ class Processes:
                 )
                 try:
                     process.start()
-                except (
-                    RuntimeError
-                ) as reason:  # we are ourselves a child that is still importing its main module
+                except RuntimeError as reason:  # we are ourselves a child that is still importing its main module
                     raise ProblemError(f"workers: {_GUARD}") from reason
                 finally:
                     theirs.close()
                 self._processes.append(process)
         self._gather(starting=True)
-
-    def first(self, X: Array, U: Array) -> None:
-        self._share(X, U)
-        self._tell(FIRST)
-
-    def second(self) -> None:
-        self._tell(SECOND)
-
-    def costs(self) -> None:
-        self._tell(COSTS)
-
-    def at_once(self, X: Array, U: Array) -> None:
-        self._share(X, U)
-        self._tell(AT_ONCE)
-
-    def gauss_newton(self) -> None:
-        self._tell(GAUSS_NEWTON)
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
@@ -139,13 +123,13 @@ class Processes:
             process.close()
         self._pipes, self._processes = [], []
 
-    def _share(self, X: Array, U: Array) -> None:
+    def _begin(self, X: Array, U: Array) -> None:
         self._shared.X[:], self._shared.U[: len(U)] = X, U
 
-    def _tell(self, stage: bytes) -> None:
+    def _each(self, stage: Stage) -> None:
         for number, pipe in enumerate(self._pipes):
             try:
-                pipe.send_bytes(stage)
+                pipe.send_bytes(stage.encode())
             except OSError:
                 self._lost(number)
         self._gather(starting=False)
@@ -155,9 +139,7 @@ class Processes:
         waiting = dict(enumerate(self._pipes))
         failures: dict[int, bytes] = {}
         while waiting:
-            by_object = {self._pipes[i]: i for i in waiting} | {
-                self._processes[i].sentinel: i for i in waiting
-            }
+            by_object = {self._pipes[i]: i for i in waiting} | {self._processes[i].sentinel: i for i in waiting}
             for i in {by_object[ready] for ready in wait(list(by_object))}:
                 try:
                     answer = self._pipes[i].recv_bytes() if self._pipes[i].poll() else None
@@ -221,12 +203,8 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
             raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
-        stages = {
-            FIRST: problem.expand, SECOND: problem.expand_second, COSTS: problem.expand_costs,
-            AT_ONCE: problem.expand_at_once, GAUSS_NEWTON: problem.expand_gauss_newton,
-        }  # fmt: skip
         while True:
-            stages[pipe.recv_bytes()](shared.X, shared.U, shared.derivatives, begin, end)
+            getattr(problem, pipe.recv_bytes().decode())(shared.X, shared.U, shared.derivatives, begin, end)
             pipe.send_bytes(READY)
     except (EOFError, OSError):
         return

@@ -17,7 +17,8 @@ from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.workers import Differentiator, WorkerError, Workers, as_workers, differentiator
+from ddp.stages import Differentiator
+from ddp.workers import WorkerError, Workers, as_workers, differentiator
 
 Start = Array | tuple[Array, Array] | Solution | None
 

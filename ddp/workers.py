@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from ddp.pipeline import Pipeline
 from ddp.problem import Problem
 from ddp.process_pool import Processes, WorkerError
 from ddp.protocols import Array, ThreadSafe
+from ddp.stages import Differentiator, Follow, Stage
 
-__all__ = ["Differentiator", "WorkerError", "Workers", "as_workers", "differentiator"]
+__all__ = ["WorkerError", "Workers", "as_workers", "differentiator"]
 
 AUTO, THREADS, PROCESSES = KINDS = "auto", "threads", "processes"
 
@@ -80,44 +81,6 @@ def as_workers(value: Any) -> Workers:
     raise ProblemError(f'workers: expected at least 1, "auto", "threads:2" or "processes:2", got {value!r}')
 
 
-Follow = Callable[[Array, Array, bool, Behind], None]
-"""Of states and controls the derivatives, of second order too if that is true, with a sweep behind them."""
-
-
-class Differentiator(Protocol):
-    """Batched stages over all knots of a trajectory, into ``derivatives``; ``description``: who does them."""
-
-    @property
-    def derivatives(self) -> Derivatives:
-        """Where they are."""
-
-    @property
-    def description(self) -> str:
-        """Who computes them, in words."""
-
-    def first(self, X: Array, U: Array) -> None:
-        """First order and Gauss-Newton costs of states X (N+1, nx) and controls U (N, nu)."""
-
-    def second(self) -> None:
-        """Second order and exact costs of the same trajectory."""
-
-    def costs(self) -> None:
-        """Exact costs of the same trajectory alone."""
-
-    def at_once(self, X: Array, U: Array) -> None:
-        """What ``first`` and ``second`` do, but for the Gauss-Newton Hessians."""
-
-    def gauss_newton(self) -> None:
-        """Gauss-Newton costs of the same trajectory alone."""
-
-    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
-        """The dynamics' second order with weights (N, n) into ``out`` (N, nz, nz), or as the blocks of `Batched`."""
-
-    @property
-    def followed(self) -> Follow | None:
-        """How to sweep while derivatives are being made, instead of ``first`` and ``second``; None where one cannot."""
-
-
 @contextmanager
 def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differentiator]:
     """Whoever ``workers`` asks for; their threads and processes end with the block."""
@@ -130,7 +93,7 @@ def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differe
         work.close()
 
 
-def _differentiator(problem: Problem, asked: Workers) -> _Local | _Threads | Processes | _Measured:
+def _differentiator(problem: Problem, asked: Workers) -> Differentiator:
     count = AUTO if asked.count == AUTO else min(int(asked.count), problem.horizon + 1)
     if count == 1:
         return _Local(problem, problem.allocate())
@@ -148,31 +111,15 @@ def thread_safe(problem: Problem) -> bool:
     return all(isinstance(part, ThreadSafe) and part.thread_safe for part in parts)
 
 
-class _Local:
+class _Local(Differentiator):
     """Everything in this thread."""
 
-    description, followed = "this thread alone", None
-
     def __init__(self, problem: Problem, derivatives: Derivatives) -> None:
-        self.derivatives = derivatives
-        self._problem = problem
+        self._problem, self.derivatives = problem, derivatives
 
-    def first(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-        self._each(self._problem.expand)
-
-    def second(self) -> None:
-        self._each(self._problem.expand_second)
-
-    def costs(self) -> None:
-        self._each(self._problem.expand_costs)
-
-    def at_once(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-        self._each(self._problem.expand_at_once)
-
-    def gauss_newton(self) -> None:
-        self._each(self._problem.expand_gauss_newton)
+    @property
+    def description(self) -> str:
+        return "this thread alone"
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
@@ -180,36 +127,28 @@ class _Local:
     def close(self) -> None:
         """Nothing to end."""
 
-    def _each(self, stage: Callable[[Array, Array, Derivatives, int, int], None]) -> None:
-        stage(self._X, self._U, self.derivatives, 0, len(self._X))
+    def _begin(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
+
+    def _each(self, stage: Stage) -> None:
+        getattr(self._problem, stage)(self._X, self._U, self.derivatives, 0, len(self._X))
 
 
-class _Threads:
+class _Threads(Differentiator):
     """A pool of threads, this one among them, that take slices of the knots until none is left."""
 
     def __init__(self, problem: Problem, derivatives: Derivatives, count: int) -> None:
-        self.derivatives = derivatives
-        self.description = f"{count} threads"
-        self._problem, self._count = problem, count
+        self._problem, self.derivatives, self._count = problem, derivatives, count
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
         self._waiting: deque[tuple[int, int]] = deque()
 
-    def first(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-        self._each(self._problem.expand)
+    @property
+    def description(self) -> str:
+        return f"{self._count} threads"
 
-    def second(self) -> None:
-        self._each(self._problem.expand_second)
-
-    def costs(self) -> None:
-        self._each(self._problem.expand_costs)
-
-    def at_once(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-        self._each(self._problem.expand_at_once)
-
-    def gauss_newton(self) -> None:
-        self._each(self._problem.expand_gauss_newton)
+    @property
+    def followed(self) -> Follow:
+        return self._follow
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         dynamics, record = self._problem.dynamics, self.derivatives.record
@@ -219,9 +158,8 @@ class _Threads:
 
         self._share(contract, len(record))
 
-    def followed(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
-        """See `Differentiator.followed`."""
-        self._X, self._U = X, U
+    def _follow(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
+        self._begin(X, U)
         complete = self._problem.expand_second if sweep.described else self._problem.expand_costs
 
         def derive(start: int, stop: int) -> None:
@@ -238,8 +176,11 @@ class _Threads:
         self._waiting.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _each(self, stage: Callable[[Array, Array, Derivatives, int, int], None]) -> None:
-        self._share(partial(stage, self._X, self._U, self.derivatives), len(self._X))
+    def _begin(self, X: Array, U: Array) -> None:
+        self._X, self._U = X, U
+
+    def _each(self, stage: Stage) -> None:
+        self._share(partial(getattr(self._problem, stage), self._X, self._U, self.derivatives), len(self._X))
 
     def _share(self, work: Callable[[int, int], None], size: int) -> None:
         """Do ``work(start, stop)`` for all slices of ``size`` knots; of several failures, raise the first knots'."""
@@ -281,7 +222,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Measured:
+class _Measured(Differentiator):
     """One thread alone at first; others with it once its fastest iterate has shown that this is worthwhile."""
 
     def __init__(self, problem: Problem, kind: str) -> None:
@@ -295,7 +236,7 @@ class _Measured:
         elif self._count == 1:
             self._reason = "one core"
         self.derivatives = problem.allocate() if self._pool is None else self._pool.derivatives
-        self._now: _Local | _Threads | Processes = _Local(problem, self.derivatives)
+        self._now: Differentiator = _Local(problem, self.derivatives)
         self._times: list[float] = []
         self._decided = self._count == 1
 
@@ -308,23 +249,6 @@ class _Measured:
             return self._now.description
         return f"{self._now.description} (an iterate's derivatives took {1e3 * min(self._times):.2g} ms of one)"
 
-    def first(self, X: Array, U: Array) -> None:
-        self._count_iterate()
-        self._timed(partial(self._now.first, X, U))
-
-    def second(self) -> None:
-        self._timed(self._now.second)
-
-    def costs(self) -> None:
-        self._timed(self._now.costs)
-
-    def at_once(self, X: Array, U: Array) -> None:
-        self._count_iterate()
-        self._timed(partial(self._now.at_once, X, U))
-
-    def gauss_newton(self) -> None:
-        self._timed(self._now.gauss_newton)
-
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         self._timed(partial(self._now.contract, weights, out, in_blocks))
 
@@ -333,16 +257,19 @@ class _Measured:
         return self._now.followed if self._decided else None
 
     def close(self) -> None:
-        """End whoever has been started."""
         self._now.close()
         if self._pool is not None:
             self._pool.close()
 
-    def _count_iterate(self) -> None:
+    def _begin(self, X: Array, U: Array) -> None:
         if not self._decided and len(self._times) == TRIED:
             self._decide()
         if not self._decided:
             self._times.append(0.0)
+        self._now._begin(X, U)
+
+    def _each(self, stage: Stage) -> None:
+        self._timed(partial(self._now._each, stage))
 
     def _timed(self, stage: Callable[[], None]) -> None:
         before = time.perf_counter()

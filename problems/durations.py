@@ -35,9 +35,11 @@ from problems.sensitivity import gradient, phased, sensitivity, with_durations
 CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
 """By what share of themselves durations change at most in the first step, and how that grows and shrinks."""
 
-RESOLVED, COARSE, SLACK = 1e-13, 1e-3, 1e-9
-"""Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum. How
-close [s] a duration at a bound is to it."""
+RESOLVED, COARSE = 1e-13, 1e-3
+"""Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum."""
+
+SLACK = 1e-9
+"""How close [s] a duration at a bound is to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +72,15 @@ class FreeDurations:
 
 @dataclass(frozen=True)
 class Trial:
-    """One solve: durations (P,) [s], their cost with the price of time, the largest share of it that a change of a
-    duration by itself would change, iterations, seconds, and whether it converged.
+    """One solve: durations (P,) [s], their cost with the price of time, iterations, seconds, whether it converged.
+
+    share: max |T_p ∂cost/∂T_p| / cost, the largest share of the cost that doubling a duration would change by, were the
+    cost linear in it; durations at a bound that holds them count for nothing.
     """
 
     durations: Array = field(repr=False)
     cost: float
-    gradient: float
+    share: float
     iterations: int
     seconds: float
     converged: bool

@@ -71,7 +71,7 @@ def _from_random_starts(benchmark, problem, guess):
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("gait", gaits.GAITS)
 def test_every_robot_does_every_gait_in_two_seconds(benchmark, gait, robot):
-    problem = gaits.GAITS[gait](robot, dt=0.01 if benchmark.enabled else 0.04)
+    problem = gaits.GAITS[gait](robot)
     guess = legged.follow_nominal(problem)
     assert benchmark(ddp.solve, problem, guess=guess).converged
     if benchmark.enabled:
