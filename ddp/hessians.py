@@ -23,13 +23,14 @@ def clear_hessians(separable, start, stop, H):
 
 
 @kernel
-def scales(l, H, nu):
-    """The sum of |l| (N+1,), and the mean of the diagonals in the last nu coordinates of H, but for knot N."""
+def scales(l, separable, lzz, H, nu):
+    """The sum of |l| (N+1,); the mean of the diagonals in the last nu coordinates of H, of l_zz at separable knots."""
     nz, magnitude, total = H.shape[1], abs(l[-1]), 0.0
     for t in range(H.shape[0] - 1):
         magnitude += abs(l[t])
+        G = lzz if separable[t] else H
         for i in range(nz - nu, nz):
-            total += H[t, i, i]
+            total += G[t, i, i]
     return magnitude, total / ((H.shape[0] - 1) * nu)
 
 

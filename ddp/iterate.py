@@ -235,14 +235,12 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where records were asked for with the first."""
         d = self.work.derivatives
         H = d.exact if self.known & RECORDS else d.lzz
-        magnitude, self._control_weight = scales(d.l, H, self.U.shape[1])
+        magnitude, self._control_weight = scales(d.l, self.problem.separable, d.lzz, H, self.U.shape[1])
         self.resolution = EPSILON * magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised: see `LineSearch`."""
-        return self.line(
-            self.X, self.U, self.gaps, self.gap > 0.0, self.cost, self.resolution, sweep, longest
-        )
+        return self.line(self.X, self.U, self.gaps, self.gap > 0.0, self.cost, self.resolution, sweep, longest)
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
