@@ -1,17 +1,17 @@
 """Full second-order differential dynamic programming: problems, solvers, solutions. Knows no robot."""
 
-from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
-from ddp.constraints import Constraint, Equality, Inequality
+from ddp.constraints.augmented import AugmentedLagrangian
+from ddp.constraints.constraint import Constraint, Equality, Inequality
+from ddp.constraints.lagrangian import Residual
+from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
-from ddp.jitted import JittedTerm
-from ddp.lagrangian import Residual
+from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.receding import RecedingHorizon
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
-from ddp.workers import Workers
 
 __all__ = [
     "DDP",

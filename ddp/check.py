@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp import differences
-from ddp.constraints import Constraint
+from ddp.constraints.constraint import Constraint
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem

@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ddp.backward import Sweep
 from ddp.protocols import Array
+from ddp.sweeps.backward import Sweep
 
 MODELS = GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "convex", "exact", "exact+lm"
 

@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.backward import KEPT, VALUE, Backward, Sweep
-from ddp.bounds import room
+from ddp.constraints.bounds import room
+from ddp.costs.hessians import convex_part, scales
 from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
-from ddp.hessians import convex_part, scales
 from ddp.line_search import LineSearch
+from ddp.parallel.stages import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.stages import Differentiator
+from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
 """What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second

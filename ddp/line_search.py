@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.backward import Sweep
 from ddp.globalisation import SHORTEST_STEP, Step
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.sweeps.backward import Sweep
 
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""

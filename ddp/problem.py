@@ -10,19 +10,19 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp import cost_table
-from ddp.adjoint import costates
-from ddp.bounds import as_limits
-from ddp.constraints import ConstraintLike
+from ddp.constraints.bounds import as_limits
+from ddp.constraints.constraint import ConstraintLike
+from ddp.constraints.lagrangian import Lagrangian, Residual, Values, residuals, state_size
+from ddp.constraints.placement import Placed, check_knots, described, place
+from ddp.costs import cost_table
+from ddp.costs.objective import Objective, padded
+from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.lagrangian import Lagrangian, Residual, Values, residuals, state_size
-from ddp.objective import Objective, padded
-from ddp.placement import Placed, check_knots, described, place
+from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
-from ddp.stretches import check_stretches, durations_of
-from ddp.structure import Structure, structure_of
-from ddp.tiles import aligned_zeros
+from ddp.sweeps.adjoint import costates
+from ddp.sweeps.structure import Structure, structure_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,13 +8,13 @@ from typing import Self
 
 import numpy as np
 
-from ddp.augmented import relaxed
+from ddp.constraints.augmented import relaxed
 from ddp.errors import ProblemError
+from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, Start, descend_from, start_policy
-from ddp.workers import Workers, as_workers, differentiator
 
 
 class RecedingHorizon:

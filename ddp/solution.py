@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.adjoint import control_gradient
-from ddp.bounds import room
+from ddp.constraints.bounds import room
+from ddp.constraints.lagrangian import Residual
+from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, positive_integer
-from ddp.lagrangian import Residual
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.stretches import durations_of
+from ddp.sweeps.adjoint import control_gradient
 
 FORMAT = "mayne solution"
 VERSION = 2

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddp.augmented import AugmentedLagrangian, certified, minimise, relaxed
-from ddp.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
+from ddp.constraints.augmented import AugmentedLagrangian, certified, minimise, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
 from ddp.iterate import CLOSED, Guess, Iterate
+from ddp.parallel.stages import Differentiator
+from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.stages import Differentiator
-from ddp.workers import WorkerError, Workers, as_workers, differentiator
+from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
 
 Start = Array | tuple[Array, Array] | Solution | None
 

@@ -1,7 +1,7 @@
 """Rigid-body dynamics with first and second derivatives, and discrete-time systems made of them."""
 
-from dynamics.contact import Contact
-from dynamics.contact_dynamics import (
+from dynamics.contacts.contact import Contact
+from dynamics.contacts.dynamics import (
     contact_dynamics,
     contact_dynamics_derivatives,
     contact_dynamics_hessian,
@@ -11,12 +11,9 @@ from dynamics.contact_dynamics import (
     impact_dynamics_hessian,
     impact_dynamics_second_derivatives,
 )
-from dynamics.contact_forces import ContactForces
-from dynamics.function_dynamics import FunctionDynamics
-from dynamics.model import Robot, load
-from dynamics.one_sample import OneSample
-from dynamics.phased_dynamics import Phase, PhasedDynamics
-from dynamics.quantities import (
+from dynamics.contacts.forces import ContactForces
+from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.quantities.quantities import (
     center_of_mass,
     center_of_mass_derivatives,
     center_of_mass_hessian,
@@ -33,7 +30,8 @@ from dynamics.quantities import (
     momentum_derivatives,
     momentum_hessian,
 )
-from dynamics.results import (
+from dynamics.rigid_bodies.one_sample import OneSample
+from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
     ForwardHessian,
     ForwardTensors,
@@ -41,7 +39,7 @@ from dynamics.results import (
     InverseHessian,
     InverseTensors,
 )
-from dynamics.rigid_body import (
+from dynamics.rigid_bodies.rigid_body import (
     forward_dynamics,
     forward_dynamics_both_derivatives,
     forward_dynamics_derivatives,
@@ -54,7 +52,9 @@ from dynamics.rigid_body import (
     inverse_mass_matrix,
     mass_matrix,
 )
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.robots.model import Robot, load
+from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 
 __all__ = [
     "Contact",

@@ -18,9 +18,9 @@ import pinocchio as pin
 from ddp.errors import ProblemError, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
-from dynamics.contact import Contact
-from dynamics.model import Robot, load
-from dynamics.phased_dynamics import Phase, PhasedDynamics
+from dynamics.contacts.contact import Contact
+from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.robots.model import Robot, load
 from problems.contact_costs import StateLimits, friction_cone
 from problems.costs import CenterOfMass, ControlCost, FramePosition, StateCost
 

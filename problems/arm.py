@@ -15,12 +15,12 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.constraints import Constraint
+from ddp.constraints.constraint import Constraint
 from ddp.errors import ProblemError, as_array, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
-from dynamics.model import Robot, load
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.robots.model import Robot, load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, nearest
 from ddp.protocols import Array, Dynamics
-from dynamics import frames
-from dynamics.model import Robot
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot
 
 
 def weight(field: str, value: Any) -> float:

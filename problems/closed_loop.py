@@ -13,7 +13,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solver import DDP, Start
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 
 
 class Run(NamedTuple):

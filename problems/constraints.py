@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array, Dynamics
-from dynamics import frames
-from dynamics.model import Robot
-from dynamics.robot_dynamics import RobotDynamics
-from problems import checks, constraint_kernels
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
+from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.bound import bind
+from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array, positive, positive_integer
 from ddp.protocols import Array, CompiledCost, Dynamics
-from dynamics.contact import Contact
-from dynamics.model import Robot
-from problems import checks, contact_kernels, state_kernels
+from dynamics.contacts.contact import Contact
+from dynamics.robots.model import Robot
+from problems import checks
 from problems.forces import Pushes, System, pushes
+from problems.kernels import contacts as contact_kernels
+from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, MovingTerm, RobotTerm
 

@@ -20,12 +20,14 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.bound import bind
+from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array, CompiledCost, Dynamics
-from dynamics import frames
-from dynamics.model import Robot
-from problems import checks, frame_kernels, state_kernels
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot
+from problems import checks
+from problems.kernels import frames as frame_kernels
+from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.terms import KernelTerm, MovingTerm, RobotTerm, StateTerm
 

@@ -13,14 +13,15 @@ import numpy as np
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Dynamics
-from dynamics import phase_rollouts
-from dynamics.contact import Contact, are_regular, compile_contacts, forces
-from dynamics.contact_dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
-from dynamics.held_steps import as_held
-from dynamics.lanes import arena
-from dynamics.phased_dynamics import Phase, PhasedDynamics
-from dynamics.robot_dynamics import RobotDynamics
-from problems import checks, contact_kernels
+from dynamics.arrays.lanes import arena
+from dynamics.contacts.contact import Contact, are_regular, compile_contacts, forces
+from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
+from dynamics.phases import rollouts as phase_rollouts
+from dynamics.phases.held_steps import as_held
+from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
+from problems.kernels import contacts as contact_kernels
 
 System: TypeAlias = RobotDynamics | PhasedDynamics
 

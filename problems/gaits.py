@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive
 from ddp.problem import Problem
-from dynamics.loading import READERS
-from dynamics.model import Robot, load
+from dynamics.robots.loading import READERS
+from dynamics.robots.model import Robot, load
 from problems import legs, schedule, strides
 from problems.legged import Weights, legged
 from problems.legs import Stance

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddp.bound import bind
+from ddp.costs.bound import bind
 from ddp.errors import as_array
 from ddp.protocols import Array, CompiledCost
-from dynamics.model import Robot
-from dynamics.quantities import POINTS
-from problems import checks, inertial_kernels
+from dynamics.quantities.quantities import POINTS
+from dynamics.robots.model import Robot
+from problems import checks
+from problems.kernels import inertia as inertial_kernels
 from problems.terms import RobotTerm
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Dynamics
-from dynamics.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.model import Robot
-from dynamics.phased_dynamics import PhasedDynamics
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.robots.model import Robot
+from dynamics.steps.robot_dynamics import RobotDynamics
 
 
 class Layout(NamedTuple):

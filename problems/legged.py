@@ -12,15 +12,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pinocchio as pin
 
-from ddp.constraints import Constraint
+from ddp.constraints.constraint import Constraint
+from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
-from ddp.stretches import weights_of
-from dynamics.model import Robot
-from dynamics.phased_dynamics import Phase, PhasedDynamics
-from dynamics.quantities import frame_velocity_derivatives
-from dynamics.rigid_body import inverse_dynamics
+from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.quantities.quantities import frame_velocity_derivatives
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.model import Robot
 from problems import checks
 from problems.constraints import FramePoseEquality, FramePositionEquality
 from problems.contact_costs import StateLimits, friction_cone, friction_constraint

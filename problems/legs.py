@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, nearest
 from ddp.protocols import Array
-from dynamics.model import Robot
+from dynamics.robots.model import Robot
 
 POINT_NAMES, SURFACE_NAMES = ("foot",), ("sole",)
 """What frames at feet are called; those called soles are surfaces, and go before others."""

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, positive
 from ddp.protocols import Array
-from dynamics import frames
-from dynamics.model import Robot
-from problems import checks, constraint_kernels
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot
+from problems import checks
 from problems.constraints import RobotConstraint
+from problems.kernels import constraints as constraint_kernels
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import pinocchio as pin
 from ddp.errors import positive
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.model import Robot, load
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.robots.model import Robot, load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import ControlCost, StateCost
 
 

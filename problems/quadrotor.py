@@ -16,8 +16,8 @@ import pinocchio as pin
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.model import Robot, load
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.robots.model import Robot, load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import ControlCost, FramePose, StateCost
 
 WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}

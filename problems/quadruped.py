@@ -10,8 +10,8 @@ import pinocchio as pin
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.model import Robot, load
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.robots.model import Robot, load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import ControlCost, StateCost
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.phased_dynamics import PhasedDynamics
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.forces import pushes
 

@@ -23,14 +23,14 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.adjoint import costates
+from ddp.constraints.lagrangian import Lagrangian
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
-from ddp.lagrangian import Lagrangian
 from ddp.problem import Problem
 from ddp.protocols import Array, Timed
 from ddp.solution import Solution
-from dynamics.phased_dynamics import PhasedDynamics
+from ddp.sweeps.adjoint import costates
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.reaction import stretches
 

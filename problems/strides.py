@@ -14,8 +14,8 @@ import pinocchio as pin
 
 from ddp.errors import ProblemError, positive
 from ddp.protocols import Array
-from dynamics.contact import Contact
-from dynamics.model import Robot
+from dynamics.contacts.contact import Contact
+from dynamics.robots.model import Robot
 from problems.layout import scalar_joints
 from problems.legs import Stance, base_pose, with_base
 from problems.schedule import Schedule

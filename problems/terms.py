@@ -9,11 +9,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp import cost_table
-from ddp.bound import EXACT, GAUSS_NEWTON
+from ddp.costs import cost_table
+from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.errors import ProblemError
 from ddp.protocols import Array, CompiledCost
-from dynamics.model import Robot
+from dynamics.robots.model import Robot
 from problems import checks
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
-from dynamics.contact import Contact
+from dynamics.contacts.contact import Contact
 
 FEET = {
     "hyq": ("lf_foot", "rh_foot", "lh_foot", "rf_foot"),

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("ddp", "dynamics", "problems", "viz")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-VOCABULARY = {"ddp.errors", "ddp.kernel", "ddp.protocols", "ddp.differences", "ddp.tiles"}
+VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", "ddp.matrices.tiles"}
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +38,19 @@ def test_drawing_knows_neither_solver_nor_problems(graph):
 def test_only_the_command_line_draws(graph):
     drawing = {"viz", *graph.find_descendants("viz")}
     users = {user for module in drawing for user in graph.find_modules_that_directly_import(module)} - drawing
-    assert users <= {"problems.cli", "problems.demo"}
+    assert users <= {"problems.command.cli", "problems.command.demo"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_numba_is_configured_in_one_module_only(path):
-    if path == ROOT / "ddp" / "kernel.py":
+    if path == ROOT / "ddp" / "compiling" / "kernel.py":
         return
     compilers = {"njit", "jit", "cfunc", "vectorize", "guvectorize", "jitclass", "generated_jit"}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("numba", "nb"):
-            assert node.attr not in compilers, f"line {node.lineno}: use ddp.kernel"
+            assert node.attr not in compilers, f"line {node.lineno}: use ddp.compiling.kernel"
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
-            assert not compilers & {alias.name for alias in node.names}, f"line {node.lineno}: use ddp.kernel"
+            assert not compilers & {alias.name for alias in node.names}, f"line {node.lineno}: use ddp.compiling.kernel"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

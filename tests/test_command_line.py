@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ddp
-from problems import ALL, cli, demo, dynamics_bench
+from problems import ALL
+from problems.command import cli, demo, dynamics_bench
 
 SMALL = "pendulum/swing-up"
 
@@ -250,7 +251,7 @@ def test_standard_output_is_pure_json_in_a_process_of_its_own():
 def test_compiling_is_announced_on_standard_error(tmp_path, monkeypatch):
     monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path))
     code = (
-        "import numpy as np; from ddp import kernel; from problems.progress import progress\n"
+        "import numpy as np; from ddp.compiling import kernel; from problems.command.progress import progress\n"
         "double = kernel.kernel(lambda x: 2.0 * x)\n"
         "with progress('doubling'): print(double(np.float64(2.0)))\n"
     )

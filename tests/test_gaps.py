@@ -9,9 +9,9 @@ from oracles import chain_of
 import ddp
 import dynamics
 import problems
-from ddp.backward import COSTATE, VALUE
 from ddp.iterate import CLOSED, Guess, Iterate
-from ddp.workers import differentiator
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import COSTATE, VALUE
 from dynamics import FunctionDynamics, RobotDynamics
 from problems import quadrotor
 from problems.costs import ControlCost, StateCost

@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 import ddp
-from ddp.box import box_minimum
+from ddp.sweeps.box import box_minimum
 from dynamics import FunctionDynamics
 from problems import arm, pendulum
 

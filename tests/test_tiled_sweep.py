@@ -5,9 +5,9 @@ import pytest
 from recursion import dense_sweep, exact_hessians
 
 import problems
-from ddp.backward import COSTATE, POLICY, VALUE
 from ddp.iterate import Guess, Iterate
-from ddp.workers import differentiator
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import COSTATE, POLICY, VALUE
 
 
 def problem_and_guess(name, torn=False):

@@ -6,7 +6,7 @@ registers of eight doubles; they are asserted where benchmarks are asked for.
 
 import pytest
 
-from problems import dynamics_bench
+from problems.command import dynamics_bench
 
 CASES = [(robot, quantity) for robot in dynamics_bench.ROBOTS for quantity in dynamics_bench.BARS]
 

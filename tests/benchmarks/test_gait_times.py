@@ -5,8 +5,8 @@ import pytest
 
 import ddp
 import dynamics
+from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Expansion
-from ddp.tiles import aligned_zeros
 from problems import anymal_gaits, gaits, legged
 
 ROBOTS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]

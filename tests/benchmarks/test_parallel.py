@@ -17,9 +17,9 @@ import pytest
 
 import ddp
 import dynamics
-from ddp.backward import COSTATE, Backward
-from ddp.kernel import kernel
-from ddp.workers import differentiator
+from ddp.compiling.kernel import kernel
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import COSTATE, Backward
 from problems.costs import ControlCost, StateCost
 
 KNOTS, FEW = 400, 24

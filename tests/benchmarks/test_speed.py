@@ -10,10 +10,10 @@ import pytest
 import ddp
 import dynamics
 import problems
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.iterate import Guess, Iterate
-from ddp.kernel import call_contraction, kernel
+from ddp.parallel.workers import differentiator
 from ddp.protocols import Expansion
-from ddp.workers import differentiator
 from problems.costs import ControlCost, StateCost
 
 N = 100

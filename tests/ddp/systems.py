@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ddp
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 Array = NDArray[np.float64]
 

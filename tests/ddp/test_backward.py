@@ -12,12 +12,12 @@ from systems import Quadratic
 
 import ddp
 import problems
-from ddp.backward import AUTO, COSTATE, VALUE, Backward
 from ddp.derivatives import Derivatives
 from ddp.iterate import Guess, Iterate
-from ddp.workers import differentiator
-from dynamics.function_dynamics import FunctionDynamics
-from dynamics.robot_dynamics import RobotDynamics
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import AUTO, COSTATE, VALUE, Backward
+from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 
 
 def random_derivatives(rng: np.random.Generator, N: int, n: int, nu: int) -> Derivatives:

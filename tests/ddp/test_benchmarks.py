@@ -5,7 +5,7 @@ import pytest
 from systems import Quadratic, cartpole, pendulum
 
 import ddp
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 @pytest.mark.parametrize(("problem", "cost"), [(pendulum, 2.9008066548), (cartpole, 0.9204225793)])

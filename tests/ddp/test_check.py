@@ -5,7 +5,7 @@ import pytest
 from systems import Arrive, Quadratic, Swing, pendulum, user_pendulum
 
 import ddp
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 def trajectory(problem: ddp.Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddp import compiled, gaps
+from ddp.compiling import compiled
+from ddp.sweeps import gaps
 
 INNER = """
-from ddp.kernel import kernel
+from ddp.compiling.kernel import kernel
 
 @kernel
 def inner(x, scale):
@@ -27,7 +28,7 @@ def inner(x, scale):
 OUTER = """
 from typing import Any, NamedTuple
 
-from ddp.kernel import callback, kernel, pointer
+from ddp.compiling.kernel import callback, kernel, pointer
 from numba import carray
 from inner import inner
 
@@ -51,7 +52,7 @@ def store(context, x, y, out):
 PROGRAM = """
 import ctypes
 import numpy as np
-from ddp import compiled, kernel
+from ddp.compiling import compiled, kernel
 compiled.SMALL = 0
 names = []
 with kernel.compilations(names.append):

@@ -13,8 +13,8 @@ from recursion import exact_hessians
 from systems import Swing, pendulum
 
 import ddp
-from ddp.terms import DerivedTerm, positive_part
-from dynamics.function_dynamics import FunctionDynamics
+from ddp.costs.terms import DerivedTerm, positive_part
+from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
 
 N = 12

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import ddp
 from ddp.errors import ProblemError, SolveError
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 from tests.ddp.systems import Quadratic, pendulum
 
 N = 12

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ddp.backward import Sweep
 from ddp.globalisation import CONVEX, EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, SHORT, Globalisation, Step
+from ddp.sweeps.backward import Sweep
 
 NOTHING = np.zeros((1, 1))
 

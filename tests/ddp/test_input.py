@@ -8,7 +8,7 @@ from systems import Quadratic, Swing, failing_pendulum, pendulum, pendulum_step
 
 import ddp
 from ddp.errors import as_array
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
 
 DYNAMICS = FunctionDynamics(pendulum_step, 2, 1, dt=0.03)

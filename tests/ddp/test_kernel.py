@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp import kernel
+from ddp.compiling import kernel
 
 
 @pytest.fixture(autouse=True)

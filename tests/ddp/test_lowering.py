@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ddp import compiled
-from ddp.kernel import jitted, kernel
+from ddp.compiling import compiled
+from ddp.compiling.kernel import jitted, kernel
 
 
 class Tree(NamedTuple):

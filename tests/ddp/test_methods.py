@@ -6,10 +6,10 @@ from systems import Quadratic, cartpole, pendulum
 
 import ddp
 import problems
-from ddp.backward import AUTO, POLICY, VALUE
 from ddp.iterate import Guess, Iterate
-from ddp.workers import differentiator
-from dynamics.function_dynamics import FunctionDynamics
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import AUTO, POLICY, VALUE
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 def order_of_convergence(solution):

@@ -7,9 +7,10 @@ import pytest
 from systems import Arrive, Swing, cartpole_step, pendulum, pendulum_step, user_pendulum
 
 import ddp
-from ddp import algebra, differences
-from ddp.terms import DerivedTerm, positive_part
-from dynamics.function_dynamics import FunctionDynamics
+from ddp import differences
+from ddp.costs.terms import DerivedTerm, positive_part
+from ddp.matrices import algebra
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 def pendulum_derivatives(x, u):

@@ -6,8 +6,8 @@ from systems import Quadratic, pendulum
 
 import ddp
 from ddp.iterate import Guess, Iterate
+from ddp.parallel.workers import differentiator
 from ddp.solver import _loop
-from ddp.workers import differentiator
 
 
 def test_the_loop_goes_on_from_where_it_was_when_costs_have_changed():

@@ -8,7 +8,7 @@ from threading import get_ident
 import numpy as np
 import pytest
 
-from ddp.pipeline import Pipeline
+from ddp.parallel.pipeline import Pipeline
 
 
 def blocks(count: int) -> list[tuple[int, int]]:

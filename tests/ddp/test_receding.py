@@ -7,8 +7,8 @@ import pytest
 from systems import Quadratic, cartpole, pendulum
 
 import ddp
-from ddp import kernel
-from dynamics.function_dynamics import FunctionDynamics
+from ddp.compiling import kernel
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 def test_each_solve_finds_what_one_from_scratch_would_find():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ddp.kernel import kernel
-from ddp.riccati import (
+from ddp.compiling.kernel import kernel
+from ddp.sweeps.riccati import (
     action_value,
     factorize,
     forget_idle,
@@ -13,7 +13,7 @@ from ddp.riccati import (
     policy,
     value,
 )
-from ddp.room import RoomOwner, read_room, rows_at
+from ddp.sweeps.room import RoomOwner, read_room, rows_at
 
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
 

@@ -10,11 +10,11 @@ from test_backward import random_derivatives
 
 import ddp
 import problems
-from ddp.backward import COSTATE, Backward
 from ddp.iterate import Guess, Iterate
-from ddp.segments import Segments, cut
-from ddp.workers import differentiator
-from dynamics.function_dynamics import FunctionDynamics
+from ddp.parallel.workers import differentiator
+from ddp.sweeps.backward import COSTATE, Backward
+from ddp.sweeps.segments import Segments, cut
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_gains_are_those_of_the_serial_sweep_wherever_the_horizon_is_cut(rng, n,
         serial = Backward(d, system(n, nu), COSTATE)(blend, mu)
         backward = Backward(d, system(n, nu), COSTATE, segments=2)
         backward._segments = Segments(bounds, n, nu)
-        monkeypatch.setattr("ddp.tiled_sweep.sweep", None)  # it must not be needed
+        monkeypatch.setattr("ddp.sweeps.tiled_sweep.sweep", None)  # it must not be needed
         assert_close(backward(blend, mu), serial)
         monkeypatch.undo()
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ddp.kernel import for_constants, kernel
+from ddp.compiling.kernel import for_constants, kernel
 
 SCALE = np.array([2.0, 3.0])
 

@@ -5,7 +5,7 @@ import pytest
 from systems import Quadratic, cartpole, pendulum
 
 import ddp
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import ddp
 from ddp.errors import ProblemError
 from ddp.protocols import VaryingTerm
-from dynamics.function_dynamics import FunctionDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
 
 DT, N = 0.1, 6

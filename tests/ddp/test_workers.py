@@ -15,10 +15,10 @@ from systems import FailsLate, Quadratic, failing_pendulum, pendulum, user_pendu
 
 import ddp
 import problems
-from ddp import tiled_sweep
-from ddp import workers as ddp_workers
-from ddp.workers import BLOCK, as_workers, slices
-from dynamics.function_dynamics import FunctionDynamics
+from ddp.parallel import workers as ddp_workers
+from ddp.parallel.workers import BLOCK, as_workers, slices
+from ddp.sweeps import tiled_sweep
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 ROOT = Path(__file__).parents[2]
 HEADER = f"""

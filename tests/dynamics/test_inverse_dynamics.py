@@ -14,8 +14,8 @@ from oracles import (
 )
 
 import dynamics
-from dynamics import batch
-from dynamics.configuration import integrate_batch
+from dynamics.geometry.configuration import integrate_batch
+from dynamics.rigid_bodies import batch
 
 STATES = 20
 ROBOTS = [*NAMED, *range(20)]

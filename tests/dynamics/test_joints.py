@@ -18,7 +18,7 @@ from oracles import (
 )
 
 import dynamics
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 
 CHAINS = [(kind,) for kind in JOINTS] + [("revolute", kind, "planar", kind) for kind in JOINTS]
 ANGLES = (0.0, 1e-7, 1.0, 3.0, np.pi - 1e-6)

@@ -5,7 +5,7 @@ import pinocchio as pin
 import pytest
 
 import dynamics
-from dynamics.rollouts import track
+from dynamics.steps.rollouts import track
 
 JOINTS = [
     pin.JointModelRX, pin.JointModelPZ, pin.JointModelRUBY, pin.JointModelSpherical, pin.JointModelPlanar,

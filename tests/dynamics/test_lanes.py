@@ -11,16 +11,16 @@ from numba.core.runtime import _nrt_python, rtsys
 from oracles import random_state, random_tree, relative_error
 
 import dynamics
+from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
-from ddp.kernel import compilations, kernel
+from ddp.matrices.tiles import padded
 from ddp.protocols import Expansion
-from ddp.tiles import padded
-from dynamics.coefficients import stumpff
-from dynamics.contraction import contract_rows
-from dynamics.lanes import WIDTH, lane_array
-from dynamics.memory import recycled
-from dynamics.packing import pack, unpack, unpack_columns
-from dynamics.views import folded, rows_of, view
+from dynamics.arrays.lanes import WIDTH, lane_array
+from dynamics.arrays.memory import recycled
+from dynamics.arrays.packing import pack, unpack, unpack_columns
+from dynamics.arrays.views import folded, rows_of, view
+from dynamics.geometry.coefficients import stumpff
+from dynamics.steps.contraction import contract_rows
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from dynamics import lie
+from dynamics.geometry import lie
 
 ANGLES = [0.0, 1e-7, 1e-3, 0.3, 1.0, 2.0, 3.0, np.pi - 1e-3, np.pi - 1e-7]
 BEYOND = [3.1622, 3.1624, 4.0, 5.0, 6.2]

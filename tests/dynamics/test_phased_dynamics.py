@@ -12,7 +12,7 @@ import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics, Expansion
 from dynamics import Contact, Phase, PhasedDynamics
-from dynamics.contraction import contract_rows
+from dynamics.steps.contraction import contract_rows
 
 
 def trot(rng):

@@ -21,7 +21,7 @@ from oracles import (
 
 import dynamics
 from dynamics import RobotDynamics
-from dynamics.joints import FREE_FLYER, PLANAR
+from dynamics.robots.joints import FREE_FLYER, PLANAR
 
 SEEDS = range(100)
 STATES = ("fast", "at rest", "near half a turn", "hardly turned")

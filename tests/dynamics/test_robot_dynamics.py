@@ -8,10 +8,10 @@ import pytest
 from oracles import chain_of, fourth_order, random_tree, relative_error
 
 import dynamics
+from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import ProblemError
-from ddp.kernel import call_contraction, kernel
+from ddp.matrices.tiles import padded
 from ddp.protocols import Dynamics, Expansion
-from ddp.tiles import padded
 from dynamics import RobotDynamics
 
 

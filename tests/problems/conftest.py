@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from dynamics.model import Robot, load
+from dynamics.robots.model import Robot, load
 
 
 def mixed_tree() -> pin.Model:

@@ -14,10 +14,10 @@ from ddp import differences
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Expansion
-from dynamics.contact import Contact
-from dynamics.model import load
-from dynamics.phased_dynamics import Phase, PhasedDynamics
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.contacts.contact import Contact
+from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.robots.model import load
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.contact_costs import ForceLimits, StateLimits, contact_force, friction_cone
 from tests.problems.test_costs import close
 

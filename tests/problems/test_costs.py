@@ -11,8 +11,8 @@ import residual_oracle as oracles
 
 from ddp.errors import ProblemError
 from ddp.protocols import BatchTerm
-from dynamics.function_dynamics import FunctionDynamics
-from dynamics.robot_dynamics import RobotDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import (
     CenterOfMass,
     ControlCost,

@@ -13,10 +13,10 @@ from scipy.optimize import minimize, minimize_scalar
 
 import ddp
 from ddp.check import check_derivatives
+from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError
-from ddp.stretches import durations_of
 from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, load
-from dynamics.model import Robot
+from dynamics.robots.model import Robot
 from problems import gaits, legged
 from problems.constraints import StateEquality
 from problems.contact_costs import ForceConstraint, ForceLimits, friction_cone

@@ -13,8 +13,8 @@ import ddp
 from ddp.check import check_derivatives
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
-from dynamics.contact_dynamics import impact_dynamics
-from dynamics.model import load
+from dynamics.contacts.dynamics import impact_dynamics
+from dynamics.robots.model import load
 from problems import anymal_gaits, gaits, legged, legs, reaction, schedule, strides
 from problems.legged import Weights
 

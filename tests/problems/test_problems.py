@@ -15,7 +15,7 @@ from ddp.check import check_derivatives
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.solver import solve
-from dynamics.model import load
+from dynamics.robots.model import load
 from problems import arm, cartpole, pendulum, quadrotor, quadruped
 from problems.costs import ControlCost, JointLimits
 
@@ -259,7 +259,7 @@ def test_problems_survive_pickling(built):
 def test_importing_problems_loads_no_robot_and_compiles_nothing():
     code = (
         "import sys, problems\n"
-        "from ddp.kernel import registered\n"
+        "from ddp.compiling.kernel import registered\n"
         "assert not any(kernel.signatures for kernel in registered())\n"
         "assert 'example_robot_data' not in sys.modules\n"
     )

@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from ddp.errors import ProblemError
-from dynamics.model import load
+from dynamics.robots.model import load
 from problems import legs, schedule, strides
 from problems.schedule import Schedule
 

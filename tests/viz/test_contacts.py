@@ -7,7 +7,7 @@ import pinocchio as pin
 import pytest
 from pages import Page, at, held, moves, vertices
 
-import dynamics.model as dynamics
+import dynamics.robots.model as dynamics
 import viz
 from ddp.errors import ModelError, ProblemError
 from viz.scene import build

@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 from pages import Page, vertices
 
-import dynamics.model as dynamics
+import dynamics.robots.model as dynamics
 import viz
 from ddp.errors import ModelError, ProblemError
 from viz.bodies import bodies, skeleton

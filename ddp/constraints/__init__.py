@@ -1,0 +1,1 @@
+"""Constraints, and the augmented Lagrangian that holds them; the box of controls."""

@@ -1,0 +1,285 @@
+"""The outer loop for problems with constraints: the method of multipliers around the loop of solver.py.
+
+    repeat  minimise the augmented Lagrangian until its quadratic model expects a decrease of less than ω
+            e = violation and lack of complementarity (`Lagrangian.shifts`)
+            λ = ρ e                                         (the new estimate of the multipliers)
+            where e has not fallen to a quarter: ρ = 10 ρ   (of that constraint alone)
+            ω = ω / 10, down to the solver's tolerance
+
+as in ALGENCAN (Birgin & Martinez 2014, algorithm 4.1). With this λ the gradient of the Lagrangian is the one that the
+inner loop made small, so that close to the end one or two inner iterations suffice each time. Second derivatives of
+constraints are in the exact Hessians: the inner loop stays of second order.
+
+A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
+violation does not fall, violations are minimised alone. If they do not give way, there is no way down near there: the
+status then says so, and which constraint is violated most, where, and by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
+from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.globalisation import GAUSS_NEWTON
+from ddp.iterate import Iterate
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.sweeps.adjoint import control_gradient
+
+COARSE = 1e-2
+"""The first tolerance, relative to the cost."""
+
+ENOUGH, GROWTH = 0.25, 10.0
+"""A round has done enough for a constraint if its e falls to this fraction; if not, its penalty grows."""
+
+START = 50
+"""Iterations that the first round, without constraints, has at most: it need not have a minimum."""
+
+NEGLIGIBLE, FIRST_PENALTIES = 1e-12, (1e-6, 1e6)
+
+STUCK = 3
+"""After so many growths in a row that did not halve a violation, violations alone are minimised."""
+
+RESTORED, RESTORING = 1e-6, 200
+"""What the cost is beside violations then, and how close to their minimum is enough; iterations at most."""
+
+LARGEST_MULTIPLIER = 1e12
+"""Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
+
+Descend = Callable[..., tuple[str, str]]
+"""The inner loop of solver.py: (iterate, solver, globalisation, history, callback) -> (outcome, reason)."""
+
+
+@dataclass(frozen=True)
+class AugmentedLagrangian:
+    """How constraints are held; a field of `DDP`, without effect on problems that have none.
+
+    tolerance: convergence needs no violation larger than this, in the constraints' units, and no multiplier further
+        than this from the bound that it belongs to.
+    stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls.
+    penalty: twice what a unit of violation, squared, costs at first, in units of the cost; None: found by a first
+        round without constraints.
+    max_penalty: beyond this penalties do not grow.
+    rounds: how often the multipliers are updated at most.
+    """
+
+    tolerance: float = 1e-8
+    stationarity: float = 1e-6
+    penalty: float | None = None
+    max_penalty: float = 1e10
+    rounds: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "stationarity", "max_penalty"):
+            object.__setattr__(self, name, positive(f"constraints.{name}", getattr(self, name)))
+        object.__setattr__(self, "rounds", positive_integer("constraints.rounds", self.rounds))
+        if self.penalty is not None:
+            object.__setattr__(self, "penalty", positive("constraints.penalty", self.penalty))
+            if self.penalty > self.max_penalty:
+                raise ProblemError(
+                    f"constraints.penalty: expected at most max_penalty = {self.max_penalty:g}, got {self.penalty:g}"
+                )
+
+
+def relaxed(problem: Problem, options: AugmentedLagrangian, guess: Any) -> Problem:
+    """The problem without constraints that the inner loop solves; itself if it has none.
+
+    Multipliers and penalties are those of the guess if that is a `Solution` of a problem with the same constraints.
+    """
+    placed = problem.placed
+    if not placed:
+        return problem
+    warm = isinstance(guess, Solution) and guess.multipliers.size > 0
+    lagrangian = Lagrangian(placed, np.ones(state_size(placed)), warm)
+    lagrangian.multipliers[:] = 0.0
+    if isinstance(guess, Solution) and warm:
+        lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))
+        lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
+    return problem.augmented(lagrangian)
+
+
+def minimise(
+    iterate: Iterate, solver: Any, globalisation: Any, history: list[Any], callback: Any, descend: Descend
+) -> tuple[str, str]:
+    """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them."""
+
+    def inner(tolerance: float, limit: int = solver.max_iterations) -> tuple[str, str]:
+        if rounds.changed:
+            globalisation.restart()
+            rounds.changed = False
+        bounded = replace(solver, tolerance=tolerance, max_iterations=min(limit, solver.max_iterations))
+        return descend(iterate, bounded, globalisation, history, callback)
+
+    options: AugmentedLagrangian = solver.constraints
+    rounds = _Rounds(iterate, options)
+    if rounds.cold:
+        while len(history) < START:
+            cost = iterate.cost
+            inner(COARSE * (1.0 + abs(cost)), START)
+            if iterate.cost >= cost - 0.5 * abs(cost):
+                break
+        rounds.balance()
+    tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
+    for _ in range(options.rounds):
+        if tolerance > solver.tolerance:
+            tolerance = min(0.1 * tolerance, COARSE * (1.0 + abs(iterate.cost)))
+            tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
+            globalisation.tolerance = tolerance  # what it compares the rate of Gauss-Newton with
+        outcome, reason = inner(tolerance)
+        if not outcome:
+            return "", f"{reason}; {rounds.worst()}"
+        rounds.measure()
+        if rounds.settled and tolerance <= solver.tolerance:
+            sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
+            if sweep is None or sweep.gradient <= options.stationarity or tolerance < 1e-8 * solver.tolerance:
+                return outcome, ""
+            tolerance *= COARSE
+        if rounds.stuck:
+            rounds.weigh_violations()
+            inner(RESTORED * iterate.cost, len(history) + RESTORING)
+            if verdict := rounds.verdict():
+                return "", verdict
+            tolerance = np.inf
+        else:
+            rounds.update()
+    return "", f"the limit of {options.rounds} updates of the multipliers was reached; {rounds.worst()}"
+
+
+class _Rounds:
+    """What is known between two rounds.
+
+    e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
+    changed: whether the cost has since the last round; not where all constraints hold anyway.
+    """
+
+    def __init__(self, iterate: Iterate, options: AugmentedLagrangian) -> None:
+        self.iterate, self.options = iterate, options
+        self.lagrangian = iterate.problem.lagrangian
+        self.changed = False
+        self.cold = options.penalty is None and not self.lagrangian.warm
+        self.e = np.full(len(self.lagrangian.placed), np.inf)
+        self.grew = np.zeros(len(self.e), dtype=bool)
+        self.growths = np.zeros(len(self.e), dtype=int)
+        self.violations = [self.e]
+        if options.penalty is not None:
+            self.lagrangian.penalties[:] = options.penalty
+        elif self.cold:
+            self.lagrangian.penalties[:] = NEGLIGIBLE
+        self._publish()
+
+    @property
+    def settled(self) -> bool:
+        """Whether constraints hold and multipliers stand at bounds, to the tolerance."""
+        return bool(self.e.max() <= self.options.tolerance)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether growing penalties have not halved the violation of some constraint."""
+        past = self.violations[-STUCK - 1 :]
+        held = (self.growths >= STUCK) & (past[-1] > 0.5 * past[0]) & (past[-1] > self.options.tolerance)
+        return bool((held | (self.grew & (self.lagrangian.penalties >= self.options.max_penalty))).any())
+
+    def worst(self) -> str:
+        """The largest violation, in words."""
+        return str(max(self._residuals(), key=lambda residual: residual.worst))
+
+    def measure(self) -> None:
+        """After a round: the next estimate of the multipliers, and which penalties have to grow."""
+        iterate = self.iterate
+        self.estimate, e = self.lagrangian.shifts(iterate.X, iterate.problem.padded(iterate.U))
+        self.grew = (e > ENOUGH * self.e) & (e > self.options.tolerance)
+        self.growths = np.where(self.grew, self.growths + 1, 0)
+        self.e = e
+        self.violations.append(np.array([residual.worst for residual in self._residuals()]))
+
+    def update(self) -> None:
+        """The next round's multipliers and penalties."""
+        multipliers, penalties = self.lagrangian.multipliers, self.lagrangian.penalties
+        multipliers[:] = np.clip(self.estimate, -LARGEST_MULTIPLIER, LARGEST_MULTIPLIER)
+        penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.options.max_penalty)
+        self._publish()
+
+    def balance(self) -> None:
+        """The first penalties: at an iterate that knows of no constraint, violations cost as much as all else.
+
+        Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
+        """
+        iterate, problem = self.iterate, self.iterate.problem.plain
+        cost = 1.0 + abs(problem.cost(iterate.X, iterate.U))
+        for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
+            away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
+            square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
+            self.lagrangian.penalties[i] = np.clip(2.0 * cost / square, *FIRST_PENALTIES)
+        self._publish()
+
+    def weigh_violations(self) -> None:
+        """No multipliers, and penalties, in their present ratios, beside which the cost is negligible."""
+        problem, penalties = self.iterate.problem.plain, self.lagrangian.penalties
+        self.kept = penalties.copy()
+        cost = 1.0 + abs(problem.cost(self.iterate.X, self.iterate.U))
+        penalties *= cost / (RESTORED * 0.5 * penalties @ self._squares())
+        self.lagrangian.multipliers[:] = 0.0
+        self._publish()
+
+    def verdict(self) -> str:
+        """After violations alone were minimised: why there is no use in going on; empty if they gave way."""
+        iterate, before = self.iterate, self.violations[-1]
+        after = np.array([residual.worst for residual in self._residuals()])
+        weights = self.lagrangian.penalties.copy()
+        total = 0.5 * weights @ self._squares()
+        self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.options.max_penalty)
+        if (after <= np.maximum(0.5 * before, self.options.tolerance)).all():
+            self.e[:] = np.inf
+            self.growths[:] = 0
+            self._publish()
+            return ""
+        iterate.sweep(0.0, 0.0)
+        derivatives, problem = iterate.work.derivatives, iterate.problem
+        forces = [w * r.violation.ravel() for w, r in zip(weights, self._residuals(), strict=True)]
+        lz = np.zeros_like(derivatives.lz)
+        problem.add_forces(iterate.X, iterate.U, np.concatenate(forces), lz)
+        slope = np.abs(control_gradient(derivatives.A, derivatives.B, lz)).max() / total
+        return (
+            f"infeasible as far as can be seen from here: {self.worst()}, where squared violations are at a minimum "
+            f"(a unit of control changes them by a fraction of {slope:.1g})"
+        )
+
+    def _residuals(self) -> tuple[Residual, ...]:
+        return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)
+
+    def _squares(self) -> Array:
+        """The sum of squared violations of each constraint."""
+        return np.array([(residual.violation**2).sum() for residual in self._residuals()])
+
+    def _publish(self) -> None:
+        """Let all processes know multipliers and penalties."""
+        self.iterate.work.derivatives.dual[:] = self.lagrangian.state
+        before = self.iterate.cost
+        self.iterate.evaluate()
+        self.changed = self.changed or self.iterate.cost != before
+
+
+def certified(solution: Solution) -> Solution:
+    """The solution of the problem with constraints, from the one of its last relaxation; as it is without any."""
+    relaxation = solution.problem
+    if relaxation is None or not relaxation.constrained:
+        return solution
+    problem, lagrangian = relaxation.plain, relaxation.lagrangian
+    finite = np.isfinite(solution.X).all()
+    multipliers = lagrangian.multipliers
+    if finite:
+        multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
+    return replace(
+        solution,
+        cost=problem.total(solution.X, solution.U) if finite else solution.cost,
+        problem=problem,
+        multipliers=multipliers.copy(),
+        penalties=lagrangian.penalties.copy(),
+        violation=problem.violation(solution.X, solution.U) if finite else np.inf,
+    )

@@ -1,0 +1,202 @@
+"""Constraints ``lower <= c(x, u) <= upper`` at knots; where the bounds are equal, an equality.
+
+A constraint is an object of the protocol `Constraint`, or made from a plain NumPy function: `Equality`, `Inequality`.
+Derivatives are in exponential coordinates z = (dx, du) of ``c(x ⊕ dx, u + du)`` at zero, as those of cost terms are.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp import differences
+from ddp.costs.terms import TermError
+from ddp.errors import REAL, ProblemError, as_array
+from ddp.protocols import Array, Dynamics
+
+Function = Callable[[Any, Any], Any]
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    """``lower <= c(x, u) <= upper`` for M knots at a time; X (M, nx), U (M, nu).
+
+    lower, upper (size,): infinite where there is none, equal for an equality; in the units of c.
+    """
+
+    @property
+    def lower(self) -> Array: ...
+    @property
+    def upper(self) -> Array: ...
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size)."""
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz)."""
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz), symmetric; weight (M, size)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equality:
+    """``c(x, u) = 0`` from a function of one knot that returns a number or an array (size,).
+
+    jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; derived if None.
+    At the end of the horizon u is zeros.
+    """
+
+    function: Function
+    jacobian: Function | None = None
+
+    def __post_init__(self) -> None:
+        _check_functions(self.function, self.jacobian)
+
+
+@dataclass(frozen=True, eq=False)
+class Inequality:
+    """``lower <= c(x, u) <= upper``, by default ``c(x, u) <= 0``; the rest as in `Equality`.
+
+    lower, upper: numbers or arrays (size,), infinite where there is none.
+    """
+
+    function: Function
+    jacobian: Function | None = None
+    lower: ArrayLike = -np.inf
+    upper: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        _check_functions(self.function, self.jacobian)
+
+
+ConstraintLike = Constraint | Equality | Inequality
+
+
+def _check_functions(function: Any, jacobian: Any) -> None:
+    for name, thing in (("function", function), ("jacobian", jacobian)):
+        if not callable(thing) and not (thing is None and name == "jacobian"):
+            raise ProblemError(f"{name}: expected a function of (x, u), got {reprlib.repr(thing)}")
+
+
+def made_batch(name: str, given: Any, dynamics: Dynamics, x0: Array) -> Constraint:
+    """What a user lists as a constraint, as one; ``name`` is for errors."""
+    if isinstance(given, (Equality, Inequality)):
+        constraint: Constraint = _derived(name, given, dynamics, x0)
+    elif isinstance(given, type) or not isinstance(given, Constraint):
+        what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+        raise ProblemError(f"{name}: expected a constraint, Equality(f) or Inequality(f), got {what}")
+    else:
+        constraint = given
+    lower = as_array(f"{name}: lower", constraint.lower, (None,), finite=False)
+    upper = as_array(f"{name}: upper", constraint.upper, (len(lower),), finite=False)
+    if lower.size == 0:
+        raise ProblemError(f"{name}: expected at least one number to constrain, got none")
+    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        if not (low <= high and low < np.inf and high > -np.inf):
+            raise ProblemError(f"{name}: expected lower <= upper, got {low} and {high} at [{i}]: nothing is between")
+    return constraint
+
+
+def _derived(name: str, given: Equality | Inequality, dynamics: Dynamics, x0: Array) -> DerivedConstraint:
+    """A constraint by function, its size found at x0."""
+    try:
+        size = len(_evaluated(0, given.function, x0, np.zeros(dynamics.nu)))
+    except TermError as failure:
+        raise ProblemError(f"{name}: {failure} at x0 and u = 0") from failure.__cause__
+    bounds = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
+    lower, upper = (
+        np.full(size, as_array(f"{name}: {side}", bound, (size,) if np.ndim(bound) else (), finite=False))
+        for side, bound in zip(("lower", "upper"), bounds, strict=True)
+    )
+    return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)
+
+
+@dataclass(eq=False)
+class DerivedConstraint:
+    """A constraint of one knot at a time, its derivatives by complex step or differences where none are given."""
+
+    function: Function
+    given: Function | None
+    lower: Array
+    upper: Array
+    dynamics: Dynamics
+    _last: tuple[Array, Array, Array] | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_last": None}
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size); NaN is let through, for the line search to step back from."""
+        return np.array([self._value(row, x, u) for row, (x, u) in enumerate(zip(X, U, strict=True))])
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz)."""
+        return np.array([self._slope(row, x, u) for row, (x, u) in enumerate(zip(X, U, strict=True))])
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); the second derivatives at the same knots are kept."""
+        if self._last is None or not (np.array_equal(self._last[0], X) and np.array_equal(self._last[1], U)):
+            bends = [self._bend(row, x, u) for row, (x, u) in enumerate(zip(X, U, strict=True))]
+            self._last = X.copy(), U.copy(), np.array(bends)
+        return np.einsum("ki,kiab->kab", weight, self._last[2])
+
+    def _value(self, row: int, x: Array, u: Array) -> Array:
+        value = _evaluated(row, self.function, x, u)
+        if value.shape != self.lower.shape:
+            raise TermError(row, f"c: expected shape {self.lower.shape}, got {value.shape}")
+        return value
+
+    def _slope(self, row: int, x: Array, u: Array) -> Array:
+        """The Jacobian (size, nz) of one knot."""
+        n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
+        if self.given is None:
+            return differences.jacobian(self._about(row, x, u), np.zeros(nz))
+        J = np.atleast_2d(_called(row, "jacobian", self.given, x, u))
+        if J.dtype.kind not in REAL or J.shape not in {(self.lower.size, n), (self.lower.size, nz)}:
+            raise TermError(row, f"jacobian: expected shape {(self.lower.size, nz)}, got {J.dtype} of shape {J.shape}")
+        return np.pad(J.astype(float), ((0, 0), (0, nz - J.shape[1])))
+
+    def _bend(self, row: int, x: Array, u: Array) -> Array:
+        """The second derivatives (size, nz, nz) of one knot."""
+        n, zero = self.dynamics.n, np.zeros(self.dynamics.n + self.dynamics.nu)
+        if self.given is None:
+            return differences.second_order(self._about(row, x, u), zero)[1]
+
+        def displaced(z: Array) -> Array:
+            return self._slope(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
+
+        H = differences.real_jacobian(displaced, zero)
+        return 0.5 * (H + np.swapaxes(H, 1, 2))
+
+    def _about(self, row: int, x: Array, u: Array) -> Callable[[Any], Any]:
+        """c as a function of z = (dx, du), real or complex."""
+        n, complex_x = self.dynamics.n, x.astype(complex)
+
+        def moved(z: Any) -> Any:
+            if np.iscomplexobj(z):
+                return np.atleast_1d(self.function(self.dynamics.integrate(complex_x, z[:n]), u + z[n:]))
+            return self._value(row, self.dynamics.integrate(x, z[:n]), u + z[n:])
+
+        return moved
+
+
+def _evaluated(row: int, function: Function, x: Array, u: Array) -> Array:
+    """c (size,) of one knot, or TermError."""
+    value = _called(row, "c", function, x, u)
+    array = np.atleast_1d(np.asarray(value))
+    if array.ndim != 1 or array.dtype.kind not in REAL:
+        raise TermError(row, f"c: expected a real number or an array of one axis, got {reprlib.repr(value)}")
+    return array.astype(np.float64)
+
+
+def _called(row: int, name: str, function: Function, x: Array, u: Array) -> Any:
+    try:
+        return function(x.copy(), u.copy())  # theirs to write on
+    except Exception as reason:
+        raise TermError(row, f"{name} raised {type(reason).__name__}: {reason}") from reason

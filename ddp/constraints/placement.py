@@ -1,0 +1,110 @@
+"""Where a problem's constraints are imposed: the user's lists, checked, named and tried on a few knots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.constraints.constraint import Constraint, made_batch
+from ddp.costs.terms import naming
+from ddp.errors import ProblemError
+from ddp.protocols import Array, Dynamics
+
+
+class Placed(NamedTuple):
+    """A constraint at the knots start .. stop-1.
+
+    name: how the user would call it.   first: the index of its first multiplier among all.
+    lower, upper (stop - start, size): its bounds, infinite where a knot's row says nothing.
+    """
+
+    name: str
+    constraint: Constraint
+    start: int
+    stop: int
+    first: int
+    lower: Array
+    upper: Array
+
+    def own(self, flat: Array) -> Array:
+        """Its part (M, size) of a vector of all multipliers."""
+        return flat[self.first : self.first + self.lower.size].reshape(self.lower.shape)
+
+    def beyond(self, c: Array) -> Array:
+        """How far values (M, size) are above (positive) or below (negative) the bounds; 0 between them."""
+        return c - np.clip(c, self.lower, self.upper)
+
+
+def place(
+    dynamics: Dynamics, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
+) -> tuple[Placed, ...]:
+    """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed."""
+    lists = [("constraints", running, 0, N)]
+    lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
+    lists += [("terminal_constraints", terminal, N, N + 1)]
+    placed: list[Placed] = []
+    first = 0
+    for name, given, start, stop in lists:
+        if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+            raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
+        for i, one in enumerate(given):
+            label = f"{name}[{i}] ({type(one).__name__})"
+            placed.append(_placed(label, one, dynamics, x0, start, stop, first, N))
+            first += placed[-1].lower.size
+    return tuple(placed)
+
+
+def _placed(
+    label: str, given: Any, dynamics: Dynamics, x0: Array, start: int, stop: int, first: int, N: int
+) -> Placed:
+    """One constraint, tried at x0 with three controls."""
+    constraint = made_batch(label, given, dynamics, x0)
+    size = len(constraint.lower)
+    X, U = np.tile(x0, (3, 1)), np.outer([0.0, 1.0, -0.7], np.cos(np.arange(dynamics.nu)))
+    with naming(label, slice(start, stop)), np.errstate(all="ignore"):
+        tried = np.asarray(constraint.values(X, U))
+    if tried.shape != (3, size):
+        raise ProblemError(f"{label}: values: expected shape {(3, size)} for 3 knots, got {tried.shape}")
+    idle = (tried == tried[0]).all(axis=0)
+    if stop > N and not (idle | np.isnan(tried[0])).all():
+        raise ProblemError(
+            f"{label}: expected a constraint of the state at the end of the horizon, where there is no control; "
+            "got one that depends on it"
+        )
+    lower, upper = (np.tile(bound, (stop - start, 1)) for bound in (constraint.lower, constraint.upper))
+    if start == 0:
+        if stop == 1 and N > 1 and idle.any():
+            raise ProblemError(
+                f"{label}: expected a constraint that controls can change, got one that depends on the given initial"
+                f" state alone in its rows {np.flatnonzero(idle).tolist()}"
+            )
+        lower[0, idle], upper[0, idle] = -np.inf, np.inf
+    return Placed(label, constraint, start, stop, first, lower, upper)
+
+
+def _in_order(at: Mapping[Any, Any]) -> list[tuple[Any, Any, tuple[int, int]]]:
+    """Knots or stretches of knots, what is imposed there, and the first knot and the one after the last."""
+    spans = [(k, at[k], (k.start, k.stop) if isinstance(k, range) else (int(k), int(k) + 1)) for k in at]
+    return sorted(spans, key=lambda span: span[2])
+
+
+def check_knots(name: str, given: Any, horizon: int, stretches: bool = False) -> None:
+    """A mapping whose keys are knots, or else ranges of knots before the last."""
+    if not isinstance(given, Mapping):
+        what = "terms" if name == "at" else "constraints"
+        raise ProblemError(f"{name}: expected a mapping of knots to lists of {what}, got {described(given)}")
+    for knot in given:
+        if stretches and isinstance(knot, range):
+            if knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
+                raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {knot!r}")
+            continue
+        whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
+        if not whole or not 0 <= knot <= horizon:
+            raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {knot!r}")
+
+
+def described(thing: object) -> str:
+    """A thing's type, for errors."""
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__

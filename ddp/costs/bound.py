@@ -1,0 +1,166 @@
+"""Cost terms as C functions: kernels with what they belong to bound, so that one kernel can call them all.
+
+A term's kernels are ``values(*arguments, first, X, U, out)`` and ``expand(*arguments, first, X, U, scale, exact, l, lz,
+lzz)``; its arguments, numbers, arrays and named tuples of them, are bound to both by `bind`. The C function that this
+makes is ``void(context, block, order, first)``: arguments behind one address, a block of `Knots` behind another. It is
+compiled once for all terms of the same kernels, and cached as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, specialised
+from ddp.protocols import CompiledCost
+
+VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
+"""What a C function is asked for, its ``order``: costs, or the expansion with one of two Hessians."""
+
+BLOCK = 12
+"""Words of a block, see `knots_at`."""
+
+
+class Knots(NamedTuple):
+    """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
+
+    X (M, nx), U (M, nu).   l (M,), lz (M, nz), lzz (M, nz, nz); of values, l is overwritten and the others empty.
+    notes (M, .): what the dynamics have noted or recorded, see `ddp.protocols.NotedTerm`; of no use to other terms.
+    """
+
+    X: np.ndarray
+    U: np.ndarray
+    scale: float
+    l: np.ndarray
+    lz: np.ndarray
+    lzz: np.ndarray
+    notes: np.ndarray
+
+
+@inline
+def knots_at(block):
+    """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place."""
+    w = carray(integer_pointer(block), BLOCK)
+    M, nz = w[0], w[3]
+    return Knots(
+        carray(pointer(w[5]), (M, w[1])), carray(pointer(w[6]), (M, w[2])), carray(pointer(block), BLOCK)[4],
+        carray(pointer(w[7]), M), carray(pointer(w[8]), (M, nz)), carray(pointer(w[9]), (M, nz, nz)),
+        carray(pointer(w[11]), (M, w[10])),
+    )  # fmt: skip
+
+
+def bind(values: Any, expand: Any, *arguments: Any, cached: bool = True, noted: bool = False) -> CompiledCost:
+    """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
+
+    cached: whether what is compiled is kept on disk: not if kernels call users' functions.
+    noted: whether the kernels take the knots' notes (M, .) after X and U.
+    """
+    kept: list[Any] = []
+    words = np.array(_words(arguments, kept), dtype=np.int64)
+    function = _function(values, expand, _plain(numba.typeof(arguments)), cached, noted)
+    return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
+
+
+def _words(value: Any, kept: list[Any]) -> list[int]:
+    """A value as words: of an array its address and shape, of a tuple those of its parts; ``kept`` holds the arrays."""
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        kept.append(array)
+        return [int(array.ctypes.data), *array.shape]
+    if isinstance(value, tuple):
+        return [word for part in value for word in _words(part, kept)]
+    return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
+
+
+def _plain(kind: Any) -> Any:
+    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each."""
+    if isinstance(kind, types.Array):
+        return types.Array(kind.dtype, kind.ndim, "C")
+    if isinstance(kind, types.NamedTuple):
+        return types.NamedTuple([_plain(part) for part in kind.types], kind.instance_class)
+    if isinstance(kind, types.NamedUniTuple):
+        return types.NamedUniTuple(_plain(kind.dtype), kind.count, kind.instance_class)
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types([_plain(part) for part in kind])
+    return types.float64 if isinstance(kind, types.Float) else types.int64
+
+
+@cache
+def _function(values: Any, expand: Any, kind: Any, cached: bool, noted: bool) -> Any:
+    """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
+    described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind}"
+    name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    template = _evaluate_noted if noted else _evaluate
+    function = specialised(template, name, values=values, expand=expand, bound=_reader(kind))
+    return callback(function, *sorted({values.__module__, expand.__module__}), cached=cached)
+
+
+values: Any = None
+expand: Any = None
+bound: Any = None
+
+
+def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
+    """The C function, but for ``values``, ``expand`` and ``bound``: see `_function`."""
+    knots = knots_at(block)
+    if order == VALUES:
+        values(*bound(context), first, knots.X, knots.U, knots.l)
+    else:
+        exact = order == EXACT
+        expand(*bound(context), first, knots.X, knots.U, knots.scale, exact, knots.l, knots.lz, knots.lzz)
+
+
+def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-def]
+    """The same of kernels that take notes."""
+    knots = knots_at(block)
+    if order == VALUES:
+        values(*bound(context), first, knots.X, knots.U, knots.notes, knots.l)
+    else:
+        own = knots.scale, order == EXACT, knots.l, knots.lz, knots.lzz
+        expand(*bound(context), first, knots.X, knots.U, knots.notes, *own)
+
+
+def _reader(kind: Any) -> Callable[[int], Any]:
+    """For kernels: the value of a type whose words are at an address."""
+    word = ir.IntType(64)
+
+    def read(context, builder, kind, words):  # type: ignore[no-untyped-def]
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [read(context, builder, part, words) for part in kind])
+        if not isinstance(kind, types.Array):
+            return builder.bitcast(next(words), context.get_value_type(kind))
+        array = make_array(kind)(context, builder)
+        data, shape = next(words), [next(words) for _ in range(kind.ndim)]
+        itemsize = ir.Constant(word, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        strides = [itemsize]
+        for size in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], size))
+        populate_array(array, builder.inttoptr(data, array.data.type), shape, strides, itemsize, meminfo=None)
+        return array._getvalue()
+
+    @intrinsic
+    def reader(typingctx, address):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = builder.inttoptr(args[0], word.as_pointer())
+
+            def words():  # type: ignore[no-untyped-def]
+                i = 0
+                while True:
+                    yield builder.load(cgutils.gep(builder, at, i))
+                    i += 1
+
+            return read(context, builder, kind, words())
+
+        return kind(types.int64), codegen
+
+    return reader

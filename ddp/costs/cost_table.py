@@ -1,0 +1,142 @@
+"""All compiled cost terms of a problem, evaluated along a trajectory in one call.
+
+A table has a row for each: where its C function is, its context, the knots begin .. end-1 that it belongs to, and what
+multiplies it. Costs of knots are sums over the rows, in their order. Controls beyond the last one are zeros. Notes have
+a row for each knot, or none where no term reads any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.costs.bound import BLOCK, EXACT, GAUSS_NEWTON, VALUES
+from ddp.costs.hessians import clear_hessians, copy_diagonals
+from ddp.protocols import CompiledCost
+
+Table = NDArray[np.int64]
+"""(terms, 5); the last column holds the bits of a float."""
+
+NO_NOTES, NONE = np.zeros((0, 0)), np.zeros((0, 5), np.int64)
+"""No notes, and no terms."""
+
+
+def table_of(rows: Iterable[tuple[CompiledCost, int, int, float]]) -> Table:
+    """The table of terms, their knots and what multiplies them; the caller keeps the terms alive."""
+    found = [[term.address, term.context, begin, end, _bits(weight)] for term, begin, end, weight in rows]
+    return np.array(found, dtype=np.int64).reshape(-1, 5)
+
+
+def _bits(number: float) -> int:
+    return int(np.float64(number).view(np.int64))
+
+
+@kernel
+def values(table, X, U, costs):
+    """costs (M,) := those of the knots of X (M, nx), U (M, nu) or (M-1, nu)."""
+    costs[:] = 0.0
+    add_values(table, X, U, NO_NOTES, costs)
+
+
+@kernel
+def note_rows(block, notes, begin):
+    """The notes from knot ``begin`` on, into a block."""
+    if begin < notes.shape[0]:
+        block[10], block[11] = notes.shape[1], notes.ctypes.data + 8 * notes.shape[1] * begin
+
+
+@kernel
+def add_values(table, X, U, notes, costs):
+    """Add those of a table."""
+    M, nx = X.shape
+    nu = U.shape[1]
+    block, out, none = np.zeros(BLOCK, np.int64), np.empty(M), np.zeros(nu)
+    weights = table.view(np.float64)
+    for i in range(table.shape[0]):
+        begin, end = table[i, 2], table[i, 3]
+        block[0], block[1], block[2] = end - begin, nx, nu
+        block[5] = X.ctypes.data + 8 * nx * begin
+        block[6] = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
+        block[7] = out.ctypes.data
+        note_rows(block, notes, begin)
+        call_contraction(table[i, 0], table[i, 1], block.ctypes.data, VALUES, 0)
+        for t in range(begin, end):
+            costs[t] += weights[i, 4] * out[t - begin]
+
+
+@kernel
+def total(table, noted, X, U, notes, costs):
+    """The sum of `values` of two tables, which go into ``costs``; infinity where X does not end in numbers."""
+    for i in range(X.shape[1]):
+        if not abs(X[X.shape[0] - 1, i]) < np.inf:
+            return np.inf
+    values(table, X, U, costs)
+    if noted.shape[0] > 0:
+        add_values(noted, X, U, notes, costs)
+    return sum_of(costs)
+
+
+@kernel
+def sum_of(costs):
+    """The sum of costs, with what rounding loses of it (Neumaier 1974)."""
+    result, lost = 0.0, 0.0
+    for cost in costs:
+        after = result + cost
+        lost += (result - after) + cost if abs(result) >= abs(cost) else (cost - after) + result
+        result = after
+    return result + lost if abs(result) < np.inf else result
+
+
+@kernel
+def expand_rows(table, order, start, stop, X, U, l, lz, lzz, offset, notes):
+    """Add the expansions of all terms at the knots start .. stop-1; row 0 of l and lz is that of knot ``offset``."""
+    nx, nu, nz = X.shape[1], U.shape[1], lz.shape[1]
+    block, none = np.zeros(BLOCK, np.int64), np.zeros(nu)
+    for i in range(table.shape[0]):
+        begin, end = max(start, table[i, 2]), min(stop, table[i, 3])
+        if begin >= end:
+            continue
+        block[0], block[1], block[2], block[3], block[4] = end - begin, nx, nu, nz, table[i, 4]
+        block[5] = X.ctypes.data + 8 * nx * begin
+        block[6] = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
+        block[7] = l.ctypes.data + 8 * (begin - offset)
+        block[8] = lz.ctypes.data + 8 * nz * (begin - offset)
+        block[9] = lzz.ctypes.data + 8 * nz * nz * begin
+        note_rows(block, notes, begin)
+        call_contraction(table[i, 0], table[i, 1], block.ctypes.data, order, begin - table[i, 2])
+
+
+@kernel
+def expand(table, noted, separable, start, stop, X, U, record, l, lz, lzz):
+    """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1; see `clear_hessians` for separable."""
+    l[start:stop] = 0.0
+    lz[start:stop] = 0.0
+    clear_hessians(separable, start, stop, lzz)
+    expand_rows(table, GAUSS_NEWTON, start, stop, X, U, l, lz, lzz, 0, NO_NOTES)
+    expand_rows(noted, GAUSS_NEWTON, start, stop, X, U, l, lz, lzz, 0, record)
+
+
+@kernel
+def expand_at_once(table, noted, separable, start, stop, X, U, record, l, lz, lzz, exact):
+    """Costs, gradients and exact Hessians of the knots start .. stop-1, and Gauss-Newton's where they are separable."""
+    l[start:stop] = 0.0
+    lz[start:stop] = 0.0
+    clear_hessians(separable, start, stop, exact)
+    expand_rows(table, EXACT, start, stop, X, U, l, lz, exact, 0, NO_NOTES)
+    expand_rows(noted, EXACT, start, stop, X, U, l, lz, exact, 0, record)
+    copy_diagonals(separable, start, stop, exact, lzz)
+
+
+@kernel
+def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
+    """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
+    for i in range(curved.shape[0]):
+        begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
+        if begin < end:
+            exact[begin:end] = 0.0
+            l, lz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1]))
+            expand_rows(table, EXACT, begin, end, X, U, l, lz, exact, begin, NO_NOTES)
+            expand_rows(noted, EXACT, begin, end, X, U, l, lz, exact, begin, record)

@@ -1,0 +1,85 @@
+"""Cost terms as the horizon sees them: what users give is checked, named and wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.constraints.placement import described
+from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
+from ddp.costs.stretches import part, varying
+from ddp.costs.terms import DerivedTerm, naming
+from ddp.errors import ProblemError
+from ddp.protocols import Array, BatchTerm, CompiledCost, CompiledTerm, Dynamics, NotedTerm, Noting, Term
+
+
+class Entry(NamedTuple):
+    """A term as the horizon sees it: how the user would name it, what multiplies it, whether kernels can ask it.
+
+    compiled: anywhere.   noted: where the dynamics have noted what it needs.
+    """
+
+    name: str
+    term: BatchTerm
+    weight: float
+    compiled: bool = False
+    noted: bool = False
+
+
+def entries_of(name: str, terms: Any, weight: float, dynamics: Dynamics, x0: Array) -> tuple[Entry, ...]:
+    """The user's list of terms, checked, named and wrapped."""
+    if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
+        raise ProblemError(f"{name}: expected a list of cost terms, got {described(terms)}")
+    entries = []
+    for i, term in enumerate(terms):
+        label = f"{name}[{i}]"
+        if isinstance(term, type):
+            raise ProblemError(
+                f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
+            )
+        batch: BatchTerm
+        if isinstance(term, JittedTerm):
+            with naming(label, slice(0, 1)):
+                batch = CompiledDerivedTerm(term, dynamics, x0, np.zeros(dynamics.nu))
+        elif isinstance(term, BatchTerm):
+            batch = term
+        elif isinstance(term, Term):
+            batch = DerivedTerm(term, dynamics)
+        else:
+            raise ProblemError(
+                f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
+            )
+        with naming(label, slice(0, 1)):
+            entries.append(Entry(f"{label} ({type(term).__name__})", batch, weight, isinstance(batch, CompiledTerm)))
+    return tuple(entries)
+
+
+def note_reader(entry: Entry, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+    """What evaluates a term by the notes of the dynamics, if there is such a thing."""
+    if entry.compiled or not (isinstance(entry.term, NotedTerm) and isinstance(dynamics, Noting)):
+        return None
+    with naming(entry.name, knots):
+        return entry.term.noted(dynamics, knots)
+
+
+def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: Dynamics, x0: Array) -> None:
+    """Evaluate a batch term once: one made for another system is found here, not on the way.
+
+    So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
+    """
+    if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm)):  # users' own, perhaps not defined there
+        return
+    elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
+    X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))
+    with naming(entry.name, knots), np.errstate(all="ignore"):
+        one = entry.term if varying(entry.term) is None else part(entry.term, 0, 1)
+        values = np.asarray(one.values(X, U))
+    if values.shape != (3,):
+        raise ProblemError(f"{entry.name}: values: expected shape (3,) for 3 knots, got {values.shape}")
+    if knots.start == horizon and values[0] != values[1] and values[0] == values[2]:
+        raise ProblemError(
+            f"{entry.name}: expected a term of the state at the end of the horizon, "
+            "where there is no control; got one of the controls alone"
+        )

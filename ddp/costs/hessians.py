@@ -1,0 +1,73 @@
+"""Costs' Hessians (N+1, nz, nz), of which many are diagonal: no more of those is touched than their diagonals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from ddp.matrices.algebra import positive_part
+
+
+@kernel
+def clear_hessians(separable, start, stop, H):
+    """H := 0 at the knots start .. stop-1, where the rest of the separable ones is zero already."""
+    nz = H.shape[1]
+    for t in range(start, stop):
+        if separable[t]:
+            for i in range(nz):
+                H[t, i, i] = 0.0
+        else:
+            for i in range(nz):
+                for j in range(nz):
+                    H[t, i, j] = 0.0
+
+
+@kernel
+def scales(l, separable, lzz, H, nu):
+    """The sum of |l| (N+1,); the mean of the diagonals in the last nu coordinates of H, of l_zz at separable knots."""
+    nz, magnitude, total = H.shape[1], abs(l[-1]), 0.0
+    for t in range(H.shape[0] - 1):
+        magnitude += abs(l[t])
+        G = lzz if separable[t] else H
+        for i in range(nz - nu, nz):
+            total += G[t, i, i]
+    return magnitude, total / ((H.shape[0] - 1) * nu)
+
+
+@kernel
+def copy_diagonals(separable, start, stop, H, out):
+    """The diagonals of H into ``out`` where the knots start .. stop-1 are separable."""
+    for t in range(start, stop):
+        if separable[t]:
+            for i in range(H.shape[1]):
+                out[t, i, i] = H[t, i, i]
+
+
+@kernel
+def convex_part(knots, exact, lzz, out):
+    """out (K, nz, nz) := (exact - l_zz)₊ at K knots, told by the upper triangles; zero where that is not finite."""
+    nz = lzz.shape[1]
+    used = np.empty(nz, np.int64)
+    out[:] = 0.0
+    for k in range(knots.size):
+        H, G = exact[knots[k]], lzz[knots[k]]
+        count = 0
+        for i in range(nz):
+            differs = False
+            for j in range(nz):
+                a, b = min(i, j), max(i, j)
+                differs = differs or H[a, b] != G[a, b]
+            if differs:
+                used[count] = i
+                count += 1
+        block = np.empty((count, count))
+        for i in range(count):
+            for j in range(i, count):
+                block[i, j] = H[used[i], used[j]] - G[used[i], used[j]]
+                block[j, i] = block[i, j]
+        if count > 0:
+            positive_part(block)
+        for i in range(count):
+            for j in range(count):
+                if abs(block[i, j]) < np.inf:
+                    out[k, used[i], used[j]] = block[i, j]

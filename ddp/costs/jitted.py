@@ -1,0 +1,298 @@
+"""A user's own cost term, compiled by numba: as fast as a built-in one, and evaluated in the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numba import carray
+from numba.core.errors import NumbaError
+
+from ddp.compiling.kernel import (
+    call_contraction,
+    callback,
+    inline,
+    integer_pointer,
+    is_compilable,
+    jitted,
+    kernel,
+    pointer,
+    specialised,
+)
+from ddp.costs import cost_table
+from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
+from ddp.costs.terms import DerivedTerm, called
+from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
+from ddp.errors import ProblemError
+from ddp.matrices.algebra import factorise, positive_part
+from ddp.protocols import Array, CompiledCost, Dynamics
+
+STENCIL = tuple(zip(POINTS, WEIGHTS, strict=True))
+SECOND_STENCIL = tuple(zip(POINTS, SECOND_WEIGHTS, strict=True))
+
+FLAT = 1e-12
+"""What is added to a Hessian's diagonal, in units of its largest entry, to see whether it is positive semidefinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class JittedTerm:
+    """A cost term made of functions that numba can compile, decorated with ``numba.njit`` or not.
+
+        @numba.njit
+        def effort(x, u):
+            return 0.5 * u @ u
+
+        ddp.Problem(dynamics, running=[ddp.JittedTerm(effort)], ...)
+
+    value(x, u): the cost, x (nx,), u (nu,) arrays; at the end of the horizon u is zeros.
+    gradient(x, u): (n+nu,) or (n,);  hessian(x, u): (n+nu, n+nu) or (n, n): derivatives of
+    ``value(x ⊕ dx, u + du)`` at zero; the short shapes say that u does not matter. A hessian (n+nu,) is the diagonal of
+    one that is diagonal everywhere, which is faster, and of a convex term: it is Gauss-Newton's too. Where they are not
+    given they are differences of fourth order, of the gradient if there is one; that takes time, and states that are
+    plain numbers, nx = n.
+
+    Functions are compiled once a process, in seconds. Where one raises, the cost or its derivative is NaN: a step there
+    is rejected, and at the guess it is an error that names term and knot.
+    """
+
+    value: Callable[[Any, Any], Any]
+    gradient: Callable[[Any, Any], Any] | None = None
+    hessian: Callable[[Any, Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("value", "gradient", "hessian"):
+            function = getattr(self, name)
+            if not is_compilable(function) and (function is not None or name == "value"):
+                raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {function!r}")
+
+
+class CompiledDerivedTerm:
+    """A `JittedTerm` as a `BatchTerm`, with the conventions of `DerivedTerm`; x, u: a state and a control to try."""
+
+    thread_safe = True
+
+    def __init__(self, term: JittedTerm, dynamics: Dynamics, x: Array, u: Array) -> None:
+        if (term.gradient is None or term.hessian is None) and dynamics.nx != dynamics.n:
+            raise ProblemError(
+                "gradient, hessian: expected functions, for states that are no plain numbers "
+                f"(nx = {dynamics.nx}, n = {dynamics.n}); got none"
+            )
+        self.term, self._python = term, DerivedTerm(term, dynamics)
+        nz = dynamics.n + dynamics.nu
+        self.separable = term.hessian is not None and np.shape(called(0, "hessian", term.hessian, x, u)) == (nz,)
+        if term.gradient is not None:
+            self._python.given(0, "gradient", term.gradient, x, u)
+        if term.hessian is not None and not self.separable:
+            self._python.given(0, "hessian", term.hessian, x, u)
+
+    @cached_property
+    def compiled(self) -> CompiledCost:
+        """Its C function."""
+        try:
+            return compiled(self.term.value, self.term.gradient, self.term.hessian, self.separable)
+        except NumbaError as reason:
+            said = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
+            raise ProblemError(f"numba cannot compile it: {said[:300]}") from reason
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,), one call after the other: what a function raises is raised, and named."""
+        return self._python.values(X, U)
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
+        table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
+        order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
+        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0, cost_table.NO_NOTES)
+
+
+@cache
+def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
+    """The C function of a term's functions, for all terms that are made of them."""
+    of_value = jitted(value)
+    of_gradient = jitted(gradient or specialised(_gradient_by_values, "gradient", value=of_value))
+    by_differences = _hessian_by_values if gradient is None else _hessian_by_gradients
+    of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
+    values = specialised(_values, "values", value=of_value)
+    adding = _expand_diagonal if diagonal else _expand
+    expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
+    return bind(jitted(values), jitted(expand), _adding().address, cached=False)
+
+
+# The templates: compiled for each term, with its functions for these names.
+value: Any = None
+gradient: Any = None
+hessian: Any = None
+
+
+def _values(adding, first, X, U, out):  # type: ignore[no-untyped-def]
+    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])  # theirs to write on
+    for k in range(X.shape[0]):
+        place(X[k], U[k], x, u)
+        try:
+            out[k] = value(x, u)
+        except Exception:
+            out[k] = np.nan
+
+
+def _expand(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ignore[no-untyped-def]
+    x, u, H, sizes = np.empty(X.shape[1]), np.empty(U.shape[1]), np.empty(lz.shape[1] ** 2), np.empty(4, np.int64)
+    sizes[1], sizes[2], sizes.view(np.float64)[3] = lz.shape[1], exact, scale
+    for k in range(X.shape[0]):
+        try:
+            place(X[k], U[k], x, u)
+            l[k] += scale * value(x, u)
+            place(X[k], U[k], x, u)
+            g = gradient(x, u)
+            if g.size > lz.shape[1]:
+                raise ValueError
+            for i in range(g.size):
+                lz[k, i] += scale * g[i]
+            place(X[k], U[k], x, u)
+            h = hessian(x, u)
+            m = len(h)
+            if m > lz.shape[1] or h.shape[1] != m:
+                raise ValueError
+            for i in range(m):
+                for j in range(m):
+                    H[m * i + j] = h[i, j]
+            sizes[0] = m
+            call_contraction(adding, H.ctypes.data, lzz[k].ctypes.data, sizes.ctypes.data, 0)
+        except Exception:
+            l[k], lz[k], lzz[k] = np.nan, np.nan, np.nan
+
+
+def _expand_diagonal(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ignore[no-untyped-def]
+    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])
+    for k in range(X.shape[0]):
+        try:
+            place(X[k], U[k], x, u)
+            l[k] += scale * value(x, u)
+            place(X[k], U[k], x, u)
+            g = gradient(x, u)
+            place(X[k], U[k], x, u)
+            h = hessian(x, u)
+            if g.size > lz.shape[1] or h.size > lz.shape[1]:
+                raise ValueError
+            for i in range(g.size):
+                lz[k, i] += scale * g[i]
+            for i in range(h.size):
+                lzz[k, i, i] += scale * h[i]
+        except Exception:
+            l[k], lz[k] = np.nan, np.nan
+            for i in range(lz.shape[1]):  # nobody clears the rest of a diagonal matrix
+                lzz[k, i, i] = np.nan
+
+
+def _gradient_by_values(x, u):  # type: ignore[no-untyped-def]
+    """(nx + nu,): differences of fourth order, as `differences.real_jacobian`."""
+    xm, um, g = np.empty_like(x), np.empty_like(u), np.zeros(x.size + u.size)
+    for i in range(g.size):
+        size = step(x, u, i, FIRST)
+        for point, weight in STENCIL:
+            place(x, u, xm, um)
+            move(xm, um, i, point * size)
+            g[i] += weight * value(xm, um) / size
+    return g
+
+
+def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]
+    """The same of the gradient, without rows and columns of u if that has none."""
+    xm, um = x.copy(), u.copy()
+    m = gradient(xm, um).size
+    H = np.zeros((m, m))
+    for i in range(m):
+        size = step(x, u, i, FIRST)
+        for point, weight in STENCIL:
+            place(x, u, xm, um)
+            move(xm, um, i, point * size)
+            g = gradient(xm, um)
+            for j in range(m):
+                H[i, j] += weight / size * g[j]
+    return H
+
+
+def _hessian_by_values(x, u):  # type: ignore[no-untyped-def]
+    """(nx + nu, nx + nu): second differences along coordinates and sums of two, 2 H_ij = D²_ij - D²_i - D²_j."""
+    xm, um = x.copy(), u.copy()
+    nz, middle = x.size + u.size, value(xm, um)
+    H = np.zeros((nz, nz))
+    for i in range(nz):
+        for j in range(i, -1, -1):
+            H[i, j] = -2.5 * middle
+            for point, weight in SECOND_STENCIL:
+                place(x, u, xm, um)
+                move(xm, um, i, point * step(x, u, i, SECOND))
+                if j < i:
+                    move(xm, um, j, point * step(x, u, j, SECOND))
+                H[i, j] += weight * value(xm, um)
+    for i in range(nz):
+        for j in range(i):
+            H[i, j] = 0.5 * (H[i, j] - H[i, i] - H[j, j])
+            H[i, j] /= step(x, u, i, SECOND) * step(x, u, j, SECOND)
+            H[j, i] = H[i, j]
+    for i in range(nz):
+        H[i, i] /= step(x, u, i, SECOND) ** 2
+    return H
+
+
+@inline
+def place(x, u, x_out, u_out):
+    """Copies of x and u."""
+    for i in range(x.size):
+        x_out[i] = x[i]
+    for i in range(u.size):
+        u_out[i] = u[i]
+
+
+@inline
+def move(x, u, i, by):
+    """Entry i of z = (x, u) is moved."""
+    if i < x.size:
+        x[i] += by
+    else:
+        u[i - x.size] += by
+
+
+@inline
+def step(x, u, i, h):
+    """The step of entry i of z = (x, u): h, times the entry where that is larger than one."""
+    return h * max(1.0, abs(x[i] if i < x.size else u[i - x.size]))
+
+
+def add_hessian_at(H, lzz, sizes, unused):  # type: ignore[no-untyped-def]
+    """The C function: addresses of H (m, m), of lzz (nz, nz), and of m, nz, whether H is added as it is, and scale."""
+    w = carray(integer_pointer(sizes), 3)
+    scale = carray(pointer(sizes), 4)[3]
+    add_hessian(carray(pointer(H), (w[0], w[0])), scale, w[2] == 1, carray(pointer(lzz), (w[1], w[1])))
+
+
+@cache
+def _adding() -> Any:
+    """``add_hessian_at``, compiled on first use: what the templates need not compile for each term."""
+    return callback(add_hessian_at)
+
+
+@kernel
+def add_hessian(H, scale, exact, lzz):
+    """lzz += scale H, made symmetric, and unless ``exact`` positive semidefinite; H is overwritten."""
+    m, largest = len(H), 0.0
+    for i in range(m):
+        for j in range(i):
+            H[i, j] = 0.5 * (H[i, j] + H[j, i])
+            H[j, i] = H[i, j]
+        largest = max(largest, abs(H[i, i]))
+    if not exact:
+        L = H.copy()
+        for i in range(m):
+            L[i, i] += FLAT * largest
+        if not factorise(L):
+            positive_part(H)
+    for i in range(m):
+        for j in range(m):
+            lzz[i, j] += scale * H[i, j]

@@ -1,0 +1,295 @@
+"""The cost of a trajectory: every term and the knots it belongs to, its value, derivatives and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.constraints.lagrangian import Lagrangian
+from ddp.costs import cost_table
+from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
+from ddp.costs.hessians import copy_diagonals
+from ddp.costs.stretches import check_length, even, part, varying, weights_of
+from ddp.costs.terms import naming
+from ddp.derivatives import Derivatives, broken_rows
+from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Separable
+
+MOST_RUNS = 8
+"""Of knots whose exact Hessians are computed apart from the others."""
+
+Terms = Sequence[Any]
+"""What users give."""
+
+
+def padded(U: Array, count: int) -> Array:
+    """U (N, nu) with the row of zeros (N+1, nu) that terms in Python are given at knot N; as it is if it has that."""
+    return U if len(U) == count else np.concatenate([U, np.zeros((1, U.shape[1]))])
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """The terms of the knots 0 .. N, and what constraints contribute to the augmented Lagrangian.
+
+    Trajectories are X (N+1, nx) and U (N, nu), padded with a row of zeros or not.
+    running: of the knots 0 .. N-1.  during: of stretches.  at: of single knots.  terminal: of the knot N.
+    """
+
+    dynamics: Dynamics
+    horizon: int
+    running: tuple[Entry, ...]
+    during: tuple[tuple[range, Entry], ...]
+    at: tuple[tuple[int, Entry], ...]
+    terminal: tuple[Entry, ...]
+    lagrangian: Lagrangian | None = None
+
+    @classmethod
+    def of(
+        cls, dynamics: Dynamics, horizon: int, x0: Array, running: Terms, during: Mapping[range, Terms],
+        at: Mapping[int, Terms], terminal: Terms,
+    ) -> Objective:  # fmt: skip
+        """From what users give, as of `Problem`. Raises ProblemError, naming the term."""
+        of_running = entries_of("running", running, dynamics.dt, dynamics, x0)
+        of_stretches = [
+            (knots, entry)
+            for knots in sorted(during, key=lambda knots: (knots.start, knots.stop))
+            for entry in entries_of(f"during[{knots}]", during[knots], dynamics.dt, dynamics, x0)
+        ]
+        of_knots = [
+            (int(knot), entry)
+            for knot in sorted(at)
+            for entry in entries_of(f"at[{knot}]", at[knot], 1.0, dynamics, x0)
+        ]
+        at_end = entries_of("terminal", terminal, 1.0, dynamics, x0)
+        for knots, entry in [
+            *of_stretches, *((range(horizon), entry) for entry in of_running),
+            *((range(knot, knot + 1), entry) for knot, entry in of_knots),
+            *((range(horizon, horizon + 1), entry) for entry in at_end),
+        ]:  # fmt: skip
+            check_length(entry.name, entry.term, knots)
+        weights = weights_of(dynamics, horizon)
+        if (weights != dynamics.dt).any():  # steps of time differ: apart for each run of knots with the same
+            whole = [*((range(horizon), entry) for entry in of_running), *of_stretches]
+            of_running, of_stretches = (), list(_weighed(whole, weights))
+        tried = cls(dynamics, horizon, of_running, tuple(of_stretches), tuple(of_knots), at_end)
+        for entry, rows in tried.within(0, horizon + 1):
+            try_entry(entry, rows, horizon, dynamics, x0)
+        reading = [
+            (k, entry._replace(noted=note_reader(entry, dynamics, slice(k.start, k.stop)) is not None))
+            for k, entry in of_stretches
+        ]
+        found = replace(tried, during=tuple(reading))
+        _ = found.table, found.noted  # what cannot be compiled is told here
+        return found
+
+    def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
+        """The same terms, with other contributions of constraints."""
+        twin = object.__new__(Objective)
+        others = ("separable", "curved", "interpreted")  # they are of other terms
+        vars(twin).update({name: value for name, value in vars(self).items() if name not in others})
+        vars(twin)["lagrangian"] = lagrangian
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        of_this_process = "table", "_alive", "noted", "_readers"  # addresses
+        return {name: value for name, value in vars(self).items() if name not in of_this_process}
+
+    @property
+    def count(self) -> int:
+        """How many terms there are."""
+        return len(self.running) + len(self.at) + len(self.during) + len(self.terminal)
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (N+1,) of all knots; nothing is checked."""
+        costs = np.empty(self.horizon + 1)
+        cost_table.values(self.table, np.ascontiguousarray(X), np.ascontiguousarray(U), costs)
+        self._add_values(X, U, costs)
+        return costs
+
+    def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
+        """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
+        costs = np.empty(self.horizon + 1)
+        noted = self.noted if len(notes) else cost_table.NONE
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        total = cost_table.total(self.table, noted, X, U, notes, costs)
+        if (self.interpreted or len(noted) < len(self.noted)) and total < np.inf:
+            self._add_values(X, U, costs, len(noted) > 0)
+            total = cost_table.sum_of(costs)
+        return total
+
+    def _add_values(self, X: Array, U: Array, costs: Array, noted: bool = False) -> None:
+        """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
+        if self.interpreted or len(self.noted):
+            U = padded(U, len(X))
+            for entry, knots in self._python_terms(0, self.horizon + 1, noted=noted):
+                with naming(entry.name, knots):
+                    costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
+
+    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N."""
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        tables, record = (self.table, self.noted, self.separable), out.record
+        cost_table.expand(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz)
+        if self.interpreted:
+            U = padded(U, len(X))
+            for entry, rows in self._python_terms(start, stop, out.dual, True):
+                with naming(entry.name, rows):
+                    entry.term.expand(
+                        X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
+                    )
+
+    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """`expand` and `expand_exact`, but for Gauss-Newton Hessians that are not the exact ones as well."""
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        tables, record = (self.table, self.noted, self.separable), out.record
+        cost_table.expand_at_once(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz, out.exact)
+        if self.interpreted:
+            U = padded(U, len(X))
+            for entry, rows in self._python_terms(start, stop, out.dual, True):
+                with naming(entry.name, rows):
+                    own = out.l[rows], out.lz[rows], out.exact[rows]
+                    entry.term.expand(X[rows], U[rows], entry.weight, True, *own)
+            copy_diagonals(self.separable, start, stop, out.exact, out.lzz)
+
+    def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        cost_table.expand_exact(self.table, self.noted, self.curved, start, stop, X, U, out.record, out.exact)
+        if self.interpreted:
+            U = padded(U, len(X))
+            for run_begin, run_end in self.curved.tolist():
+                begin, end = max(start, run_begin), min(stop, run_end)
+                value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
+                for entry, rows in self._python_terms(begin, end, out.dual, True):
+                    with naming(entry.name, rows):
+                        entry.term.expand(
+                            X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
+                        )
+
+    @cached_property
+    def separable(self) -> NDArray[np.bool_]:
+        """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
+        mask = np.ones(self.horizon + 1, dtype=bool)
+        for entry, knots in self.within(0, self.horizon + 1):
+            if not (isinstance(entry.term, Separable) and entry.term.separable):
+                mask[knots] = False
+        return mask
+
+    @cached_property
+    def curved(self) -> NDArray[np.int64]:
+        """Runs [begin, end) of knots that are not separable (., 2); all as one where there are many."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], ~self.separable, [False]])))
+        runs = edges.reshape(-1, 2)
+        return np.array(runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def table(self) -> cost_table.Table:
+        """The compiled terms."""
+        rows = []
+        for entry, knots in self.within(0, self.horizon + 1):
+            if isinstance(entry.term, CompiledTerm):
+                with naming(entry.name, knots):
+                    rows.append((entry.term.compiled, knots.start, knots.stop, entry.weight))
+        object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
+        return cost_table.table_of(rows)
+
+    @cached_property
+    def noted(self) -> cost_table.Table:
+        """The terms that read what the dynamics have noted of their knots."""
+        rows = [
+            (note_reader(entry, self.dynamics, knots), knots.start, knots.stop, entry.weight)
+            for entry, knots in self.within(0, self.horizon + 1)
+            if entry.noted
+        ]
+        found = [(cost, *others) for cost, *others in rows if cost is not None]
+        object.__setattr__(self, "_readers", [row[0] for row in found])  # what the table's addresses point to
+        return cost_table.table_of(found)
+
+    @cached_property
+    def interpreted(self) -> bool:
+        """Whether there are terms that are neither compiled nor noted."""
+        return next(self._python_terms(0, self.horizon + 1, noted=True), None) is not None
+
+    def _python_terms(
+        self, start: int, stop: int, dual: Array | None = None, noted: bool = False
+    ) -> Iterator[tuple[Entry, slice]]:
+        """Those of `within` that are not compiled; ``noted``: nor do they read notes."""
+        within = self.within(start, stop, dual)
+        return (found for found in within if not (found[0].compiled or (noted and found[0].noted)))
+
+    def fault(self, X: Array, U: Array, order: int) -> str | None:
+        """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
+        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
+        for entry, knots in self.within(0, self.horizon + 1):
+            own, M = (X[knots], U[knots]), knots.stop - knots.start
+            with naming(entry.name, knots):
+                found = [("cost", entry.term.values(*own))]
+                for name, exact in (("Gauss-Newton Hessian", False), ("Hessian", True)):
+                    if order > 0:
+                        l, lz, lzz = np.zeros(M), np.zeros((M, nz)), np.zeros((M, nz, nz))
+                        entry.term.expand(*own, 1.0, exact, l, lz, lzz)
+                        found += [("gradient", lz), (name, lzz)]
+            for what, array in found:
+                if (bad := broken_rows(array)).any():
+                    row = int(np.argmax(bad))
+                    value = array[row] if what == "cost" else "not finite"
+                    return f"{entry.name}: its {what} is {value} at knot {knots.start + row}"
+        return None
+
+    def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
+        """The term with the most negative curvature at a knot; None if none has any."""
+        nz, U = self.dynamics.n + self.dynamics.nu, padded(U, len(X))
+        found: tuple[float, str | None] = (-1e-12, None)
+        for entry, _ in self.within(knot, knot + 1):
+            l, lz, lzz = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))
+            entry.term.expand(X[knot : knot + 1], U[knot : knot + 1], entry.weight, True, l, lz, lzz)
+            if np.isfinite(lzz).all():
+                found = min(found, (float(np.linalg.eigvalsh(lzz[0])[0]), entry.name), key=lambda pair: pair[0])
+        return found[1]
+
+    def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
+        """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
+        for entry, knots in self.within(0, self.horizon + 1):
+            if varying(entry.term) is None:
+                yield entry.name, entry.term, knots
+            else:
+                for row, knot in enumerate(range(knots.start, knots.stop)):
+                    yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
+
+    def within(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[Entry, slice]]:
+        """The terms of the knots start .. stop-1, with those of its knots, always in the same order.
+
+        dual: where multipliers and penalties are; default this problem's own.
+        """
+        N = self.horizon
+        if start < min(stop, N):
+            for entry in self.running:
+                yield entry, slice(start, min(stop, N))
+        for stretch, entry in self.during:
+            a, b = max(start, stretch.start), min(stop, stretch.stop)
+            if b - a == len(stretch):
+                yield entry, slice(a, b)
+            elif a < b:
+                yield entry._replace(term=part(entry.term, a - stretch.start, b - stretch.start)), slice(a, b)
+        for knot, entry in self.at:
+            if start <= knot < stop:
+                yield entry, slice(knot, knot + 1)
+        if stop > N:
+            for entry in self.terminal:
+                yield entry, slice(N, N + 1)
+        if self.lagrangian is not None:
+            own = self.lagrangian if dual is None else replace(self.lagrangian, state=dual)
+            for name, term, knots in own.within(start, stop):
+                yield Entry(name, term, 1.0), knots
+
+
+def _weighed(entries: Sequence[tuple[range, Entry]], weights: Array) -> Iterator[tuple[range, Entry]]:
+    """Running costs where steps of time differ, apart for each run of knots with the same."""
+    for knots, entry in entries:
+        for run in even(weights, knots):
+            own = part(entry.term, run.start - knots.start, run.stop - knots.start)
+            yield run, entry._replace(term=own, weight=float(weights[run.start]))

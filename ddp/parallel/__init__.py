@@ -1,0 +1,1 @@
+"""Who makes derivatives: one thread, several, or processes."""

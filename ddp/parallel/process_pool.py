@@ -1,0 +1,213 @@
+"""Processes that share the derivatives of an iterate and live as long as the solve.
+
+They are spawned once, with the problem pickled once. Trajectory and derivatives lie in memory that all share: each
+process is sent the name of a stage, and answers with a word. That memory has no name (`multiprocessing.RawArray`: an
+unlinked file), so nothing can be left behind, whatever happens. Every process owns a contiguous slice of the knots.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import multiprocessing
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.parallel.stages import Differentiator, Stage
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.sweeps.backward import contract_with
+
+READY = b"ready"
+
+
+class WorkerError(SolveError):
+    """A process of the pool died, or failed in a way that no term or function accounts for."""
+
+
+class _Shared:
+    """The trajectory and the derivatives of a problem, laid out one after another in one shared block."""
+
+    def __init__(self, problem: Problem, block: Any) -> None:
+        memory = np.frombuffer(block, dtype=np.float64)
+        used = 0
+
+        def take(shape: tuple[int, ...]) -> Array:
+            nonlocal used
+            begin, used = used, used + math.prod(shape)
+            return memory[begin:used].reshape(shape)
+
+        self.X = take((problem.horizon + 1, problem.dynamics.nx))
+        self.U = take((problem.horizon + 1, problem.dynamics.nu))
+        self.derivatives = problem.allocate(take)
+
+    @staticmethod
+    def size(problem: Problem) -> int:
+        """How many floats that takes."""
+        sizes: list[int] = []
+
+        def count(shape: tuple[int, ...]) -> Array:
+            sizes.append(math.prod(shape))
+            return np.empty(0)
+
+        problem.allocate(count)
+        return sum(sizes) + (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu)
+
+
+class Processes(Differentiator):
+    """The processes, and the pipes that tell them what to do."""
+
+    def __init__(self, problem: Problem, count: int) -> None:
+        try:
+            self._pickled = pickle.dumps(problem)
+        except (pickle.PicklingError, AttributeError, TypeError) as reason:
+            raise ProblemError(
+                f"workers: the problem cannot be sent to {count} processes ({reason}): "
+                "define its functions and classes at the top of a module, or solve with workers=1"
+            ) from reason
+        self._spawn = multiprocessing.get_context("spawn")
+        self._block = self._spawn.RawArray(ctypes.c_double, _Shared.size(problem))
+        self._shared = _Shared(problem, self._block)
+        self.derivatives = self._shared.derivatives
+        self._bounds = np.linspace(0, problem.horizon + 1, count + 1).astype(int).tolist()
+        self._problem = problem
+        self._count = count
+        self._processes: list[Any] = []
+        self._pipes: list[Connection] = []
+
+    @property
+    def description(self) -> str:
+        return f"{self._count} processes"
+
+    def start(self) -> None:
+        """Spawn the processes and wait until each has read the problem."""
+        with _deaf_to_interrupts():
+            for begin, end in zip(self._bounds, self._bounds[1:], strict=False):
+                ours, theirs = self._spawn.Pipe()
+                self._pipes.append(ours)
+                process = self._spawn.Process(
+                    target=_work, args=(theirs, self._pickled, self._block, begin, end), daemon=True
+                )
+                try:
+                    process.start()
+                except RuntimeError as reason:  # we are ourselves a child that is still importing its main module
+                    raise ProblemError(f"workers: {_GUARD}") from reason
+                finally:
+                    theirs.close()
+                self._processes.append(process)
+        self._gather(starting=True)
+
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
+        contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
+
+    def close(self) -> None:
+        """End the processes, at the latest by force."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(0.2)
+            process.kill()
+            process.join()
+            process.close()
+        self._pipes, self._processes = [], []
+
+    def _begin(self, X: Array, U: Array) -> None:
+        self._shared.X[:], self._shared.U[: len(U)] = X, U
+
+    def _each(self, stage: Stage) -> None:
+        for number, pipe in enumerate(self._pipes):
+            try:
+                pipe.send_bytes(stage.encode())
+            except OSError:
+                self._lost(number)
+        self._gather(starting=False)
+
+    def _gather(self, starting: bool) -> None:
+        """Wait for every process's answer; raise what the first of them raised, or WorkerError if one ended."""
+        waiting = dict(enumerate(self._pipes))
+        failures: dict[int, bytes] = {}
+        while waiting:
+            by_object = {self._pipes[i]: i for i in waiting} | {self._processes[i].sentinel: i for i in waiting}
+            for i in {by_object[ready] for ready in wait(list(by_object))}:
+                try:
+                    answer = self._pipes[i].recv_bytes() if self._pipes[i].poll() else None
+                except (EOFError, OSError):
+                    answer = None
+                if answer is None:
+                    self._lost(i, starting)
+                elif answer != READY:
+                    failures[i] = answer
+                del waiting[i]
+        if failures:  # the first knots', not the fastest process's
+            raise _rebuilt(min(failures), failures[min(failures)])
+
+    def _lost(self, i: int, starting: bool = False) -> None:
+        process = self._processes[i]
+        process.join(1.0)
+        what = f"worker {i} (process {process.pid}) ended with exit code {process.exitcode}"
+        if starting:
+            raise ProblemError(f"workers: {what} while it was starting. {_GUARD}")
+        raise WorkerError(f"{what} during the solve")
+
+
+_GUARD = (
+    "The processes import the main script: its own call of solve must be under `if __name__ == '__main__':` "
+    "(and cannot come from standard input)"
+)
+
+_KINDS: dict[str, type[DDPError]] = {"ProblemError": ProblemError, "ModelError": ModelError}
+
+
+def _rebuilt(i: int, answer: bytes) -> Exception:
+    """The exception that a worker described; its traceback there is added as a note."""
+    kind, message, trace = pickle.loads(answer)
+    failure = _KINDS.get(kind, WorkerError)(message)
+    failure.add_note(f"in worker {i}:\n{trace}")
+    return failure
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started within the block never see Ctrl-C, not even while importing; here it is held back."""
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    resource_tracker.ensure_running()  # it would lift the block if it had to be started inside
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) -> None:
+    """A worker's life: read the problem, then do what the pipe says until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    np.seterr(all="ignore")
+    try:
+        try:
+            problem = pickle.loads(pickled)
+        except Exception as reason:
+            raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
+        shared = _Shared(problem, block)
+        pipe.send_bytes(READY)
+        while True:
+            getattr(problem, pipe.recv_bytes().decode())(shared.X, shared.U, shared.derivatives, begin, end)
+            pipe.send_bytes(READY)
+    except (EOFError, OSError):
+        return
+    except Exception as failure:
+        message = str(failure) if isinstance(failure, DDPError) else f"{type(failure).__name__}: {failure}"
+        pipe.send_bytes(pickle.dumps((type(failure).__name__, message, traceback.format_exc())))

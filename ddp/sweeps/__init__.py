@@ -1,0 +1,1 @@
+"""The backward sweep: its recursion, its knots, gaps and limits."""

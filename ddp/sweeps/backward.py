@@ -1,0 +1,332 @@
+"""The backward sweep of DDP (Mayne 1966; Jacobson & Mayne 1970), the whole horizon in one compiled call.
+
+With z = (dx, du), F = [A B], and the next value's gradient v = V_x and Hessian V = V_xx, at every knot
+
+    q = l_z + Fᵀ v                                   gradient of the action value
+    Q = l_zz + Fᵀ V F + v · f_zz                     its Hessian
+    Q_uu = Uᵀ D U,   Y = U⁻ᵀ Q_ux,   y = U⁻ᵀ q_u     its factors, U with a unit diagonal
+    K = -U⁻¹ D⁻¹ Y,   k = -U⁻¹ D⁻¹ y                 the policy  du = alpha k + K dx
+    V = Q_xx - Yᵀ D⁻¹ Y,   v = q_x - Yᵀ D⁻¹ y        the value of this knot
+
+``blend`` s scales what Gauss-Newton leaves out: l_zz = GN + s (exact - GN) and s v · f_zz. ``mu`` is added to
+the diagonals of every V and Q_uu. f_zz is contracted with v, known only knot by knot, or with what is known before:
+
+    p = l_x + Aᵀ p' + Kᵀ (l_u + Bᵀ p')
+
+with the gains K of an earlier sweep, which is v if they do not change, or with K = 0: the costate. At an optimum all
+of them are the same. Motion that is unstable makes costates huge, but not v, and not p under gains that stabilise it.
+
+Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
+controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
+above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py.
+
+Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - expected): d0 is the cost's slope along the
+policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀ D⁻¹ y = 2 expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from ddp.derivatives import Derivatives
+from ddp.matrices.tiles import padded
+from ddp.protocols import Array, Batched, Dynamics
+from ddp.sweeps import tiled_sweep
+from ddp.sweeps.gaps import weigh
+from ddp.sweeps.limits import improve
+from ddp.sweeps.room import RoomOwner
+from ddp.sweeps.segments import Segments, cut
+from ddp.sweeps.structure import Structure, structure_of
+
+MOST_SWEEPS = 5
+"""Sweeps for one step within control limits, at most."""
+
+VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
+"""What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
+policy, or what each sweep is told to take."""
+
+NONE, KEPT = "none", "kept"
+"""Nothing does (Gauss-Newton); or it was contracted at an earlier iterate."""
+
+
+class Sweep(NamedTuple):
+    """The outcome of a backward sweep. k (N, nu) and K (N, nu, n) are overwritten by the next sweep.
+
+    d0: the cost's slope along the policy, downwards.  expected: the decrease that the model promises for the full step.
+    gradient: max-norm of the gradient of the total cost with respect to the controls; where a control is at a limit and
+        pushed against it, that is zero.
+    failed: the knot whose Q_uu is not positive definite (or not finite), -1 if all are.
+    contraction: what contracted the dynamics' second order: "none", "value", "costate", "policy" or "kept".
+    """
+
+    k: Array
+    K: Array
+    d0: float
+    expected: float
+    gradient: float
+    failed: int
+    contraction: str = NONE
+
+    def promised(self, alpha: float) -> float:
+        """The decrease that the model promises for a step alpha; negative where closing gaps costs."""
+        return alpha * self.d0 - alpha * alpha * (self.d0 - self.expected)
+
+
+class Backward:
+    """The sweep over one set of derivatives, with its workspace.
+
+    gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
+        writes them, and calls `moved` whenever derivatives have changed.
+    separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
+    multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
+    limited: whether any control has limits.
+    contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
+        `Batched` if it is told so; default the dynamics.
+    segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
+        with V_x, sweeps that have any are of one piece all the same.
+    structure: of the dynamics, if it is known.
+    """
+
+    def __init__(
+        self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
+        limited: bool = False, contract: Callable[[Array, Array, bool], None] | None = None,
+        segments: int = 1, structure: Structure | None = None,
+    ) -> None:  # fmt: skip
+        N, n, nu = derivatives.B.shape
+        nz = n + nu
+        self._derivatives = derivatives
+        self._multipliers, self._reuse = multipliers, reuse
+        self._dynamics = dynamics
+        self._contract = contract or partial(contract_with, dynamics, derivatives.record)
+        self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
+        batched = N if batches and multipliers != VALUE and not limited else 0
+        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._weights = np.zeros((N, n))
+        self._followed = False
+        self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
+        everywhere = (multipliers != VALUE and not batched) or reuse or limited
+        self._second = np.zeros((N if everywhere else 1, nz, nz))
+        self._age: int | None = None
+        self._limited, self._held = limited, np.zeros((N, nu))
+        self.separable = np.zeros(N + 1, dtype=bool)
+        self.gaps = np.zeros((N, n))
+        self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+        self._closing = dynamics.closing()
+        self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
+        self._room = RoomOwner(n, nu)
+        self._model = tiled_sweep.ModelOwner(
+            derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
+            self._steps[1],
+        )  # fmt: skip
+        self._action = np.zeros((nu, nu))
+        self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
+
+    @property
+    def gaps(self) -> Array:
+        """Those that are open, (N, n)."""
+        return self._gaps
+
+    @gaps.setter
+    def gaps(self, gaps: Array) -> None:
+        self._gaps, self._torn = gaps, bool(gaps.any())
+
+    def moved(self) -> None:
+        """The derivatives are those of another trajectory."""
+        self._age = None if self._age is None or self._age >= self._reuse else self._age + 1
+
+    def forget(self) -> None:
+        """Whatever is kept of earlier iterates is too old."""
+        self._age = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next sweep with blend > 0 contracts the second order, and does not take what is there."""
+        return self._age is None
+
+    def multiplier(self, costates: bool = False) -> str:
+        """What contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
+
+        Where that is open, it is the policy's if many knots are contracted at once, and a policy for them is known.
+        """
+        if self._multipliers in (VALUE, COSTATE):
+            return self._multipliers
+        known = self._followed and not self._torn
+        if known and (self._multipliers == POLICY or len(self._in_blocks)):
+            return POLICY
+        return COSTATE if costates else VALUE
+
+    def reads_records(self, costates: bool = False) -> bool:
+        """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
+        multiplier = self.multiplier(costates)
+        return not self._keeps(multiplier) and (multiplier == VALUE or not len(self._in_blocks))
+
+    def _keeps(self, multiplier: str) -> bool:
+        """Whether what is contracted already serves."""
+        return self._age is not None and (multiplier != VALUE or self._reuse > 0)
+
+    def __call__(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0.
+
+        costates: whether they contract the second order, where ``multipliers`` leave that open.
+        """
+        if blend == 0.0:
+            found = self._swept(blend, mu, NONE)
+        else:
+            multiplier = self.multiplier(costates)
+            kept = self._contracted(multiplier)
+            found = self._swept(blend, mu, KEPT if self._age else multiplier, kept, multiplier == COSTATE)
+            if self._reuse and found.failed < 0:
+                self._age = self._age or 0
+        return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+
+    def _contracted(self, multiplier: str) -> bool:
+        """Whether the next sweep finds the second order contracted, and need not do it itself."""
+        if multiplier != VALUE and self._age is None:
+            self._contract_before(multiplier)
+        if self._keeps(multiplier):
+            return True
+        self._age = None  # what is there is overwritten
+        self._model.take(self._second, False)
+        return False
+
+    def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
+        """The same sweep, of derivatives that are still being made; None where it takes all of them to begin."""
+        if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
+            return None
+        return Behind(self, blend, mu, self.multiplier(costates))
+
+    def curvature(self) -> tuple[float, int]:
+        """The smallest eigenvalue of Q_uu at the knot where the last sweep failed, and the control most concerned."""
+        if not np.isfinite(self._action).all():
+            return float("nan"), 0
+        values, vectors = np.linalg.eigh(self._action)
+        return float(values[0]), int(np.argmax(np.abs(vectors[:, 0])))
+
+    def _contract_before(self, multiplier: str) -> None:
+        """The whole second order in one batch, the weights being known before the sweep."""
+        N, n = self._weights.shape
+        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy())
+        second = self._in_blocks if len(self._in_blocks) else self._second
+        self._contract(self._weights, second, second is self._in_blocks)
+        self._model.take(second, second is self._in_blocks)
+        self._age = 0
+
+    def _weigh(self, start: int, stop: int, multiplier: str, p: Array) -> None:
+        """The weights of these knots, p being that after the last of them."""
+        d, closing = self._derivatives, self._closing
+        weigh(
+            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps, closing.address,
+            closing.context, p, self._weights,
+        )  # fmt: skip
+
+    def _swept(
+        self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False,
+        known: bool = False,
+    ) -> Sweep:  # fmt: skip
+        """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
+        how = float(blend), float(mu), by_costate, kept, self.separable, *self._halves
+        around = self._gaps, self._blocks, self._limited, self.low, self.high, known, self._held
+        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
+            d = self._derivatives
+            done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *around)
+            if done:
+                self._judge(-1)
+                return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
+        failed, slope, change, gradient = tiled_sweep.sweep(
+            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *around, self._action
+        )
+        self._judge(failed)
+        return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
+
+    def _judge(self, failed: int) -> None:
+        """Whether what a sweep left is a policy for weights; one that failed left some of the last one's gains."""
+        self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
+
+    def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
+        """The same policy, or a better one, with its model's step in the box: see `limits`."""
+        d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
+        open_gaps = self._torn
+        value = np.inf if open_gaps else 0.0  # of a step that does not move
+        work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
+        bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
+        model = d.A, d.B, d.lz, d.lzz, d.exact, self.separable, self._second, bends
+        best: Sweep | None = None
+        sweep = found
+        for _ in range(MOST_SWEEPS):
+            cost, slope, done = improve(
+                *model, float(blend), float(mu), self.gaps, self.low, self.high, sweep.k, sweep.K, value, u, x, *work,
+                self._held,
+            )  # fmt: skip
+            if cost < value:
+                k = u - np.einsum("kij,kj->ki", sweep.K, x[:-1])
+                best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
+            if done:
+                break
+            sweep = self._swept(blend, mu, found.contraction, blend > 0.0, known=True)
+            if sweep.failed >= 0:
+                break
+        return found if best is None else best
+
+
+class Behind:
+    """A sweep in blocks of knots, the last ones first, each after its derivatives have been made: see pipeline.py.
+
+    weighted: whether the second order is contracted before, block by block.
+    described: whether what the dynamics' ``expand_second`` writes is read.
+    """
+
+    def __init__(self, backward: Backward, blend: float, mu: float, multiplier: str) -> None:
+        self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
+        self._how = float(blend), float(mu), multiplier == COSTATE
+        self.weighted = self._multiplier not in (NONE, VALUE)
+        self.described = self._multiplier == VALUE or (self.weighted and not len(backward._in_blocks))
+        N, n = backward.gaps.shape
+        self._N, self._costate, self._weights = N, np.empty(n), backward._weights
+        self._failed, self._sums = -1, tiled_sweep.NOTHING
+        self._second = backward._in_blocks if self.weighted and not self.described else backward._second
+        if blend > 0.0:
+            backward._model.take(self._second, self._second is backward._in_blocks)
+
+    def weigh(self, start: int, stop: int) -> None:
+        """The weights of the knots start .. stop-1 of 0 .. N."""
+        if stop > self._N:
+            self._costate[:] = self._of._derivatives.lz[self._N, : self._costate.size]
+        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate)
+
+    def contract(self, start: int, stop: int) -> None:
+        """The second order of these knots with their weights."""
+        knots, of = slice(start, min(stop, self._N)), self._of
+        if knots.stop > start:
+            parts = of._derivatives.record[knots], self._weights[knots], self._second[knots]
+            contract_with(of._dynamics, *parts, not self.described)
+
+    def sweep(self, start: int, stop: int) -> None:
+        """The recursion over these knots, unless it failed at later ones."""
+        of = self._of
+        if self._failed < 0 and start < self._N:
+            around = of.gaps, of._blocks, False, of.low, of.high, False, of._held
+            self._failed, *sums = tiled_sweep.sweep(
+                start, min(stop, self._N), self._sums, of._model.address, of._room.address, *self._how, self.weighted,
+                of.separable, *of._halves, *around, of._action,
+            )  # fmt: skip
+            self._sums = tuple(sums)
+
+    def outcome(self) -> Sweep:
+        """What it came to, when all blocks are done."""
+        if self.weighted:
+            self._of._age = 0
+        self._of._judge(self._failed)
+        slope, change, gradient = self._sums
+        return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)
+
+
+def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
+    """The second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
+    if in_blocks:
+        cast(Batched, dynamics).contract_batch(record, weights, out)
+    else:
+        dynamics.contract(record, weights, out)

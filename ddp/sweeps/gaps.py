@@ -1,0 +1,117 @@
+"""What open gaps do to the value of the next knot, seen from where the dynamics arrive.
+
+Across a gap dx = gap + J y + ½ yᵀ C y, y the deviation of the step from where it arrives. Of the value V, v of dx
+
+    v + V gap                                its gradient there            `arrive`
+    Jᵀ V J + C,   Jᵀ v                       its Hessian and gradient in y `cross`
+
+J and C are those of `protocols.Dynamics.closing`, the curvature C contracted with the gradient there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.matrices.tiles import WIDTH, add_product, add_rows, copy_rows
+from ddp.sweeps.room import read_room, rows_at
+
+
+@kernel
+def arrive(room, gap):
+    """v[0] := v[0] + V gap; the changes of the slope, v[2]·gap, and of the value, v[0]·gap + ½ gapᵀ V gap."""
+    r = read_room(room)
+    v = rows_at(r.v, 3, r.lx)
+    slope, change = 0.0, 0.0
+    for i in range(r.n):
+        slope += v[2, i] * gap[i]
+        change += 0.5 * v[0, i] * gap[i]
+    add_product(r.v, r.lx, 1, r.lx, gap.ctypes.data, 0, 1, r.V, r.lx, r.n)
+    for i in range(r.n):
+        change += 0.5 * v[0, i] * gap[i]
+    return slope, change
+
+
+@kernel
+def cross(room, blocks, J, C, blend):
+    """V := Jᵀ V J + blend C and v := Jᵀ v, all three rows; J and C (n, n) at their addresses.
+
+    blocks (g, 2): where blocks on the diagonals of J - 1 and C begin, and how large they are; there is nothing else.
+    """
+    r = read_room(room)
+    n, lx = r.n, r.lx
+    for b in range(blocks.shape[0]):
+        first, size = blocks[b, 0], blocks[b, 1]
+        begin, end = first // WIDTH * WIDTH, first + size + -(first + size) % WIDTH
+        inside, width, there = min(end, n) - begin, end - begin, 8 * (first * n + begin)
+        D, old = r.M, r.P  # J - 1, and what it multiplies
+        copy_rows(D, lx, J + there, n, size, inside)
+        rest = rows_at(D, size, lx)
+        for i in range(size):
+            rest[i, first - begin + i] -= 1.0
+        copy_rows(old, lx, r.v + 8 * first, lx, 3, size)
+        add_product(r.v + 8 * begin, lx, 3, width, old, lx, 1, D, lx, size)
+        copy_rows(old, lx, r.V + 8 * first, lx, n, size)
+        add_product(r.V + 8 * begin, lx, n, width, old, lx, 1, D, lx, size)
+        own = r.V + 8 * first * lx
+        copy_rows(old, lx, own, lx, size, n)
+        add_product(own, lx, size, lx, D + 8 * (first - begin), 1, lx, old, lx, size)
+        if blend > 0.0:
+            add_rows(own + 8 * begin, lx, blend, C + there, n, size, inside)
+
+
+@kernel
+def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p, weights):
+    """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
+
+    p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
+    ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
+    h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
+    """
+    n, nu = p.size, B.shape[2]
+    both, slope, effective, torn = np.empty((2, n, n)), np.empty(nu), np.empty(n), gaps.any()
+    for t in range(stop - 1, start - 1, -1):
+        if torn and closing != 0 and gaps[t].any():
+            call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
+            for j in range(n):
+                weights[t, j] = 0.0
+            for i in range(n):
+                for j in range(n):
+                    weights[t, j] += both[0, i, j] * p[i]
+        else:
+            for j in range(n):
+                weights[t, j] = p[j]
+        for j in range(n):
+            p[j], effective[j] = lz[t, j], weights[t, j]
+        if h > 0.0:
+            pass_on(n // 2, h, bent, p, effective)
+        for i in range(n):
+            factor = effective[i]
+            if factor != 0.0:
+                for j in range(n):
+                    p[j] += A[t, i, j] * factor
+        if follows:
+            for i in range(nu):
+                slope[i] = lz[t, n + i]
+            for j in range(n):
+                factor = effective[j]
+                if factor != 0.0:
+                    for i in range(nu):
+                        slope[i] += B[t, j, i] * factor
+            for i in range(nu):
+                factor = slope[i]
+                for j in range(n):
+                    p[j] += K[t, i, j] * factor
+
+
+@kernel
+def pass_on(m, h, bent, p, w):
+    """Weights w (n,) on δq' = δq + h δv' go to δv' and, in p, to δq; those on rows that are ``bent`` stay."""
+    b = 0
+    for i in range(m):
+        while b < bent.shape[0] and i >= bent[b, 0] + bent[b, 1]:
+            b += 1
+        if b == bent.shape[0] or i < bent[b, 0]:
+            p[i] += w[i]
+            w[m + i] += h * w[i]
+            w[i] = 0.0

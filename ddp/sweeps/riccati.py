@@ -1,0 +1,296 @@
+"""One knot of the backward sweep on register tiles: from the next value to the action value, the policy, the value.
+
+With z = (dx, du), F = [A B], V and v the next value's Hessian and gradient:
+
+    Q = H + Fᵀ V F,    q = l_z + Fᵀ v                            the action value             `action_value`
+    Q_uu = Uᵀ D U,   [Y y] = U⁻ᵀ [Q_ux q_u],   N = -D⁻¹ [Y U]    elimination, see triangles   `factorize`
+    K = U⁻¹ N_x,   k = -U⁻¹ D⁻¹ y                                the policy                   `policy`
+    V = Q_xx + N_xᵀ Y,   v = q_x + N_xᵀ y                        the value                    `value`
+
+A step is *semi-implicit* if its states are halves x = (q, v) of m numbers each, and but for some rows b of δq', those
+of motions that do not commute, δq' = δq + h δv'. With the rows that are no such sums, y = (δq'_b, δv') = Z z, and o
+the others, δx' = S_o δq_o + S y, where S is zeros and ones and h. Then, and half the products are spared,
+
+    P = Sᵀ V,   M = P S,   H = P S_o,   G = H e_q + M Z,     Fᵀ V F = e_qᵀ V_oo e_q + [H e_q; Z]ᵀ [Z; G].
+
+Any other step has Z = F, M = V and no H. A second order that is known as blocks of δq, δv and δv'
+(`protocols.Batched`) takes no product of its own: T_qq, T_qv and T_vv are added to Q, T_nn to V_v (`bend`), and T_nq to
+the rows v of H.
+
+All matrices are in a `Room`. Of Q the rows of x are right on and above the diagonal within the columns of x, the rows
+of u everywhere; V is whole. Gradients come in rows below V, that of the value, the costate, and a third where gaps or
+limits ask for it: one product serves all.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import kernel
+from ddp.matrices.tiles import (
+    WIDTH,
+    add_product,
+    add_rows,
+    add_scaled,
+    add_some,
+    copy_rows,
+    copy_some,
+    mirror,
+    product,
+    upper_product,
+    write_rows,
+    write_scaled,
+)
+from ddp.matrices.triangles import eliminate, raise_rows
+from ddp.sweeps.room import numbers_at, read_room, rows_at
+
+FEW = 4
+"""Matrices of so few rows are mirrored number by number."""
+
+
+@kernel
+def complete(room):
+    """The whole of V from its upper triangle."""
+    r = read_room(room)
+    if r.n > FEW:
+        mirror(r.V, r.lx)
+    else:
+        V = rows_at(r.V, r.n, r.lx)
+        for i in range(r.n):
+            for j in range(i):
+                V[i, j] = V[j, i]
+
+
+@kernel
+def count(bent):
+    """How many rows there are in the runs ``bent`` (g, 2): where they begin, their sizes."""
+    total = 0
+    for b in range(bent.shape[0]):
+        total += bent[b, 1]
+    return total
+
+
+@kernel
+def straight(bent, m, k):
+    """Where the k-th of g + 1 runs of the other rows begins, and its size."""
+    first = bent[k - 1, 0] + bent[k - 1, 1] if k > 0 else 0
+    return first, (bent[k, 0] if k < bent.shape[0] else m) - first
+
+
+@kernel
+def load(room, h, bent, A, B):
+    """Z := of one knot's [A B], given by their addresses. h, bent: of semi-implicit steps; h = 0 for others."""
+    r = read_room(room)
+    if h == 0.0:
+        load_rows(room, A, B, 0, r.n, r.Z)
+        return
+    m, row = r.n // 2, r.Z
+    for b in range(bent.shape[0]):
+        load_rows(room, A, B, bent[b, 0], bent[b, 1], row)
+        row += 8 * bent[b, 1] * r.ld
+    load_rows(room, A, B, m, m, row)
+
+
+@kernel
+def load_rows(room, A, B, first, rows, Z):
+    """The same of some rows, to an address."""
+    r = read_room(room)
+    copy_rows(Z, r.ld, A + 8 * first * r.n, r.n, rows, r.n)
+    write_rows(Z + 8 * r.n, r.ld, B + 8 * first * r.nu, r.nu, rows, r.nu)
+
+
+@kernel
+def load_hessian(room, H):
+    """Q := the matrix (nz, nz) at an address, what is needed of it."""
+    r = read_room(room)
+    nz = r.n + r.nu
+    for i in range(r.n):
+        for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
+            copy_some(r.Q + 8 * (i * r.ld + j), H + 8 * (i * nz + j), r.n - j)
+    copy_rows(r.Q + 8 * r.n * r.ld, r.ld, H + 8 * r.n * nz, nz, r.nu, nz)
+
+
+@kernel
+def add_diagonal(room, mu, H):
+    """Q_ii += mu + H_ii; H: the address of a matrix (nz, nz), or 0."""
+    r = read_room(room)
+    nz = r.n + r.nu
+    Q, diagonal = rows_at(r.Q, nz, r.ld), rows_at(H, nz, nz)
+    for i in range(nz):
+        Q[i, i] += mu + diagonal[i, i] if H != 0 else mu
+
+
+@kernel
+def add_hessian(room, factor, H):
+    """Q += factor times the matrix (nz, nz) at an address."""
+    r = read_room(room)
+    nz = r.n + r.nu
+    for i in range(r.n):
+        for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
+            add_some(r.Q + 8 * (i * r.ld + j), factor, H + 8 * (i * nz + j), r.n - j)
+    add_rows(r.Q + 8 * r.n * r.ld, r.ld, factor, H + 8 * r.n * nz, nz, r.nu, nz)
+
+
+@kernel
+def block_at(T, k, m):
+    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, qn, nq, nn."""
+    return T + 8 * k * ((m * m + WIDTH - 1) // WIDTH * WIDTH)
+
+
+@kernel
+def add_blocks(room, factor, T):
+    """Q += factor times the blocks of x of a second order at an address."""
+    r = read_room(room)
+    m, ld = r.n // 2, r.ld
+    add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
+    add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
+    add_rows(r.Q + 8 * m * (ld + 1), ld, factor, block_at(T, 2, m), m, m, m)
+
+
+@kernel
+def bend(room, factor, T, bent):
+    """V_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
+    r = read_room(room)
+    m = r.n // 2
+    V, nn = rows_at(r.V, r.n, r.lx), rows_at(block_at(T, 5, m), m, m)
+    for b in range(bent.shape[0]):
+        first, end = bent[b, 0], bent[b, 0] + bent[b, 1]
+        for i in range(first, end):
+            for j in range(first, end):
+                V[m + i, m + j] += factor * nn[i, j]
+
+
+@kernel
+def halve(room, h, bent, gradients):
+    """P := Sᵀ V and M := P S, P's columns of b being zero then: those of q are H. Below them the rows of v, v S.
+
+    It returns the size of M.
+    """
+    r = read_room(room)
+    n, lx, V, P, M = r.n, r.lx, r.V, r.P, r.M
+    m = n // 2
+    turned = count(bent)
+    own, size = P + 8 * turned * lx, turned + m
+    add_scaled(own, lx, V + 8 * m * lx, lx, h, V, lx, m, lx)
+    rows = size + gradients
+    copy_rows(P + 8 * size * lx, lx, r.v, lx, gradients, n)
+    for b in range(bent.shape[0]):
+        first, number = bent[b, 0], bent[b, 1]
+        copy_rows(own + 8 * first * lx, lx, V + 8 * (m + first) * lx, lx, number, n)
+        copy_rows(P, lx, V + 8 * first * lx, lx, number, n)
+        P += 8 * number * lx
+    P = r.P
+    for b in range(bent.shape[0]):
+        first, number = bent[b, 0], bent[b, 1]
+        copy_rows(M, lx, P + 8 * first, lx, rows, number)
+        write_rows(P + 8 * first, lx, r.zeros, 0, rows, number)
+        M += 8 * number
+    add_scaled(M, lx, P + 8 * m, lx, h, P, lx, rows, padded_to(m))
+    return size
+
+
+@kernel
+def padded_to(columns):
+    """The next multiple of ``WIDTH``."""
+    return columns + -columns % WIDTH
+
+
+@kernel
+def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
+    """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load`; start: the address of Q, or of zeros, stride 0.
+
+    T: 0, or the address of a second order whose block nq is added, ``factor`` times, and its transpose.
+    """
+    r = read_room(room)
+    n, nu, ld, lx, Q, q, Z = r.n, r.nu, r.ld, r.lx, r.Q, r.q, r.Z
+    m, size, above, M = n // 2, n, 0, r.V
+    if h > 0.0:
+        size, M = halve(room, h, bent, gradients), r.M
+        above = size
+    elif T != 0:
+        above = m
+    split = min(n, m + -m % 6) if above > 0 else 0  # rows of whole tiles that H has a part in
+    rest, H, G = size - above, Z - 8 * above * ld, Z + 8 * size * ld
+    copy_rows(q, ld, lz, 0, gradients, n + nu)
+    if h > 0.0:
+        copy_rows(H, ld, r.P, lx, size, m)
+        add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
+        if T != 0:
+            add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
+    elif T != 0:
+        write_scaled(H, ld, factor, block_at(T, 4, m), m, m, m)
+    product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
+    product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
+    add_product(q, ld, gradients, ld, M + 8 * size * lx, lx, 1, Z, ld, size)
+    upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
+    upper_product(Q, ld, start, stride, split, n, lx, Z, 1, ld, G, ld, size)
+    product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
+    if h > 0.0:
+        add_straight(room, bent)
+
+
+@kernel
+def add_straight(room, bent):
+    """Q_oo += V_oo, on and above the diagonal."""
+    r = read_room(room)
+    m, runs = r.n // 2, bent.shape[0] + 1
+    for k in range(runs):
+        first, size = straight(bent, m, k)
+        for l in range(k, runs):
+            begin, number = straight(bent, m, l)
+            add_rows(r.Q + 8 * (first * r.ld + begin), r.ld, 1.0, r.V + 8 * (first * r.lx + begin), r.lx, size, number)
+
+
+@kernel
+def forget_idle(room):
+    """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
+    r = read_room(room)
+    n, nz = r.n, r.n + r.nu
+    Q, q = rows_at(r.Q, nz, r.ld), numbers_at(r.q, nz)
+    for i in range(n, nz):
+        idle = q[i] == 0.0 and Q[i, i] == 0.0
+        for j in range(nz):
+            if not idle:
+                break
+            idle = Q[i, j] == 0.0
+        if idle:
+            Q[i, i] = 1.0
+
+
+@kernel
+def factorize(room):
+    """[Y U] over the rows u of Q, y, and N; False if Q_uu is not positive definite, or NaN."""
+    r = read_room(room)
+    n, nu, ld = r.n, r.nu, r.ld
+    Q, q = rows_at(r.Q, n + nu, ld), numbers_at(r.q, ld)
+    size, y = numbers_at(r.size, nu), numbers_at(r.y, nu)
+    for i in range(nu):
+        size[i], y[i] = Q[n + i, n + i], q[n + i]
+    return eliminate(nu, r.Q + 8 * n * ld, ld, n, r.y, r.size, r.U, r.inverse, r.N)
+
+
+@kernel
+def policy(room, k, K):
+    """k (nu,) and K (nu, n) at two addresses, after `factorize`; K in the room, too. Returns yᵀ D⁻¹ y."""
+    r = read_room(room)
+    n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
+    raise_rows(nu, r.K, lx, r.N, ld, n)
+    write_rows(K, n, r.K, lx, nu, n)
+    k, N, y, inverse = numbers_at(k, nu), rows_at(r.N, nu, ld), numbers_at(r.y, nu), numbers_at(r.inverse, nu)
+    square = 0.0
+    for i in range(nu):
+        k[i] = -inverse[i] * y[i]
+        square -= k[i] * y[i]
+    for l in range(nu - 1, 0, -1):
+        for i in range(l):
+            k[i] += N[i, n + l] * k[l]
+    return square
+
+
+@kernel
+def value(room):
+    """V := Q_xx + N_xᵀ Y, v[0] := q_x + N_xᵀ y, and v[1] := the costate's."""
+    r = read_room(room)
+    n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
+    upper_product(r.V, lx, r.Q, ld, 0, n, lx, r.N, 1, ld, r.Q + 8 * n * ld, ld, nu)
+    complete(room)
+    copy_rows(r.v, lx, r.q, ld, 2, n)
+    add_product(r.v, lx, 1, lx, r.y, 0, 1, r.N, ld, nu)

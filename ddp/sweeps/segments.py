@@ -1,0 +1,268 @@
+"""The backward sweep cut into segments of the horizon that are swept at the same time, with exact gains.
+
+What happens after a segment touches it through the costate λ at its end alone. Its value as a function of both,
+
+    V(x, λ) = ½ xᵀ P x + xᵀ Λ λ + ½ λᵀ Σ λ + pᵀ x + σᵀ λ,      at its end  P = 0, Λ = 1, Σ = 0, p = 0, σ = 0,
+
+obeys the recursion of backward.py for P and p, and beside it, with Q_uu = Uᵀ D U and Y, y as there,
+
+    [Q_xλ; Q_uλ] = Fᵀ Λ,   Y_λ = U⁻ᵀ Q_uλ,   Λ = Q_xλ - Yᵀ D⁻¹ Y_λ,   Σ = Σ - Y_λᵀ D⁻¹ Y_λ,   σ = σ - Y_λᵀ D⁻¹ y.
+
+Then (Wright 1990; Jallet et al. 2024) λ = V₁ x₁ + v₁ and x₁ = Λᵀ x + Σ λ + σ, with the true value V₁, v₁ there, give
+
+    V₀ = P + Λ V₁ (1 - Σ V₁)⁻¹ Λᵀ,      v₀ = p + Λ (v₁ + V₁ (1 - Σ V₁)⁻¹ (Σ v₁ + σ)).
+
+1. All segments but the earliest are swept at once: the last one as ever, the others as above.
+2. Their values are combined, last to earliest.
+3. All but the last are swept once more, from the values they now know, at once: these are the gains.
+
+A knot so costs up to three times its work, and the gains are those of the serial sweep but for rounding. It fails
+where a segment on its own is not convex, though the horizon may be; the serial sweep then decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from ddp.protocols import Array
+from ddp.sweeps.riccati import count, factorize, forget_idle, straight, value
+from ddp.sweeps.room import RoomOwner, numbers_at, read_room, rows_at
+from ddp.sweeps.tiled_sweep import NOTHING, act, bend_value, sweep
+
+EXTENDED = 1.9
+"""The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
+
+
+class _Segment(NamedTuple):
+    """The knots start .. stop-1, and the room to sweep them in."""
+
+    start: int
+    stop: int
+    room: RoomOwner
+    action: Array  # (nu, nu)
+    V: Array  # (n, n) at start
+    v: Array  # (n,)
+    along: Array  # Λ (n, n)
+    curved: Array  # Σ (n, n)
+    offset: Array  # σ (n,)
+
+
+def cut(N: int, count: int) -> list[int]:
+    """Where ``count`` segments of N knots begin, and N; the last one longer, for its knots cost less in step 1."""
+    if count == 1:
+        return [0, N]
+    unit = N / (count - 1 + (EXTENDED if count > 2 else 1.0))
+    return [*(max(i, round(i * unit)) for i in range(count)), N]
+
+
+class Segments:
+    """Sweeps of N knots with n states and nu controls by segments that begin at ``bounds[:-1]``; ``bounds[-1]`` = N.
+
+    The earliest comes first. Each but one of them has a thread of its own while a sweep lasts.
+    """
+
+    def __init__(self, bounds: list[int], n: int, nu: int) -> None:
+        self._segments = [
+            _Segment(
+                start, stop, RoomOwner(n, nu), np.zeros((nu, nu)), np.zeros((n, n)), np.zeros(n), np.zeros((n, n)),
+                np.zeros((n, n)), np.zeros(n),
+            )
+            for start, stop in itertools.pairwise(bounds)
+        ]  # fmt: skip
+
+    def sweep(
+        self, model: int, A: Array, lz: Array, blend: float, mu: float, by_costate: bool, kept: bool, separable: Any,
+        h: float, bent: Any, *closed_and_free: Any,
+    ) -> tuple[bool, float, float]:  # fmt: skip
+        """Whether it succeeded, the full step's change, the gradient's max-norm; arguments are `tiled_sweep.sweep`'s.
+
+        Gaps are closed, controls without limits, and the second order is as contracted.
+        """
+
+        def swept(part: _Segment) -> tuple[int, float, float]:
+            failed, _, change, steepest = sweep(
+                part.start, part.stop, NOTHING, model, part.room.address, blend, mu, by_costate, True, separable, h,
+                bent, *closed_and_free, part.action,
+            )  # fmt: skip
+            return failed, change, steepest
+
+        def extended(part: _Segment) -> tuple[int, float, float]:
+            done = extend(
+                part.start, part.stop, model, part.room.address, blend, mu, separable, h, bent, part.along, part.curved,
+                part.offset,
+            )  # fmt: skip
+            return (-1 if done else part.start), 0.0, 0.0
+
+        *others, end = self._segments
+        with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="mayne-sweep") as pool:
+            found = _at_once(pool, [(swept, end), *((extended, part) for part in others[1:])])
+            if any(failed >= 0 for failed, _, _ in found):
+                return False, 0.0, 0.0
+            outcomes = found[:1]
+            costate = np.zeros(end.v.size)
+            read_value(end.room.address, end.V, end.v, costate)
+            following = end
+            for part in reversed(others):
+                if part is not others[0]:
+                    _combine(part, following.V, following.v)
+                write_value(part.room.address, following.V, following.v, costate)
+                propagate(part.start, part.stop, A, lz, costate)
+                following = part
+            outcomes += _at_once(pool, [(swept, part) for part in others])
+        if any(failed >= 0 for failed, _, _ in outcomes):
+            return False, 0.0, 0.0
+        steepest = np.array([gradient for _, _, gradient in outcomes])
+        return True, sum(change for _, change, _ in outcomes), float(steepest.max())  # NaN, if one is
+
+
+_Work = Callable[[_Segment], tuple[int, float, float]]
+
+
+def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> list[tuple[int, float, float]]:
+    """What the tasks return, the earliest of them done by this thread."""
+    if not tasks:
+        return []
+    others = [pool.submit(work, part) for work, part in tasks[1:]]
+    own = tasks[0][0](tasks[0][1])
+    wait(others)
+    return [own, *(other.result() for other in others)]
+
+
+def _combine(part: _Segment, V: Array, v: Array) -> None:
+    """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
+    read_value(part.room.address, part.V, part.v, np.empty_like(v))
+    after = np.linalg.solve(
+        np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
+    )
+    part.v[:] += part.along @ (v + V @ after[:, -1])
+    P = part.V + part.along @ V @ after[:, :-1]
+    part.V[:] = 0.5 * (P + P.T)
+
+
+@kernel
+def read_value(room, V, v, p):
+    """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
+    r = read_room(room)
+    n = r.n
+    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
+    for i in range(n):
+        v[i], p[i] = gradients[0, i], gradients[1, i]
+        for j in range(i, n):  # small_knot.py leaves it at that
+            V[i, j] = own[i, j]
+            V[j, i] = own[i, j]
+
+
+@kernel
+def write_value(room, V, v, p):
+    """The converse."""
+    r = read_room(room)
+    n = r.n
+    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
+    for i in range(n):
+        gradients[0, i], gradients[1, i] = v[i], p[i]
+        for j in range(n):
+            own[i, j] = V[i, j]
+
+
+@kernel
+def propagate(start, stop, A, lz, p):
+    """The costate p (n,) at knot ``stop`` := that at ``start``, l_x + Aᵀ p after every step."""
+    n = p.size
+    following = np.empty(n)
+    for t in range(stop - 1, start - 1, -1):
+        for i in range(n):
+            following[i], p[i] = p[i], lz[t, i]
+        for i in range(n):
+            for j in range(n):
+                p[j] += A[t, i, j] * following[i]
+
+
+@kernel
+def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curved, offset):
+    """P and p of the knots start .. stop-1 into the room, Λ, Σ, σ into the rest; False where they do not exist."""
+    r = read_room(room)
+    n, nu, ld = r.n, r.nu, r.ld
+    nz = n + nu
+    Q, V, v = rows_at(r.Q, nz, ld), rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
+    by_lambda, of_controls, scaled = np.empty((ld, n)), np.empty((nu, n)), np.empty((nu, n))
+    effective, removed = np.empty((n, n)), np.empty((ld, n))
+    V[:] = 0.0
+    v[:] = 0.0
+    along[:] = 0.0
+    curved[:] = 0.0
+    offset[:] = 0.0
+    for i in range(n):
+        along[i, i] = 1.0
+    for t in range(stop - 1, start - 1, -1):
+        bend_value(model, room, t, blend)
+        act(model, room, t, 2, blend, mu, separable, h, bent)
+        transport(room, h, bent, along, effective, by_lambda)
+        for i in range(n, nz):
+            if Q[i, i] == 0.0 and by_lambda[i].any():  # it is idle as far as this segment goes, but not beyond
+                return False
+        forget_idle(room)
+        if not factorize(room):
+            return False
+        eliminate(room, by_lambda, of_controls, scaled, removed, along, curved, offset)
+        value(room)
+    return bool(np.isfinite(along).all())
+
+
+@kernel
+def transport(room, h, bent, along, effective, out):
+    """out (ld, n) := Fᵀ Λ = S_oᵀ Λ + Zᵀ Sᵀ Λ, see riccati.py; Sᵀ Λ goes to ``effective`` (n, n)."""
+    r = read_room(room)
+    n, ld = r.n, r.ld
+    if h == 0.0:
+        np.dot(rows_at(r.Z, n, ld).T, along, out)
+        return
+    m, turned = n // 2, count(bent)
+    y, row = effective[: turned + m], 0
+    y[turned:] = along[m:]
+    for b in range(bent.shape[0]):
+        for i in range(bent[b, 0], bent[b, 0] + bent[b, 1]):
+            y[row] = along[i]
+            row += 1
+    for k in range(bent.shape[0] + 1):
+        first, size = straight(bent, m, k)
+        for i in range(first, first + size):
+            for j in range(n):
+                y[turned + i, j] += h * along[i, j]
+    np.dot(rows_at(r.Z, turned + m, ld).T, y, out)
+    for k in range(bent.shape[0] + 1):
+        first, size = straight(bent, m, k)
+        for i in range(first, first + size):
+            for j in range(n):
+                out[i, j] += along[i, j]
+
+
+@kernel
+def eliminate(room, by_lambda, Y, scaled, moved, along, curved, offset):
+    """Λ, Σ, σ of one knot from [Q_xλ; Q_uλ], after `factorize`; Y (nu, n) becomes Y_λ, scaled D⁻¹ Y_λ."""
+    r = read_room(room)
+    n, nu, ld = r.n, r.nu, r.ld
+    N, inverse, y = rows_at(r.N, nu, ld), numbers_at(r.inverse, nu), numbers_at(r.y, nu)  # N = -D⁻¹ [Y U]
+    for i in range(nu):
+        for c in range(n):
+            Y[i, c] = by_lambda[n + i, c]
+        for l in range(i):
+            for c in range(n):
+                Y[i, c] += N[l, n + i] * Y[l, c]
+        for c in range(n):
+            scaled[i, c] = inverse[i] * Y[i, c]
+            offset[c] -= scaled[i, c] * y[i]
+    np.dot(N.T, Y, moved)
+    for i in range(n):
+        for c in range(n):
+            along[i, c] = by_lambda[i, c] + moved[i, c]
+    square = moved[:n]
+    np.dot(Y.T, scaled, square)
+    for i in range(n):
+        for c in range(n):
+            curved[i, c] -= square[i, c]

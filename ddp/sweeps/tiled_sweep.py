@@ -1,0 +1,312 @@
+"""The recursion of backward.py on register tiles: the knots of a horizon, or of a part of it, from last to earliest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import carray
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import call_contraction, integer_pointer, kernel
+from ddp.derivatives import Derivatives
+from ddp.matrices.tiles import add_product, clear_rows, copy_rows, copy_upper
+from ddp.protocols import Array, Contraction
+from ddp.sweeps.box import clamp
+from ddp.sweeps.gaps import arrive, cross
+from ddp.sweeps.riccati import (
+    action_value,
+    add_blocks,
+    add_diagonal,
+    add_hessian,
+    bend,
+    complete,
+    factorize,
+    forget_idle,
+    load,
+    load_hessian,
+    policy,
+    value,
+)
+from ddp.sweeps.room import numbers_at, read_room, rows_at
+from ddp.sweeps.small_knot import is_small, small_knot
+
+NOTHING = (0.0, 0.0, 0.0)
+"""What the knots after the last one come to: slope, change, and the max-norm of the gradient."""
+
+
+class Model(NamedTuple):
+    """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
+
+    stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
+    blocks: whether T are those of `protocols.Batched`.  bent (g, 2), of number runs: where their nn has entries.
+    k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
+    """
+
+    N: int
+    n: int
+    nu: int
+    A: int
+    B: int
+    lz: int
+    lzz: int
+    exact: int
+    record: int
+    stride: int
+    T: int
+    step: int
+    k: int
+    K: int
+    bends: int
+    turn: int
+    contraction: int
+    context: int
+    closing: int
+    closing_context: int
+    bent: int
+    number: int
+    blocks: int
+
+
+class ModelOwner:
+    """A ``Model`` behind one address, and what it points to, alive as long as this object is."""
+
+    def __init__(
+        self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
+        closing: Contraction, bent: NDArray[np.int64],
+    ) -> None:  # fmt: skip
+        self._alive = d, k, K, bends, contraction, closing, bent
+        at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
+        step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
+        numbers = [
+            *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
+            bent.ctypes.data, len(bent), 0,
+        ]  # fmt: skip
+        self._header = np.array(numbers, dtype=np.int64)
+        self.address = int(self._header.ctypes.data)
+        self._taken = second
+
+    def take(self, second: Array, blocks: bool) -> None:
+        """Contracted second orders T, one for each knot or one place for all, as Hessians or as blocks."""
+        if second is not self._taken:
+            self._taken = second
+            step = second.strides[0] if len(second) > 1 else 0
+            self._header[10], self._header[11], self._header[22] = second.ctypes.data, step, blocks
+
+
+@kernel
+def read_model(address):
+    """The ``Model`` at an address."""
+    x = carray(integer_pointer(address), 23)
+    return Model(
+        x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
+        x[17], x[18], x[19], x[20], x[21], x[22],
+    )  # fmt: skip
+
+
+@kernel
+def load_costs(model, room, t, blend):
+    """Q := l_zz + blend (exact - l_zz) of knot t."""
+    p, r = read_model(model), read_room(room)
+    place = 8 * t * (p.n + p.nu) * (p.n + p.nu)
+    if blend == 0.0:
+        load_hessian(room, p.lzz + place)
+    elif blend == 1.0:
+        load_hessian(room, p.exact + place)
+    else:
+        clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
+        add_hessian(room, 1.0 - blend, p.lzz + place)
+        add_hessian(room, blend, p.exact + place)
+
+
+@kernel
+def start_at_end(model, room, blend, mu, separable):
+    """The room's value := that of the last knot."""
+    p, r = read_model(model), read_room(room)
+    nz = p.n + p.nu
+    if separable[p.N]:
+        clear_rows(r.Q, r.ld, nz, r.ld)
+    else:
+        load_costs(model, room, p.N, blend)
+    add_diagonal(room, mu, p.lzz + 8 * p.N * nz * nz if separable[p.N] else 0)
+    copy_upper(r.V, r.lx, r.Q, r.ld, p.n, r.lx)
+    complete(room)
+    copy_rows(r.v, r.lx, p.lz + 8 * p.N * nz, 0, 3, p.n)
+
+
+@kernel
+def act(model, room, t, rows, blend, mu, separable, h, bent):
+    """The action value of knot t from the next value, where that arrives, and from T of this knot.
+
+    separable (N+1,): where l_zz is diagonal.  h, bent (g, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
+    """
+    p, r = read_model(model), read_room(room)
+    n, nz = p.n, p.n + p.nu
+    start, stride, T = r.zeros, 0, 0
+    if not separable[t]:
+        start, stride = r.Q, r.ld
+        load_costs(model, room, t, blend)
+    if blend > 0.0 and p.blocks != 0:
+        T = p.T + t * p.step
+    load(room, h, bent, p.A + 8 * t * n * n, p.B + 8 * t * n * p.nu)
+    action_value(room, h, bent, rows, start, stride, p.lz + 8 * t * nz, blend, T)
+    add_diagonal(room, mu, p.lzz + 8 * t * nz * nz if separable[t] else 0)
+    if T != 0:
+        add_blocks(room, blend, T)
+    elif blend > 0.0:
+        add_hessian(room, blend, p.T + t * p.step)
+
+
+@kernel
+def bend_value(model, room, t, blend):
+    """What a second order adds to the next value, once before `act`."""
+    p = read_model(model)
+    if blend > 0.0 and p.blocks != 0 and p.number > 0:
+        bend(room, blend, p.T + t * p.step, carray(integer_pointer(p.bent), (p.number, 2)))
+
+
+@kernel
+def step_small(model, room, t, blend, mu, separable):
+    """`small_knot` of knot t."""
+    p = read_model(model)
+    n, nz = p.n, p.n + p.nu
+    lzz, T = p.lzz + 8 * t * nz * nz, 0
+    exact = lzz if separable or blend == 0.0 else p.exact + 8 * t * nz * nz
+    if blend == 1.0:
+        lzz = exact  # Gauss-Newton's may not be there
+    if blend > 0.0:
+        T = p.T + t * p.step
+    return small_knot(
+        room, n, p.A + 8 * t * n * n, p.B + 8 * t * n, p.lz + 8 * t * nz, lzz, exact, blend, T, mu, p.k + 8 * t,
+        p.K + 8 * t * n,
+    )  # fmt: skip
+
+
+@kernel
+def sweep(
+    start, stop, before, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high,
+    known, held, action,
+):  # fmt: skip
+    """The knots start .. stop-1: the failed one (or -1), the slope, the full step's change, the gradient's max-norm.
+
+    It begins with the last knot's value, or, where stop < N, with the value that the room holds.
+    before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
+    separable (N+1,): where l_zz is diagonal and equal to exact.  kept: T is that of an earlier sweep.
+    gaps (N, n), blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
+    action (nu, nu): where a knot fails, its Q_uu, for diagnoses.
+    """
+    p, r = read_model(model), read_room(room)
+    n, nu, nz = p.n, p.nu, p.n + p.nu
+    Q, q = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld)
+    open_gaps = gaps.any()
+    plain = not limited and not open_gaps
+    rows = 2 if plain else 3
+    small = plain and is_small(n, nu) and p.number == 0 and (blend == 0.0 or p.blocks != 0)
+    slope, change, steepest = before
+    if stop == p.N:
+        start_at_end(model, room, blend, mu, separable)
+    for t in range(stop - 1, start - 1, -1):
+        if small:
+            pivot, brought, g = step_small(model, room, t, blend, mu, separable[t])
+            if abs(g) > steepest or np.isnan(g):
+                steepest = abs(g)
+            change += brought
+            slope = 2.0 * change
+            if pivot > 0.0 and abs(change) < np.inf:
+                continue
+            action[0, 0] = pivot if not pivot > 0.0 else np.nan
+            return t, slope, change, steepest
+        if open_gaps:
+            moved = arrive(room, gaps[t])
+            slope, change = slope + moved[0], change + moved[1]
+            if p.closing != 0:
+                J = p.bends + t * p.turn
+                weight = r.v + (8 * r.lx if by_costate else 0)
+                if not known:
+                    call_contraction(p.closing, p.closing_context, gaps[t].ctypes.data, weight, J)
+                cross(room, blocks, J, J + 8 * n * n, blend)
+        if blend > 0.0 and not kept:
+            call_contraction(p.contraction, p.context, p.record + t * p.stride, r.v, p.T + t * p.step)
+        bend_value(model, room, t, blend)
+        act(model, room, t, rows, blend, mu, separable, h, bent)
+        for i in range(nu):
+            g = q[1, n + i]
+            if limited and ((low[t, i] == 0.0 and g > 0.0) or (high[t, i] == 0.0 and g < 0.0)):
+                continue
+            if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
+                steepest = abs(g)
+        forget_idle(room)
+        if limited:
+            done, brought = solve_in_box(model, room, t, low[t], high[t], known, held[t])
+        else:
+            done, brought = solve(model, room, t)
+        if not done:
+            act(model, room, t, rows, blend, mu, separable, h, bent)
+            for i in range(nu):
+                for j in range(nu):
+                    action[i, j] = Q[n + i, n + j]
+            return t, slope, change, steepest
+        change += brought
+        value(room)
+        if plain:
+            slope = 2.0 * change
+        else:
+            slope += follow(model, room, t, limited)
+        if not (abs(change) < np.inf):
+            action[0, 0] = np.nan
+            return t, slope, change, steepest
+    return -1, slope, change, steepest
+
+
+@kernel
+def solve(model, room, t):
+    """The policy of knot t: whether there is one, and what its step changes, by the model."""
+    p = read_model(model)
+    if not factorize(room):
+        return False, 0.0
+    return True, -0.5 * policy(room, p.k + 8 * t * p.nu, p.K + 8 * t * p.nu * p.n)
+
+
+@kernel
+def solve_in_box(model, room, t, low, high, known, held):
+    """The same within limits: of the free controls, where others are held. The search is spared where all are free."""
+    p, r = read_model(model), read_room(room)
+    n, nu, ld = p.n, p.nu, r.ld
+    nz, rows = n + nu, r.Q + 8 * n * ld
+    k, box = numbers_at(p.k + 8 * t * nu, nu), rows_at(r.box, 4, nu)
+    if not known:
+        copy_rows(r.kept, ld, rows, ld, nu, nz)
+        done, brought = solve(model, room, t)
+        for i in range(nu):
+            done = done and low[i] <= k[i] <= high[i]
+        if done:
+            for i in range(nu):
+                held[i], box[0, i] = 0.0, 0.0
+            return True, brought
+        copy_rows(rows, ld, r.kept, ld, nu, nz)
+    Q, q, L = rows_at(r.Q, nz, ld), numbers_at(r.q, nz), rows_at(r.L, nu, nu)
+    done, constant = clamp(n, Q, q, low, high, known, held, box, L)
+    if done:
+        done, brought = solve(model, room, t)
+        constant += brought
+    return done, constant
+
+
+@kernel
+def follow(model, room, t, limited):
+    """The gradient of the cost under the policy, v[2] := q_x + Kᵀ q_u of q[2]; and the slope q_u·k along k.
+
+    With limits, k is completed by the steps of the controls that they hold.
+    """
+    p, r = read_model(model), read_room(room)
+    k, gradient = numbers_at(p.k + 8 * t * p.nu, p.nu), numbers_at(r.q + 8 * (2 * r.ld + p.n), p.nu)
+    steps = numbers_at(r.box, p.nu)
+    slope = 0.0
+    for i in range(p.nu):
+        if limited:
+            k[i] += steps[i]
+        slope += gradient[i] * k[i]
+    out = r.v + 16 * r.lx
+    copy_rows(out, r.lx, r.q + 16 * r.ld, r.ld, 1, p.n)
+    add_product(out, r.lx, 1, r.lx, r.q + 8 * (2 * r.ld + p.n), 0, 1, r.K, r.lx, p.nu)
+    return slope

@@ -1,0 +1,258 @@
+"""Products of small matrices, of floats by BLAS or rows and of lanes in register tiles: eighteen sums at a time.
+
+A column of such a matrix has entries for the relatives of its degree of freedom (ancestors, itself, descendants) only,
+and neighbours on one chain have the same ones: ``tree.segment`` and ``tree.relatives``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import LaneArrayType
+from dynamics.geometry.spatial import add3, add6, scale3, scale6
+
+
+def product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
+    """out := sign A B inside kernels, where B (nv, nv) has entries between related degrees of freedom only.
+
+    The columns of B before ``begin`` are zero.
+    """
+    np.dot(A, B, out)
+    out *= sign
+
+
+def coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
+    """out := start + A B inside kernels, start (nv, m) (of lanes: other memory than out) or None; A is ∂²(ωᵀτ)/∂q∂a.
+
+    A has entries between related degrees of freedom only, and none in the rows of joints on the world, whose own
+    displacement the mass matrix does not see.
+    """
+    out[:] = A @ B if start is None else start + A @ B
+
+
+@overload(product)
+def _product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
+    if isinstance(A, LaneArrayType):
+        return lambda tree, sign, A, B, begin, out: _lane_product(tree, sign, A, B, begin, out)
+    return lambda tree, sign, A, B, begin, out: _float_product(sign, A, B, out)
+
+
+@overload(coupling_product)
+def _coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
+    if isinstance(A, LaneArrayType):
+        return lambda tree, start, A, B, out: _lane_coupling_product(tree, start, A, B, out)
+    return lambda tree, start, A, B, out: _float_coupling_product(tree, start, A, B, out)
+
+
+@kernel
+def _float_product(sign, A, B, out):
+    np.dot(A, B, out)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = sign * out[i, j]
+
+
+def _begin(start, i, j, A):  # type: ignore[no-untyped-def]
+    """What a sum starts with: an entry of ``start``, or zero."""
+    return 0.0 if start is None else start[i, j]
+
+
+@overload(_begin)
+def _begin_overload(start, i, j, A):  # type: ignore[no-untyped-def]
+    if isinstance(start, types.NoneType):
+        return lambda start, i, j, A: 0.0 * A[i, i]
+    return lambda start, i, j, A: start[i, j]
+
+
+@kernel
+def _float_coupling_product(tree, start, A, B, out):
+    for t in range(tree.segment.shape[0]):
+        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        for i in range(tree.segment[t, 0], tree.segment[t, 1]):
+            for j in range(out.shape[1]):
+                out[i, j] = _begin(start, i, j, A)
+            if tree.parent[tree.body[i]] >= 0:
+                for k in columns:
+                    x = A[i, k]
+                    for j in range(out.shape[1]):
+                        out[i, j] += x * B[k, j]
+
+
+@kernel
+def symmetric_product(tree, A, B, out):
+    """out := A B, which is symmetric; B (nv, nv) has entries between a column's ancestors and itself only."""
+    n = out.shape[0]
+    for t in range(tree.segment.shape[0]):
+        first, end, start, stop = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
+        while tree.relatives[stop - 1] >= end:
+            stop -= 1
+        path = tree.relatives[start:stop]
+        whole = end - (end - first) % 3
+        for j in range(first, whole, 3):
+            i = j
+            while i + 6 <= n:
+                _tall_tile(path, 1.0, A, B, out, i, j)
+                i += 6
+            for r in range(i, n):
+                _row_tile(path, A, B, out, r, j)
+            for r in range(j + 1, n):
+                for k in range(j, min(r, j + 3)):
+                    out[k, r] = out[r, k]
+        for j in range(whole, end):
+            for r in range(j, n):
+                out[r, j] = out[j, r] = _sum(path, A, B, r, j)
+
+
+@kernel
+def _lane_product(tree, sign, A, B, begin, out):
+    n = out.shape[0]
+    for i in range(n):
+        for j in range(begin):
+            out[i, j] = 0.0
+    for t in range(tree.segment.shape[0]):
+        first, end = max(begin, tree.segment[t, 0]), tree.segment[t, 1]
+        rows = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        whole_columns = end - (end - first) % 3
+        for panel in range(0, n, 6):
+            i = min(panel, n - 6)  # the last six once more where n is no multiple of six
+            if i >= 0:
+                for j in range(first, whole_columns, 3):
+                    _tall_tile(rows, sign, A, B, out, i, j)
+                for j in range(whole_columns, end):
+                    _column_tile(rows, sign, A, B, out, i, j)
+            else:
+                for r in range(n):
+                    for j in range(first, end):
+                        out[r, j] = sign * _sum(rows, A, B, r, j)
+
+
+@kernel
+def _lane_coupling_product(tree, start, A, B, out):
+    m = out.shape[1]
+    for t in range(tree.segment.shape[0]):
+        first, end = tree.segment[t, 0], tree.segment[t, 1]
+        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        while first < end and tree.parent[tree.body[first]] < 0:
+            for j in range(m):
+                out[first, j] = _begin(start, first, j, A)
+            first += 1
+        whole_rows = end - (end - first) % 3
+        for panel in range(0, m, 6):
+            j = min(panel, m - 6)
+            if j >= 0:
+                for i in range(first, whole_rows, 3):
+                    _wide_tile(columns, start, A, B, out, i, j)
+                for i in range(whole_rows, end):
+                    _long_row_tile(columns, start, A, B, out, i, j)
+            else:
+                for i in range(first, end):
+                    for k in range(m):
+                        out[i, k] = _begin(start, i, k, A) + _sum(columns, A, B, i, k)
+
+
+@inline
+def _three(A, i, j):
+    """Three neighbours in a row."""
+    return A[i, j], A[i, j + 1], A[i, j + 2]
+
+
+@inline
+def _six(A, i, j):
+    """Six neighbours in a row."""
+    return A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3], A[i, j + 4], A[i, j + 5]
+
+
+@inline
+def _begin6(start, i, j, A):
+    """What six sums in a row start with."""
+    return (
+        _begin(start, i, j, A), _begin(start, i, j + 1, A), _begin(start, i, j + 2, A),
+        _begin(start, i, j + 3, A), _begin(start, i, j + 4, A), _begin(start, i, j + 5, A),
+    )  # fmt: skip
+
+
+@inline
+def _put(A, i, j, values):
+    for k in range(len(values)):
+        A[i, j + k] = values[k]
+
+
+@inline
+def _tall_tile(inner, sign, A, B, out, i, j):
+    """6 x 3 entries of sign A B from (i, j)."""
+    m = inner[0]
+    x = _three(B, m, j)
+    a, b, c = scale3(A[i, m], x), scale3(A[i + 1, m], x), scale3(A[i + 2, m], x)
+    d, e, f = scale3(A[i + 3, m], x), scale3(A[i + 4, m], x), scale3(A[i + 5, m], x)
+    for k in range(1, inner.size):
+        m = inner[k]
+        x = _three(B, m, j)
+        a, b = add3(a, scale3(A[i, m], x)), add3(b, scale3(A[i + 1, m], x))
+        c, d = add3(c, scale3(A[i + 2, m], x)), add3(d, scale3(A[i + 3, m], x))
+        e, f = add3(e, scale3(A[i + 4, m], x)), add3(f, scale3(A[i + 5, m], x))
+    _put(out, i, j, scale3(sign, a))
+    _put(out, i + 1, j, scale3(sign, b))
+    _put(out, i + 2, j, scale3(sign, c))
+    _put(out, i + 3, j, scale3(sign, d))
+    _put(out, i + 4, j, scale3(sign, e))
+    _put(out, i + 5, j, scale3(sign, f))
+
+
+@inline
+def _row_tile(inner, A, B, out, i, j):
+    """1 x 3 entries of A B from (i, j)."""
+    a = scale3(A[i, inner[0]], _three(B, inner[0], j))
+    for k in range(1, inner.size):
+        a = add3(a, scale3(A[i, inner[k]], _three(B, inner[k], j)))
+    _put(out, i, j, a)
+
+
+@inline
+def _column_tile(inner, sign, A, B, out, i, j):
+    """6 x 1 entries of sign A B from (i, j)."""
+    m = inner[0]
+    x = B[m, j]
+    a, b, c, d, e, f = A[i, m] * x, A[i + 1, m] * x, A[i + 2, m] * x, A[i + 3, m] * x, A[i + 4, m] * x, A[i + 5, m] * x
+    for k in range(1, inner.size):
+        m = inner[k]
+        x = B[m, j]
+        a, b, c = a + A[i, m] * x, b + A[i + 1, m] * x, c + A[i + 2, m] * x
+        d, e, f = d + A[i + 3, m] * x, e + A[i + 4, m] * x, f + A[i + 5, m] * x
+    out[i, j], out[i + 1, j], out[i + 2, j] = sign * a, sign * b, sign * c
+    out[i + 3, j], out[i + 4, j], out[i + 5, j] = sign * d, sign * e, sign * f
+
+
+@inline
+def _wide_tile(inner, start, A, B, out, i, j):
+    """3 x 6 entries of start + A B from (i, j)."""
+    a, b, c = _begin6(start, i, j, A), _begin6(start, i + 1, j, A), _begin6(start, i + 2, j, A)
+    for k in range(inner.size):
+        m = inner[k]
+        x = _six(B, m, j)
+        a = add6(a, scale6(A[i, m], x))
+        b = add6(b, scale6(A[i + 1, m], x))
+        c = add6(c, scale6(A[i + 2, m], x))
+    _put(out, i, j, a)
+    _put(out, i + 1, j, b)
+    _put(out, i + 2, j, c)
+
+
+@inline
+def _long_row_tile(inner, start, A, B, out, i, j):
+    """1 x 6 entries of start + A B from (i, j)."""
+    a = _begin6(start, i, j, A)
+    for k in range(inner.size):
+        a = add6(a, scale6(A[i, inner[k]], _six(B, inner[k], j)))
+    _put(out, i, j, a)
+
+
+@inline
+def _sum(inner, A, B, i, j):
+    """The entry (i, j) of A B."""
+    total = A[i, inner[0]] * B[inner[0], j]
+    for k in range(1, inner.size):
+        total = total + A[i, inner[k]] * B[inner[k], j]
+    return total

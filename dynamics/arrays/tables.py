@@ -1,0 +1,212 @@
+"""Tables: memory seen as rows, by its address alone, for kernels that would spend more on arrays than on arithmetic.
+
+A numba array is seven words and a reference count; a workspace of twenty, handed from kernel to kernel, costs more
+than the dynamics of a pendulum. A table is one word. Its number of columns and its elements, lanes (see lanes.py),
+floats or integers, belong to its type; ``table[i, k]``, or ``table[i]`` where there is one column, reads and writes.
+Whoever made the memory keeps it alive.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, typing
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from dynamics.arrays.lanes import WIDTH, lanes
+
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_BITS = ir.VectorType(ir.IntType(1), WIDTH)
+_HALF = ir.IntType(32)
+
+
+class TableType(types.Type):
+    """Rows of ``columns`` elements."""
+
+    def __init__(self, element: types.Type, columns: int) -> None:
+        self.element, self.columns = element, columns
+        super().__init__(name=f"table_{element}_{columns}")
+
+
+@register_model(TableType)
+class _TableModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, ir.IntType(64))
+
+
+def table_of(element: types.Type, columns: int) -> Any:
+    """The function, for kernels, that makes an address (int64) a table."""
+    kind = TableType(element, columns)
+
+    @intrinsic
+    def make(typingctx, address):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            return args[0]
+
+        return kind(types.int64), codegen
+
+    return make
+
+
+def _is_index(table: Any, index: Any) -> bool:
+    if table.columns == 1:
+        return isinstance(index, types.Integer)
+    pair = isinstance(index, types.BaseTuple) and len(index) == 2
+    return pair and all(isinstance(i, types.Integer) for i in index)
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        table, index = args
+        if isinstance(table, TableType) and _is_index(table, index):
+            return typing.signature(table.element, table, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        table, index, value = args
+        if isinstance(table, TableType) and _is_index(table, index) and value in (table.element, types.float64):
+            return typing.signature(types.none, table, index, table.element)
+        return None
+
+
+def _element(context: Any, builder: Any, table: Any, index: Any, address: Any, where: Any) -> Any:
+    if table.columns == 1:
+        row = context.cast(builder, where, index, types.int64)
+    else:
+        first, second = cgutils.unpack_tuple(builder, where, 2)
+        row = context.cast(builder, first, index[0], types.int64)
+        row = builder.mul(row, ir.Constant(row.type, table.columns))
+        row = builder.add(row, context.cast(builder, second, index[1], types.int64))
+    kind = context.get_value_type(table.element)
+    return builder.gep(builder.inttoptr(address, kind.as_pointer()), [row])
+
+
+def _lower_items(index: Any) -> None:
+    @lower_builtin(operator.getitem, TableType, index)
+    def get(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        load = builder.load(_element(context, builder, sig.args[0], sig.args[1], *args))
+        load.align = 8
+        return load
+
+    @lower_builtin(operator.setitem, TableType, index, types.Any)
+    def put(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        store = builder.store(args[2], _element(context, builder, sig.args[0], sig.args[1], *args[:2]))
+        store.align = 8
+        return context.get_dummy_value()
+
+
+_lower_items(types.Integer)
+_lower_items(types.BaseTuple)
+
+
+# -- what a kernel may ask of lanes without branching ------------------------------------------------
+
+
+def _called(name: str, arguments: int) -> Any:
+    """LLVM's intrinsic function of that name, lane by lane."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * arguments)
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
+        return builder.call(function, args)
+
+    return codegen
+
+
+@intrinsic
+def lane_root(typingctx, x):  # type: ignore[no-untyped-def]
+    """Square roots; NaN of negative numbers."""
+    return lanes(lanes), _called("sqrt", 1)
+
+
+@intrinsic
+def lane_smaller(typingctx, x, y):  # type: ignore[no-untyped-def]
+    """Lane by lane the smaller one; the other if one is NaN."""
+    return lanes(lanes, lanes), _called("minnum", 2)
+
+
+@intrinsic
+def where_less(typingctx, a, b, x, y):  # type: ignore[no-untyped-def]
+    """Lane by lane x where a < b, else (NaN included) y."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
+
+    return lanes(lanes, lanes, lanes, lanes), codegen
+
+
+@intrinsic
+def all_less(typingctx, a, b):  # type: ignore[no-untyped-def]
+    """Whether a < b in every lane."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        byte = ir.IntType(WIDTH)
+        return builder.icmp_unsigned(
+            "==", builder.bitcast(builder.fcmp_ordered("<", *args), byte), ir.Constant(byte, 2**WIDTH - 1)
+        )
+
+    return types.boolean(lanes, lanes), codegen
+
+
+@intrinsic
+def spread(typingctx, x):  # type: ignore[no-untyped-def]
+    """A float as lanes that are all the same."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return context.cast(builder, args[0], types.float64, lanes)
+
+    return lanes(types.float64), codegen
+
+
+@intrinsic
+def scatter(typingctx, source, fields, out, stride, count):  # type: ignore[no-untyped-def]
+    """Up to eight consecutive lanes at ``source`` to eight places: lane l becomes the row at out + 8 l stride bytes.
+
+    fields: how many of a row's eight numbers are written; count: how many rows.
+    """
+
+    def shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_HALF, WIDTH), mask))
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        source, fields, out, stride, count = args
+        rows = builder.inttoptr(source, _VECTOR.as_pointer())
+        v = []
+        for i in range(WIDTH):
+            load = builder.load(builder.gep(rows, [ir.Constant(ir.IntType(64), i)]))
+            load.align = 8
+            v.append(load)
+        for span in (1, 2, 4):  # exchange blocks of span between registers span apart
+            w = list(v)
+            for i in range(WIDTH):
+                if not i & span:
+                    low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
+                    high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
+                    w[i] = shuffle(builder, v[i], v[i + span], low)
+                    w[i + span] = shuffle(builder, v[i], v[i + span], high)
+            v = w
+        words = ir.VectorType(ir.IntType(64), WIDTH)
+        one = builder.insert_element(ir.Constant(words, ir.Undefined), fields, ir.Constant(_HALF, 0))
+        first = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
+        limit = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), first)
+        mask = builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), limit)
+        kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _HALF, _BITS])
+        name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
+        masked = cgutils.get_or_insert_function(builder.module, kind, name)
+        for lane in range(WIDTH):
+            here = ir.Constant(ir.IntType(64), lane)
+            with builder.if_then(builder.icmp_signed("<", here, count)):
+                at = builder.add(out, builder.mul(stride, ir.Constant(ir.IntType(64), 8 * lane)))
+                where = builder.inttoptr(at, _VECTOR.as_pointer())
+                builder.call(masked, [v[lane], where, ir.Constant(_HALF, 8), mask])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5), codegen

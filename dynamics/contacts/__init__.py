@@ -1,0 +1,1 @@
+"""Motion under contacts, and impacts, with first and second derivatives."""

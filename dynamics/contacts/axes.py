@@ -1,0 +1,121 @@
+"""Contact forces in the axes that were asked for: a point's in its frame's, a surface's in the world's.
+
+The relation has points' forces in the world's axes and surfaces' in their frames' own (contacts/relation.py). Turned by
+the frame's rotation R, in parts of three numbers f, with k on the way from the root to the frame, j nearer to the root,
+
+    D_k (Rᵀ f) = Rᵀ (D_k f - s_ka × f)       D_k (R f) = R D_k f + s_ka × R f       D_j D_k R = [s_ja]× [s_ka]× R
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.contacts.algebra import part3
+from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT
+from dynamics.geometry.spatial import add3, angular, cross3, dot3, load6, load9, rotate, rotate_back
+
+
+@inline
+def is_turned(contacts, i):
+    """Whether the axes of contact i are not those of the relation."""
+    natural = LOCAL_WORLD_ALIGNED if contacts.kind[i] == POINT else LOCAL
+    return contacts.reference[i] != natural
+
+
+@inline
+def parts(contacts, i):
+    """How many vectors of three numbers a force has."""
+    return 1 if contacts.kind[i] == POINT else 2
+
+
+@inline
+def _put3(A, r, x):
+    A[r] = x[0]
+    A[r + 1] = x[1]
+    A[r + 2] = x[2]
+
+
+@kernel
+def turn_forces(contacts, place, first, f):
+    """f from ``first`` on := forces in the axes that were asked for."""
+    for i in range(contacts.body.size):
+        if is_turned(contacts, i):
+            R = load9(place.R, i)
+            for part in range(parts(contacts, i)):
+                r = first + contacts.row[i] + 3 * part
+                x = part3(f, r)
+                _put3(f, r, rotate_back(R, x) if contacts.kind[i] == POINT else rotate(R, x))
+
+
+@kernel
+def turn_weights(contacts, place, first, w):
+    """w from ``first`` on := the weights on the relation's forces that are those on forces as asked for."""
+    for i in range(contacts.body.size):
+        if is_turned(contacts, i):
+            R = load9(place.R, i)
+            for part in range(parts(contacts, i)):
+                r = first + contacts.row[i] + 3 * part
+                x = part3(w, r)
+                _put3(w, r, rotate(R, x) if contacts.kind[i] == POINT else rotate_back(R, x))
+
+
+@kernel
+def turn_derivatives(tree, contacts, ws, place, f, fq, fv, ft):
+    """Derivatives (nc, nv) by q, v, τ := those of forces as asked for; f: the relation's."""
+    for i in range(contacts.body.size):
+        if not is_turned(contacts, i):
+            continue
+        R, to_world = load9(place.R, i), contacts.kind[i] != POINT
+        for part in range(parts(contacts, i)):
+            r = contacts.row[i] + 3 * part
+            for by in (fq, fv, ft):
+                for k in range(by.shape[1]):
+                    x = (by[r, k], by[r + 1, k], by[r + 2, k])
+                    y = rotate(R, x) if to_world else rotate_back(R, x)
+                    by[r, k], by[r + 1, k], by[r + 2, k] = y[0], y[1], y[2]
+            force = part3(f, r)
+            k = tree.iv[contacts.body[i]] + tree.nj[contacts.body[i]] - 1
+            while k >= 0:
+                sa = angular(load6(ws.s, k))
+                turned = cross3(sa, rotate(R, force)) if to_world else rotate_back(R, cross3(force, sa))
+                x = add3((fq[r, k], fq[r + 1, k], fq[r + 2, k]), turned)
+                fq[r, k], fq[r + 1, k], fq[r + 2, k] = x[0], x[1], x[2]
+                k = tree.previous[k]
+
+
+@kernel
+def add_turning_curvature(tree, contacts, ws, place, w, f, fq, fv, ft, qq, qv, qt):
+    """Add to the Hessian of weights·(relation's f) what the turning of axes adds; w: ``turn_weights``'.
+
+    fq, fv, ft (nc, nv): the derivatives of the relation's forces.
+    """
+    nv = qq.shape[0]
+    for i in range(contacts.body.size):
+        if not is_turned(contacts, i):
+            continue
+        R, to_world, b = load9(place.R, i), contacts.kind[i] != POINT, contacts.body[i]
+        for part in range(parts(contacts, i)):
+            r = contacts.row[i] + 3 * part
+            weight, force = part3(w, r), part3(f, r)
+            if to_world:
+                weight, force = rotate(R, weight), rotate(R, force)
+            k = tree.iv[b] + tree.nj[b] - 1
+            while k >= 0:
+                sk = angular(load6(ws.s, k))
+                x = rotate_back(R, cross3(weight, sk)) if to_world else cross3(sk, weight)
+                for j in range(nv):
+                    value = x[0] * fq[r, j] + x[1] * fq[r + 1, j] + x[2] * fq[r + 2, j]
+                    qq[k, j] += value
+                    qq[j, k] += value
+                    qv[k, j] += x[0] * fv[r, j] + x[1] * fv[r + 1, j] + x[2] * fv[r + 2, j]
+                for j in range(ft.shape[1]):
+                    qt[k, j] += x[0] * ft[r, j] + x[1] * ft[r + 1, j] + x[2] * ft[r + 2, j]
+                turned = cross3(sk, force) if to_world else cross3(sk, weight)
+                y = cross3(turned, weight if to_world else force)
+                j = tree.iv[tree.body[k]] + tree.nj[tree.body[k]] - 1
+                while j >= 0:
+                    value = dot3(angular(load6(ws.s, j)), y)
+                    qq[k, j] += value
+                    if tree.body[j] != tree.body[k]:
+                        qq[j, k] += value
+                    j = tree.previous[j]
+                k = tree.previous[k]

@@ -1,0 +1,184 @@
+"""Contacts: which frames of a robot touch the world, and how they are held; compiled once for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, as_array, nearest
+from dynamics.robots.model import Robot
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+POINT, SURFACE = range(2)
+KINDS = {"point": POINT, "surface": SURFACE}
+LOCAL, LOCAL_WORLD_ALIGNED = range(2)
+REFERENCES = {"local": LOCAL, "local-world-aligned": LOCAL_WORLD_ALIGNED}
+
+_APART = 1e-3
+"""How far apart [m, rad] two references of one body may stand from what its frames allow."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """A frame that touches the world and does not accelerate in it.
+
+    frame: its name in the robot's model.
+    kind: "point", whose origin is held and that feels a force (3,) [N]; or "surface", all of whose pose is held and
+    that feels a wrench (6,) = [force N; couple N m] at its origin.
+    gains (kp [1/s²], kd [1/s]): Baumgarte's, as Crocoddyl's contact models and Pinocchio's corrector have them; the
+    acceleration obeys ``acceleration + kd velocity + kp error = 0``. For a point: the classical acceleration, the
+    velocity and ``p - target`` of its origin. For a surface: the frame's spatial acceleration and velocity, and
+    ``log6(target⁻¹ oMf)``, all in its own axes.
+    target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero.
+    reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
+    """
+
+    frame: str
+    kind: str = "point"
+    target: Any = None
+    gains: Sequence[float] = (0.0, 0.0)
+    reference: str = "local-world-aligned"
+
+    def __post_init__(self) -> None:
+        for field, known in (("kind", KINDS), ("reference", REFERENCES)):
+            value = getattr(self, field)
+            if not isinstance(value, str) or value not in known:
+                where = f"{field} of the contact at {self.frame!r}"
+                raise ProblemError(f"{where}: unknown {value!r}; {nearest(value, known)}")
+        gains = as_array(f"gains of the contact at {self.frame!r}", self.gains, (2,))
+        if (gains < 0.0).any():
+            raise ProblemError(f"gains of the contact at {self.frame!r}: expected no negative number, got {self.gains}")
+        if gains[0] > 0.0 and self.target is None:
+            raise ProblemError(
+                f"target of the contact at {self.frame!r}: expected where gains[0] = {gains[0]} pulls it to, got None"
+            )
+        object.__setattr__(self, "gains", (float(gains[0]), float(gains[1])))
+        object.__setattr__(self, "target", None if self.target is None else _target(self))
+
+    @property
+    def size(self) -> int:
+        """How many numbers its force has."""
+        return 3 if self.kind == "point" else 6
+
+
+def _target(contact: Contact) -> Array | pin.SE3:
+    field = f"target of the contact at {contact.frame!r}"
+    if contact.kind == "point":
+        return as_array(field, contact.target, (3,)).copy()
+    given = contact.target.homogeneous if isinstance(contact.target, pin.SE3) else contact.target
+    M = as_array(field, given, (4, 4))
+    R = M[:3, :3]
+    if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
+        raise ProblemError(f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R, got {M}")
+    return pin.SE3(R.copy(), M[:3, 3].copy())
+
+
+class Contacts(NamedTuple):
+    """Contacts as flat arrays, one row each; what the kernels read.
+
+    body, root: the body that carries it and the first one on the way there.   kind, reference: as numbered above.
+    row: where its force begins among all.   placement (m, 12): the frame on its body; target (m, 12).
+    gains (m, 3): of the acceleration, the velocity and the position in the constraint.
+    """
+
+    body: Indices
+    root: Indices
+    kind: Indices
+    reference: Indices
+    row: Indices
+    placement: Array
+    target: Array
+    gains: Array
+
+
+def forces(contacts: Contacts) -> int:
+    """How many numbers all forces have together."""
+    return int(np.where(contacts.kind == POINT, 3, 6).sum())
+
+
+def as_impacts(contacts: Contacts) -> Contacts:
+    """The same for impacts: the velocity itself is what vanishes."""
+    return contacts._replace(gains=np.tile([0.0, 1.0, 0.0], (len(contacts.body), 1)))
+
+
+def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Contacts:
+    """The arrays of some contacts of a robot; ProblemError or ModelError names the one that is wrong."""
+    given = [contacts] if isinstance(contacts, Contact) else list(contacts)
+    for i, contact in enumerate(given):
+        if not isinstance(contact, Contact):
+            raise ProblemError(f"contacts[{i}]: expected a Contact, got {type(contact).__name__}")
+    names = [contact.frame for contact in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise ProblemError(f"contacts: the frame {name!r} is listed {names.count(name)} times")
+    found = [robot.model.frames[robot.frame_id(name)] for name in names]
+    for frame in found:
+        if frame.parentJoint == 0:
+            raise ProblemError(f"contacts: the frame {frame.name!r} is fixed to the world, no joint moves it")
+    _check_targets(given, found)
+    body = np.array([frame.parentJoint - 1 for frame in found], dtype=np.int64)
+    sizes = np.array([contact.size for contact in given], dtype=np.int64)
+    return Contacts(
+        body=body, root=np.array([_root(robot, b) for b in body], dtype=np.int64),
+        kind=np.array([KINDS[contact.kind] for contact in given], dtype=np.int64),
+        reference=np.array([REFERENCES[contact.reference] for contact in given], dtype=np.int64),
+        row=np.cumsum(sizes) - sizes,
+        placement=_rows([frame.placement for frame in found]),
+        target=_rows([_pose(contact) for contact in given]),
+        gains=np.array([[1.0, contact.gains[1], contact.gains[0]] for contact in given]).reshape(-1, 3),
+    )  # fmt: skip
+
+
+def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
+    """Whether no contact holds what others hold already, almost everywhere, and no surface is pulled to a pose."""
+    model, data = robot.model, robot.model.createData()
+    q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
+    for contact in contacts:
+        J = pin.computeFrameJacobian(model, data, q, robot.frame_id(contact.frame), pin.LOCAL)
+        rows.append(J[: contact.size])
+    if any(contact.kind == "surface" and contact.gains[0] > 0.0 for contact in contacts):
+        return False
+    J = np.vstack(rows)
+    return bool(np.linalg.matrix_rank(J) == len(J))
+
+
+def _root(robot: Robot, b: int) -> int:
+    while robot.tree.parent[b] >= 0:
+        b = int(robot.tree.parent[b])
+    return int(b)
+
+
+def _pose(contact: Contact) -> pin.SE3:
+    if isinstance(contact.target, pin.SE3):
+        return contact.target
+    return pin.SE3(np.eye(3), np.zeros(3) if contact.target is None else contact.target)
+
+
+def _rows(poses: list[pin.SE3]) -> Array:
+    rows = [np.concatenate([M.rotation.ravel(), M.translation]) for M in poses]
+    return np.array(rows, dtype=np.float64).reshape(-1, 12)
+
+
+def _check_targets(contacts: list[Contact], frames: list[pin.Frame]) -> None:
+    """Two frames of one body cannot be pulled to places that are as far apart as they are not."""
+    for i, (a, frame) in enumerate(zip(contacts, frames, strict=True)):
+        for b, other in zip(contacts[:i], frames[:i], strict=True):
+            if other.parentJoint != frame.parentJoint or a.gains[0] == 0.0 or b.gains[0] == 0.0:
+                continue
+            between, wanted = frame.placement.actInv(other.placement), _pose(a).actInv(_pose(b))
+            off = abs(np.linalg.norm(between.translation) - np.linalg.norm(wanted.translation))
+            if a.kind == b.kind == "surface":
+                off = np.linalg.norm(pin.log6(between.actInv(wanted)).vector)
+            if off > _APART:
+                raise ProblemError(
+                    f"contacts: {a.frame!r} and {b.frame!r} contradict each other: they are fixed to one body, whose"
+                    f" frames cannot both be at their targets ({off:.3g} off)"
+                )
+

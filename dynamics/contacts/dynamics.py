@@ -1,0 +1,263 @@
+"""Motion under contacts and impacts with first and second derivatives: the functions people call.
+
+Arguments are one sample or a batch along the leading axis; results follow. Conventions are Pinocchio's throughout:
+derivatives with respect to q are Lie derivatives along the local perturbation q ⊕ t e_j. SI units. Forces of all
+contacts follow one another in one vector, 3 numbers a point and 6 a surface, in the axes each ``Contact`` names.
+
+**Redundant contacts** hold what others hold already: three points of one rigid foot, two surfaces of one body. Their
+forces are not determined by motion. Where the factorisation of J M⁻¹ Jᵀ meets that (a pivot below 1e-10 of its
+diagonal), it is regularised: ``J a + ... + ε f = 0`` with ε = 1e-6 1/kg, which spreads forces as evenly as least
+squares do and moves them by some 1e-5 of themselves. Derivatives are those of this system, to some 1e-5 as well.
+``regularization`` sets ε > 0 [1/kg] from the start, for all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array
+from dynamics.contacts import batch as contact_batch
+from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
+from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import Stack
+
+Array = NDArray[np.float64]
+
+
+Given: TypeAlias = Iterable[Contact] | Contact | Contacts
+"""Contacts, or what `compile_contacts` has made of them, for those who ask again and again."""
+
+
+class ContactMotion(NamedTuple):
+    """Accelerations a (nv,) and contact forces f (nc,)."""
+
+    a: Array
+    f: Array
+
+
+class ContactDerivatives(NamedTuple):
+    """.a, .f: their derivatives .dq, .dv, .dtau, (nv, nv) and (nc, nv) each."""
+
+    a: ForwardDerivatives
+    f: ForwardDerivatives
+
+
+class ContactTensors(NamedTuple):
+    """.a, .f: second derivatives .dqdq, .dvdv, .dvdq, .dtaudq, (nv, nv, nv) and (nc, nv, nv) each."""
+
+    a: ForwardTensors
+    f: ForwardTensors
+
+
+class Impact(NamedTuple):
+    """Velocities v (nv,) after an impact and the impulses Λ (nc,) [N s, N m s]."""
+
+    v: Array
+    impulse: Array
+
+
+class ImpactRates(NamedTuple):
+    """Derivatives by q and by the velocity before."""
+
+    dq: Array
+    dv: Array
+
+
+class ImpactDerivatives(NamedTuple):
+    """.v, .impulse: their derivatives .dq, .dv, (nv, nv) and (nc, nv) each."""
+
+    v: ImpactRates
+    impulse: ImpactRates
+
+
+class ImpactTensor(NamedTuple):
+    """Second derivatives T[i, j, k] = D_k (D_j z_i): dqdq iterated, dvdq with v second; by v twice there is none."""
+
+    dqdq: Array
+    dvdq: Array
+
+
+class ImpactTensors(NamedTuple):
+    """.v, .impulse: second derivatives .dqdq, .dvdq, (nv, nv, nv) and (nc, nv, nv) each."""
+
+    v: ImpactTensor
+    impulse: ImpactTensor
+
+
+class ImpactHessian(NamedTuple):
+    """Hessian blocks, each (nv, nv), rows the first letter; v the velocity before. vv vanishes."""
+
+    qq: Array
+    qv: Array
+
+
+def contact_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
+    fext: ArrayLike | None = None, *, regularization: float = 0.0,
+) -> ContactMotion:  # fmt: skip
+    """Accelerations a (nv,) and contact forces f (nc,) that torques tau produce while contacts are held.
+
+    fext (njoints, 6): wrenches in the joints' frames, as in ``pinocchio.rnea``.
+    ModelError if the mass matrix is singular, ProblemError for contacts that are not.
+    """
+    s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
+    A, F = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
+    s.check(contact_batch.contact_dynamics(*s.knots, A, F))
+    return ContactMotion(*s.results((A, F)))
+
+
+def contact_dynamics_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
+    fext: ArrayLike | None = None, *, regularization: float = 0.0,
+) -> ContactDerivatives:  # fmt: skip
+    """First derivatives of accelerations and contact forces."""
+    s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
+    z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(3))
+    s.check(contact_batch.contact_derivatives(*s.knots, *z))
+    a, f = s.split(z)
+    return ContactDerivatives(ForwardDerivatives(*a), ForwardDerivatives(*f))
+
+
+def contact_dynamics_second_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
+    fext: ArrayLike | None = None, symmetric: bool = False, *, regularization: float = 0.0,
+) -> ContactTensors:  # fmt: skip
+    """Second derivatives as tensors T[i, j, k] = D_k (D_j z_i); dqdq iterated unless ``symmetric``."""
+    s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
+    qq, qv, vv, qt = s.hessians(contact_batch.contact_hessians, s.every_weight(), 4, symmetric)
+    a, f = s.split((qq, vv, np.swapaxes(qv, -1, -2), np.swapaxes(qt, -1, -2)))
+    return ContactTensors(ForwardTensors(*a), ForwardTensors(*f))
+
+
+def contact_dynamics_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Iterable[Contact] | Contact,
+    weight: ArrayLike | None = None, force_weight: ArrayLike | None = None, fext: ArrayLike | None = None,
+    symmetric: bool = False, *, regularization: float = 0.0,
+) -> ForwardHessian:  # fmt: skip
+    """Hessian of ``weight @ a + force_weight @ f``, without building a tensor; weights (nv,), (nc,), default zeros."""
+    s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
+    blocks = s.hessians(contact_batch.contact_hessians, s.one_weight(weight, force_weight), 4, symmetric)
+    return ForwardHessian(*s.results(tuple(block[:, 0] for block in blocks)))
+
+
+def impact_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
+    *, regularization: float = 0.0,
+) -> Impact:  # fmt: skip
+    """Velocities v⁺ (nv,) after an impact of contacts at velocities v, and its impulses Λ (nc,).
+
+    ``M (v⁺ - v) = Jᵀ Λ`` and ``J v⁺ = -restitution J v`` (Newton's law; 0 plastic, 1 elastic). Gains play no part.
+    """
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
+    s.check(contact_batch.impact_dynamics(*s.knots, V, L))
+    return Impact(*s.results((V, L)))
+
+
+def impact_dynamics_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
+    *, regularization: float = 0.0,
+) -> ImpactDerivatives:  # fmt: skip
+    """First derivatives of velocities after an impact and of its impulses."""
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
+    s.check(contact_batch.impact_derivatives(*s.knots, *z))
+    a, f = s.split(z)
+    return ImpactDerivatives(ImpactRates(*a), ImpactRates(*f))
+
+
+def impact_dynamics_second_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, restitution: float = 0.0,
+    symmetric: bool = False, *, regularization: float = 0.0,
+) -> ImpactTensors:  # fmt: skip
+    """Second derivatives as tensors; dqdq iterated unless ``symmetric``."""
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    qq, qv = s.hessians(contact_batch.impact_hessians, s.every_weight(), 2, symmetric)
+    a, f = s.split((qq, np.swapaxes(qv, -1, -2)))
+    return ImpactTensors(ImpactTensor(*a), ImpactTensor(*f))
+
+
+def impact_dynamics_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, weight: ArrayLike | None = None,
+    impulse_weight: ArrayLike | None = None, restitution: float = 0.0, symmetric: bool = False,
+    *, regularization: float = 0.0,
+) -> ImpactHessian:  # fmt: skip
+    """Hessian of ``weight @ v⁺ + impulse_weight @ Λ``, without building a tensor; default weights are zeros."""
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    weights = s.one_weight(weight, impulse_weight, "impulse_weight")
+    blocks = s.hessians(contact_batch.impact_hessians, weights, 2, symmetric)
+    return ImpactHessian(*s.results(tuple(block[:, 0] for block in blocks)))
+
+
+def number(field: str, value: float, most: float = np.inf) -> float:
+    """A finite number from 0 to ``most``."""
+    given = float(as_array(field, value, ()))
+    if not 0.0 <= given <= most:
+        expected = "a number of at least 0" if most == np.inf else f"a number from 0 to {most:g}"
+        raise ProblemError(f"{field}: expected {expected}, got {given}")
+    return given
+
+
+class _Arguments(Stack):
+    """The arguments of one call, checked; ``knots`` is what its kernel takes before its results."""
+
+    def __init__(
+        self, robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, regularization: float,
+        tau: ArrayLike | None = None, fext: ArrayLike | None = None, restitution: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(robot, q)
+        self.contacts: Contacts = contacts if isinstance(contacts, Contacts) else compile_contacts(robot, contacts)
+        self.nc = forces(self.contacts)
+        self.nz = robot.nv + self.nc
+        epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
+        tree = robot.tree._replace(damping=np.zeros(robot.nv))
+        self.knots: tuple[Any, ...]
+        if restitution is None:
+            wrenches = self._wrenches(fext)
+            self.knots = tree, self.contacts, self.nc, epsilon, self.q, V, self.rows("tau", tau, robot.nv), wrenches
+        else:
+            tree, e = tree._replace(gravity=np.zeros(6)), number("restitution", restitution, 1.0)
+            self.knots = tree, as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
+
+    def _wrenches(self, fext: ArrayLike | None) -> Array:
+        if fext is None:
+            return np.zeros((self.N, 0, 6))
+        shape = (self.robot.model.njoints, 6)
+        given = as_array("fext", fext, shape if np.ndim(fext) == 2 else (self.N, *shape))
+        return np.ascontiguousarray(np.broadcast_to(given, (self.N, *shape))[:, 1:])
+
+    def check(self, failed: int) -> None:
+        if failed >= 0:
+            where = "" if self.single else f" of sample {failed}"
+            raise ModelError(
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}"
+            )
+
+    def every_weight(self) -> Array:
+        """One on each unknown, one after the other."""
+        return np.ascontiguousarray(np.broadcast_to(np.eye(self.nz), (self.N, self.nz, self.nz)))
+
+    def one_weight(self, weight: ArrayLike | None, other: ArrayLike | None, name: str = "force_weight") -> Array:
+        """The weights given, (N, 1, nz)."""
+        parts = [self.rows("weight", weight, self.robot.nv), self.rows(name, other, self.nc)]
+        return np.ascontiguousarray(np.concatenate(parts, axis=1)[:, None])
+
+    def hessians(self, kernel: Any, weights: Array, count: int, symmetric: bool) -> list[Array]:
+        """Blocks of the Hessians of all weights, (N, W, nv, nv) each."""
+        nv = self.robot.nv
+        out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
+        self.check(kernel(*self.knots, weights, *out))
+        if symmetric:
+            out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
+        return out
+
+    def split(self, arrays: tuple[Array, ...]) -> tuple[list[Array], list[Array]]:
+        """Results (N, nz, ...) as those of accelerations and those of forces."""
+        nv = self.robot.nv
+        first, second = [z[:, :nv] for z in arrays], [z[:, nv:] for z in arrays]
+        return list(self.results(tuple(first))), list(self.results(tuple(second)))

@@ -1,0 +1,265 @@
+"""Contacts' velocities and accelerations with first and second derivatives, and the torques of their forces.
+
+A *point* works in the world's axes. With P(m) = m_l + m_a × p the velocity that a motion m gives its place p, and
+u = P(v), its classical acceleration is c = P(a) + v_a × u, and for a degree of freedom k on the way from the root
+
+    D_k p = P(s_k)                 D_k u = s_ka × u + P(ψ'_k)
+    D_k c = s_ka × c + P(ψ''_k) + 2 ψ'_ka × u                     D_vk c = P(η_k) + 2 s_ka × u
+
+and then, for j nearer to the root or of the same joint,
+
+    D_j D_k p = s_ja × P(s_k)      D_j D_k u = s_ja × D_k u + ψ'_ja × P(s_k)
+    D_j D_k c = s_ja × D_k c + ψ''_ja × P(s_k) + 2 ψ'_ja × D_k u
+    D_j D_vk c = s_ja × D_vk c + 2 ψ'_ja × P(s_k)
+    D_vj D_k c = η_ja × P(s_k) + 2 s_ja × D_k u                   D_vj D_vk c = 2 s_ja × P(s_k)
+
+the last line for strict ancestors alone; within one joint D_vj D_vk c = s_ja × P(s_k) + s_ka × P(s_j). Contracted with
+multipliers that do not turn with the body, all of it needs sums over subtrees of 3 x 3 numbers (contacts/curvature.py).
+
+A *surface* works in the frame's own axes, in which columns of motions are J_k, E_k, G_k, H_k for s, ψ', ψ'', η:
+
+    D_k V = E_k    D_k A = G_k - V × E_k    D_vk A = H_k - V × J_k    D_j J_k = 0    D_k J_j = J_j × J_k
+
+Accelerations in the workspace hold -gravity, as does ψ''; for points it makes no difference to any derivative.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import LaneArrayType, lane_matrix
+from dynamics.contacts.algebra import seen_from, times6, velocity_at
+from dynamics.contacts.contact import POINT
+from dynamics.geometry.lie import jlog6, log6, log6_hessian
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    cross_motion,
+    load3,
+    load6,
+    load9,
+    load12,
+    rotate,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+    sub6,
+)
+from dynamics.rigid_bodies.kinematics import joint_displacement
+from dynamics.robots.model import Model
+
+
+class Place(NamedTuple):
+    """Where contacts are and how they move: scratch of one knot.
+
+    R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
+    c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.
+    error (m, 6): where it stands from its target.   force (nb, 12), dual (nb, 36): sums over subtrees.
+    column (nv, 30): J, E, G, H and X of a surface.   Jlog, curved (6, 6): of a surface's error.
+    """
+
+    R: np.ndarray
+    p: np.ndarray
+    u: np.ndarray
+    c: np.ndarray
+    V: np.ndarray
+    error: np.ndarray
+    force: np.ndarray
+    dual: np.ndarray
+    column: np.ndarray
+    Jlog: np.ndarray
+    curved: np.ndarray
+
+
+@kernel
+def places(tree, contacts, like):
+    """Scratch of the number type of the array ``like``."""
+    m, nb, dtype = contacts.body.size, tree.parent.size, like.dtype
+    return Place(
+        np.zeros((m, 9), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype),
+        np.zeros((m, 6), dtype), np.zeros((m, 6), dtype), np.zeros((nb, 12), dtype), np.zeros((nb, 36), dtype),
+        np.zeros((tree.body.size, 30), dtype), np.zeros((6, 6), dtype), np.zeros((6, 6), dtype),
+    )  # fmt: skip
+
+
+@kernel
+def lane_places(tree, contacts, arena):
+    """Scratch of eight knots."""
+    m, nb = contacts.body.size, tree.parent.size
+    R, p, u = lane_matrix(arena, m, 9), lane_matrix(arena, m, 3), lane_matrix(arena, m, 3)
+    c, V, error = lane_matrix(arena, m, 3), lane_matrix(arena, m, 6), lane_matrix(arena, m, 6)
+    force, dual = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 36)
+    column = lane_matrix(arena, tree.body.size, 30)
+    return Place(R, p, u, c, V, error, force, dual, column, lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6))
+
+
+def lane_places_size(tree: Model, m: int) -> int:
+    """How many lanes ``lane_places`` takes for m contacts."""
+    return 30 * m + 48 * len(tree.parent) + 30 * len(tree.body) + 72
+
+
+# -- the logarithm of a surface's error: of floats and complex numbers, since it takes branches ------------------------
+
+
+def pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
+    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; lanes have none."""
+
+
+def pose_jacobian(place, i):  # type: ignore[no-untyped-def]
+    """place.Jlog := Jlog6 at place.error[i], inside kernels."""
+
+
+def pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
+    """place.curved := the Hessian of nu·log6 at place.error[i], inside kernels."""
+
+
+@overload(pose_error)
+def _pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
+    if isinstance(place.types[0], LaneArrayType):
+        return lambda target, R, p, place, i: None
+    return lambda target, R, p, place, i: _log_error(target, R, p, place, i)
+
+
+@overload(pose_jacobian)
+def _pose_jacobian(place, i):  # type: ignore[no-untyped-def]
+    if isinstance(place.types[0], LaneArrayType):
+        return lambda place, i: None
+    return lambda place, i: jlog6(load6(place.error, i), place.Jlog)
+
+
+@overload(pose_curvature)
+def _pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
+    if isinstance(place.types[0], LaneArrayType):
+        return lambda place, i, nu: None
+    return lambda place, i, nu: log6_hessian(load6(place.error, i), nu, place.curved)
+
+
+@kernel
+def _log_error(target, R, p, place, i):
+    Rt = (target[0], target[3], target[6], target[1], target[4], target[7], target[2], target[5], target[8])
+    pt = (p[0] - target[9], p[1] - target[10], p[2] - target[11])
+    store(place.error, i, log6(rotation_product(Rt, R), rotate(Rt, pt)))
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def root_offset(tree, q, b):
+    """Where root body b, the origin of all that it carries, stands in the world."""
+    local = load12(tree.placement, b)
+    R, p = (
+        (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+        (local[9], local[10], local[11]),
+    )
+    _, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, tree.iq[b])
+    return add3(p, rotate(R, shift))
+
+
+@kernel
+def place_contacts(tree, contacts, q, ws, place):
+    """R, p and the error of every contact; needs placements of bodies with the origin at the root."""
+    for i in range(contacts.body.size):
+        b = contacts.body[i]
+        Rb, F = load9(ws.R, b), load12(contacts.placement, i)
+        p = add3(load3(ws.p, b), rotate(Rb, (F[9], F[10], F[11])))
+        R = rotation_product(Rb, (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]))
+        store(place.R, i, R)
+        store(place.p, i, p)
+        there = add3(p, root_offset(tree, q, contacts.root[i]))
+        if contacts.kind[i] == POINT:
+            T = load12(contacts.target, i)
+            store(place.error, i, (there[0] - T[9], there[1] - T[10], there[2] - T[11]))
+        elif contacts.gains[i, 2] != 0.0:
+            pose_error(load12(contacts.target, i), R, there, place, i)
+
+
+@kernel
+def move_contacts(tree, contacts, ws, place, value):
+    """u, c or V of every contact, and what must vanish: value (nc,); needs v and a of bodies."""
+    g = tree.gravity
+    gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
+    for i in range(contacts.body.size):
+        b, r = contacts.body[i], contacts.row[i]
+        ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
+        R, p, v, a = load9(place.R, i), load3(place.p, i), load6(ws.v, b), load6(ws.a, b)
+        if contacts.kind[i] == POINT:
+            u = velocity_at(p, v)
+            c = add3(velocity_at(p, a), cross3(angular(v), u))
+            store(place.u, i, u)
+            store(place.c, i, c)
+            for k in range(3):
+                value[r + k] = ka * (c[k] + gravity[k]) + kd * u[k] + kp * place.error[i, k]
+        else:
+            V, A = seen_from(R, p, v), seen_from(R, p, add6(a, gravity))
+            store(place.V, i, V)
+            for k in range(6):
+                value[r + k] = ka * A[k] + kd * V[k]
+                if kp != 0.0:
+                    value[r + k] += kp * place.error[i, k]
+
+
+# -- first derivatives -----------------------------------------------------------------------------------------------
+
+
+@inline
+def _put(M, r, k, m):
+    for i in range(len(m)):
+        M[r + i, k] = m[i]
+
+
+@kernel
+def contact_jacobian(tree, contacts, ws, place, J):
+    """J (nc, nv), in as zeros: the velocities that the constraints see are J v."""
+    for i in range(contacts.body.size):
+        b, r = contacts.body[i], contacts.row[i]
+        R, p = load9(place.R, i), load3(place.p, i)
+        k = tree.iv[b] + tree.nj[b] - 1
+        while k >= 0:
+            s = load6(ws.s, k)
+            if contacts.kind[i] == POINT:
+                _put(J, r, k, velocity_at(p, s))
+            else:
+                _put(J, r, k, seen_from(R, p, s))
+            k = tree.previous[k]
+
+
+@kernel
+def contact_derivatives(tree, contacts, ws, place, dq, dv):
+    """Derivatives (nc, nv), in as zeros, of what must vanish by q and v; needs ψ', ψ'', η."""
+    g = tree.gravity
+    gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
+    for i in range(contacts.body.size):
+        b, r = contacts.body[i], contacts.row[i]
+        ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
+        R, p, u, c, V = (
+            load9(place.R, i), load3(place.p, i), load3(place.u, i), load3(place.c, i), load6(place.V, i),
+        )  # fmt: skip
+        if contacts.kind[i] != POINT and kp != 0.0:
+            pose_jacobian(place, i)
+        k = tree.iv[b] + tree.nj[b] - 1
+        while k >= 0:
+            s, psi, psidd, eta = load6(ws.s, k), load6(ws.psi, k), load6(ws.psidd, k), load6(ws.eta, k)
+            if contacts.kind[i] == POINT:
+                sa, P = angular(s), velocity_at(p, s)
+                moved = add3(cross3(sa, u), velocity_at(p, psi))
+                turned = add3(cross3(sa, c), add3(velocity_at(p, psidd), scale3(2.0, cross3(angular(psi), u))))
+                by_v = add3(velocity_at(p, eta), scale3(2.0, cross3(sa, u)))
+                _put(dq, r, k, add3(scale3(ka, turned), add3(scale3(kd, moved), scale3(kp, P))))
+                _put(dv, r, k, add3(scale3(ka, by_v), scale3(kd, P)))
+            else:
+                J, E, H = seen_from(R, p, s), seen_from(R, p, psi), seen_from(R, p, eta)
+                G = seen_from(R, p, add6(psidd, cross_motion(gravity, s)))
+                by_q = add6(scale6(ka, sub6(G, cross_motion(V, E))), scale6(kd, E))
+                if kp != 0.0:
+                    by_q = add6(by_q, scale6(kp, times6(place.Jlog, J)))
+                _put(dq, r, k, by_q)
+                _put(dv, r, k, add6(scale6(ka, sub6(H, cross_motion(V, J))), scale6(kd, J)))
+            k = tree.previous[k]

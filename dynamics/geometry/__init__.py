@@ -1,0 +1,1 @@
+"""Rotations, displacements and spatial vectors, and the manifold of a tree's configurations."""

@@ -1,0 +1,137 @@
+"""Exp and Log of joints on lanes: what lie.py and groups.py do, with selections where those branch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import sine_cosine
+from dynamics.arrays.tables import all_less, lane_root, spread, where_less
+from dynamics.geometry.coefficients import cotangent_ratio, eighth_arctangent
+from dynamics.geometry.lie import quaternion_product, quaternion_to_rotation
+from dynamics.geometry.spatial import cross3, dot3, rotate, rotate_back
+
+
+@kernel
+def coefficients(t):
+    """c0 ... c3 of coefficients.py at t = θ², θ < 1e5: the series of c2 and c3 up to t = 4, sin and cos beyond."""
+    four = spread(4.0)
+    near = where_less(t, four, t, four)
+    even = odd = spread(1.0)
+    for j in range(11, 0, -1):
+        even = 1.0 - even * near * (1.0 / ((2 * j + 1.0) * (2 * j + 2.0)))
+        odd = 1.0 - odd * near * (1.0 / ((2 * j + 2.0) * (2 * j + 3.0)))
+    c2, c3 = 0.5 * even, odd * (1.0 / 6.0)
+    c1, c0 = 1.0 - near * c3, 1.0 - near * c2
+    if all_less(t, four):
+        return c0, c1, c2, c3
+    theta = lane_root(where_less(t, four, four, t))
+    sine, cosine = sine_cosine(theta)
+    far1 = sine / theta
+    return (
+        where_less(t, four, c0, cosine), where_less(t, four, c1, far1),
+        where_less(t, four, c2, (1.0 - cosine) / t), where_less(t, four, c3, (1.0 - far1) / t),
+    )  # fmt: skip
+
+
+@inline
+def bent(a, b, c, w, p):
+    """``a p + b w × p + c w (w·p)``."""
+    n, s = cross3(w, p), c * dot3(w, p)
+    return a * p[0] + b * n[0] + s * w[0], a * p[1] + b * n[1] + s * w[1], a * p[2] + b * n[2] + s * w[2]
+
+
+@inline
+def turned(old, w):
+    """The quaternion ``old`` (x, y, z, w) turned by the rotation vector w, unit."""
+    c = coefficients(0.25 * dot3(w, w))
+    half = 0.5 * c[1]
+    new = quaternion_product(old, (half * w[0], half * w[1], half * w[2], c[0]))
+    k = 1.5 - 0.5 * (new[0] * new[0] + new[1] * new[1] + new[2] * new[2] + new[3] * new[3])
+    return (k * new[0], k * new[1], k * new[2], k * new[3])
+
+
+@inline
+def free_flyer_moved(pose, xi):
+    """``q ⊕ ξ`` of a free-flyer (x y z qx qy qz qw), on the side of its quaternion."""
+    old, w = (pose[3], pose[4], pose[5], pose[6]), (xi[3], xi[4], xi[5])
+    c = coefficients(dot3(w, w))
+    move = rotate(quaternion_to_rotation(old), bent(c[1], c[2], c[3], w, (xi[0], xi[1], xi[2])))
+    new = turned(old, w)
+    side = new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3]
+    sign = where_less(side, 0.0 * side, spread(-1.0), spread(1.0))
+    return (
+        pose[0] + move[0], pose[1] + move[1], pose[2] + move[2],
+        sign * new[0], sign * new[1], sign * new[2], sign * new[3],
+    )  # fmt: skip
+
+
+@inline
+def rotation_vector(q):
+    """The rotation vector, |w| <= π, of a unit quaternion."""
+    zero = 0.0 * q[3]
+    sign = where_less(q[3], zero, zero - 1.0, zero + 1.0)
+    i = 1.0 / (1.0 + sign * q[3])
+    t2 = dot3(q, q) * i * i
+    e = 1.0 / (1.0 + lane_root(1.0 + t2))
+    k = sign * 8.0 * i * e * eighth_arctangent(t2 * e * e)
+    return k * q[0], k * q[1], k * q[2]
+
+
+@inline
+def attitude_between(old, new):
+    """The rotation vector from one quaternion to another."""
+    return rotation_vector(quaternion_product((-old[0], -old[1], -old[2], old[3]), new))
+
+
+@inline
+def free_flyer_between(old, new):
+    """``new ⊖ old`` of free-flyers, a twist (6,)."""
+    a, b = (old[3], old[4], old[5], old[6]), (new[3], new[4], new[5], new[6])
+    w = attitude_between(a, b)
+    p = rotate_back(quaternion_to_rotation(a), (new[0] - old[0], new[1] - old[1], new[2] - old[2]))
+    t = dot3(w, w)
+    beta = cotangent_ratio(t)
+    moved = bent(1.0 - beta * t, -0.5, beta, w, p)
+    return (moved[0], moved[1], moved[2], w[0], w[1], w[2])
+
+
+@inline
+def angle_of(c, s):
+    """The angle in [-π, π] of a unit (cos, sin)."""
+    zero = 0.0 * c
+    side = where_less(c, zero, zero - 1.0, zero + 1.0)
+    half = side * s / (1.0 + side * c)
+    e = half / (1.0 + lane_root(1.0 + half * half))
+    back = where_less(s, zero, zero - np.pi, zero + np.pi)
+    return where_less(c, zero, back, zero) + 4.0 * e * eighth_arctangent(e * e)
+
+
+@inline
+def circle_moved(c, s, angle):
+    """(cos, sin) turned by an angle, kept unit."""
+    sine, cosine = sine_cosine(angle)
+    x, y = c * cosine - s * sine, s * cosine + c * sine
+    k = 1.5 - 0.5 * (x * x + y * y)
+    return k * x, k * y
+
+
+@inline
+def planar_moved(q, xi):
+    """``q ⊕ ξ`` of (x, y, cos, sin), ξ = (v_x, v_y, ω) in the body's axes."""
+    c = coefficients(xi[2] * xi[2])
+    along, across = c[1], c[2] * xi[2]
+    x, y = along * xi[0] - across * xi[1], across * xi[0] + along * xi[1]
+    cosine, sine = circle_moved(q[2], q[3], xi[2])
+    return q[0] + q[2] * x - q[3] * y, q[1] + q[3] * x + q[2] * y, cosine, sine
+
+
+@inline
+def planar_between(old, new):
+    """``new ⊖ old`` of (x, y, cos, sin)."""
+    angle = angle_of(old[2] * new[2] + old[3] * new[3], old[2] * new[3] - old[3] * new[2])
+    dx, dy = new[0] - old[0], new[1] - old[1]
+    x, y = old[2] * dx + old[3] * dy, old[2] * dy - old[3] * dx
+    t = angle * angle
+    k, half = 1.0 - cotangent_ratio(t) * t, 0.5 * angle
+    return k * x + half * y, k * y - half * x, angle

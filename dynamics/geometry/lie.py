@@ -1,0 +1,320 @@
+"""Rotations and rigid displacements: Exp, Log and their derivatives to second order, exact at every angle.
+
+Pinocchio's conventions: a tangent vector of SE(3) is ``[linear; angular]``, perturbations are local (on the
+right), a quaternion is (x, y, z, w). 3-vectors, 6-vectors, rotations (row-major) and quaternions are tuples
+of numbers; 6 x 6 matrices are written into ``out``. Every function takes float64 or complex128 alike:
+branches look at real parts only, so that complex step goes through.
+
+Two facts keep the formulas short.
+
+*Dual numbers.* SE(3) is SO(3) over dual numbers, with ``ω + ε v`` for the tangent vector (v, ω): whatever is
+known on SO(3) gives its SE(3) counterpart by one directional derivative along v. A matrix F(ω) becomes
+``[[F, D_v F], [0, F]]``, and a quadratic form S(ω; m), contracted with (f, m), becomes
+``[[0, S(f)], [S(f), S(m) + D_v S(f)]]``.
+
+*Entire functions.* The coefficients are functions of t = |ω|² that are smooth at zero, with derivatives in
+closed form: see coefficients.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
+from dynamics.geometry.spatial import add3, cross3, dot3, rotate, rotate_back, scale3
+
+# -- rotations ---------------------------------------------------------------------------------------
+
+
+@inline
+def exp3(w):
+    """The rotation by |w| about w."""
+    return _rotation(stumpff(dot3(w, w)), w)
+
+
+@inline
+def _rotation(c, w):
+    """``c0 1 + c1 [w] + c2 w wᵀ``."""
+    x, y, z = c[1] * w[0], c[1] * w[1], c[1] * w[2]
+    u = c[2] * w[0], c[2] * w[1], c[2] * w[2]
+    return (
+        c[0] + u[0] * w[0], u[0] * w[1] - z, u[0] * w[2] + y,
+        u[1] * w[0] + z, c[0] + u[1] * w[1], u[1] * w[2] - x,
+        u[2] * w[0] - y, u[2] * w[1] + x, c[0] + u[2] * w[2],
+    )  # fmt: skip
+
+
+@inline
+def quaternion_exp(w):
+    """The unit quaternion (x, y, z, w) of the rotation by |w| about w."""
+    c = stumpff(0.25 * dot3(w, w))
+    half = 0.5 * c[1]
+    return half * w[0], half * w[1], half * w[2], c[0]
+
+
+@inline
+def quaternion_product(a, b):
+    """The quaternion of the rotation b followed, in the outer frame, by a."""
+    return (
+        a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1],
+        a[3] * b[1] + a[1] * b[3] + a[2] * b[0] - a[0] * b[2],
+        a[3] * b[2] + a[2] * b[3] + a[0] * b[1] - a[1] * b[0],
+        a[3] * b[3] - a[0] * b[0] - a[1] * b[1] - a[2] * b[2],
+    )
+
+
+@inline
+def quaternion_to_rotation(q):
+    """The rotation matrix of a unit quaternion (x, y, z, w)."""
+    x, y, z, w = q[0], q[1], q[2], q[3]
+    return (
+        1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
+        2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x),
+        2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y),
+    )  # fmt: skip
+
+
+@inline
+def rotation_to_quaternion(R):
+    """The unit quaternion of a rotation matrix, from its largest component (Shepperd's method)."""
+    trace = R[0] + R[4] + R[8]
+    if trace.real >= R[0].real and trace.real >= R[4].real and trace.real >= R[8].real:
+        r = np.sqrt(1.0 + trace)
+        h = 0.5 / r
+        return (R[7] - R[5]) * h, (R[2] - R[6]) * h, (R[3] - R[1]) * h, 0.5 * r
+    if R[0].real >= R[4].real and R[0].real >= R[8].real:
+        r = np.sqrt(1.0 + R[0] - R[4] - R[8])
+        h = 0.5 / r
+        return 0.5 * r, (R[1] + R[3]) * h, (R[2] + R[6]) * h, (R[7] - R[5]) * h
+    if R[4].real >= R[8].real:
+        r = np.sqrt(1.0 + R[4] - R[0] - R[8])
+        h = 0.5 / r
+        return (R[1] + R[3]) * h, 0.5 * r, (R[5] + R[7]) * h, (R[2] - R[6]) * h
+    r = np.sqrt(1.0 + R[8] - R[0] - R[4])
+    h = 0.5 / r
+    return (R[2] + R[6]) * h, (R[5] + R[7]) * h, 0.5 * r, (R[3] - R[1]) * h
+
+
+@inline
+def quaternion_log(q):
+    """The rotation vector, |w| <= π, of a unit quaternion; its angle is 8 arctan(tan(θ/8))."""
+    sign = 1.0 if q[3].real >= 0.0 else -1.0
+    i = 1.0 / (1.0 + sign * q[3])
+    t2 = (q[0] * q[0] + q[1] * q[1] + q[2] * q[2]) * i * i
+    e = 1.0 / (1.0 + np.sqrt(1.0 + t2))
+    k = sign * 8.0 * i * e * eighth_arctangent(t2 * e * e)
+    return k * q[0], k * q[1], k * q[2]
+
+
+@inline
+def log3(R):
+    """The rotation vector, |w| <= π, of a rotation matrix."""
+    return quaternion_log(rotation_to_quaternion(R))
+
+
+# -- rigid displacements -----------------------------------------------------------------------------
+
+
+@inline
+def _bent(a, b, c, w, p):
+    """``a p + b w × p + c w (w·p)``."""
+    n, s = cross3(w, p), c * dot3(w, p)
+    return a * p[0] + b * n[0] + s * w[0], a * p[1] + b * n[1] + s * w[1], a * p[2] + b * n[2] + s * w[2]
+
+
+@inline
+def _exp_translation(xi):
+    w = xi[3:6]
+    c = stumpff(dot3(w, w))
+    return _bent(c[1], c[2], c[3], w, xi[0:3])
+
+
+@inline
+def _log_translation(w, p):
+    t = dot3(w, w)
+    beta = cotangent_ratios(t)[0]
+    return _bent(1.0 - beta * t, -0.5, beta, w, p)
+
+
+@inline
+def exp6(xi):
+    """``Exp(xi) = (R, p)``, as pin.exp6."""
+    w = xi[3:6]
+    c = stumpff(dot3(w, w))
+    return _rotation(c, w), _bent(c[1], c[2], c[3], w, xi[0:3])
+
+
+@inline
+def log6(R, p):
+    """The tangent vector xi, |angular| <= π, with ``Exp(xi) = (R, p)``, as pin.log6."""
+    w = log3(R)
+    return _log_translation(w, p) + w
+
+
+@inline
+def integrate_free_flyer(q, xi):
+    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q."""
+    old = q[3], q[4], q[5], q[6]
+    move = rotate(quaternion_to_rotation(old), _exp_translation(xi))
+    new = quaternion_product(old, quaternion_exp(xi[3:6]))
+    k = 1.5 - 0.5 * (new[0] * new[0] + new[1] * new[1] + new[2] * new[2] + new[3] * new[3])
+    if (new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3]).real < 0.0:
+        k = -k
+    return (q[0] + move[0], q[1] + move[1], q[2] + move[2], k * new[0], k * new[1], k * new[2], k * new[3])
+
+
+@inline
+def difference_free_flyer(q0, q1):
+    """``q1 ⊖ q0 = log6(M0⁻¹ M1)`` of one free-flyer, as pin.difference."""
+    w = quaternion_log(quaternion_product((-q0[3], -q0[4], -q0[5], q0[6]), (q1[3], q1[4], q1[5], q1[6])))
+    R = quaternion_to_rotation((q0[3], q0[4], q0[5], q0[6]))
+    return _log_translation(w, rotate_back(R, (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))) + w
+
+
+# -- first derivatives -------------------------------------------------------------------------------
+
+
+@inline
+def _write(f, df, w, v, out):
+    """``[[F, D_v F], [0, F]]`` of ``F = f0 1 + f1 [w] + f2 w wᵀ``; df holds the derivatives of f along v."""
+    for i in range(3):
+        for j in range(3):
+            ww = w[i] * w[j]
+            out[i, j] = f[2] * ww
+            out[i, 3 + j] = df[2] * ww + f[2] * (w[i] * v[j] + v[i] * w[j])
+            out[3 + i, j] = 0.0
+    for i in range(3):
+        out[i, i] += f[0]
+        out[i, 3 + i] += df[0]
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[j, k] -= f[1] * w[i]
+        out[k, j] += f[1] * w[i]
+        turn = df[1] * w[i] + f[1] * v[i]
+        out[j, 3 + k] -= turn
+        out[k, 3 + j] += turn
+    for i in range(3):
+        for j in range(3):
+            out[3 + i, 3 + j] = out[i, j]
+
+
+@kernel
+def right_jacobian6(xi, out):
+    """Jr with ``Exp(xi + d) = Exp(xi) Exp(Jr d)``, as pin.Jexp6; ``c1 1 - c2 [w] + c3 w wᵀ`` on SO(3)."""
+    v, w = xi[0:3], xi[3:6]
+    _, c1, c2, c3, c4, c5, _, _ = stumpff(dot3(w, w))
+    s = dot3(w, v)
+    _write((c1, -c2, c3), (s * (c3 - c2), -s * (2.0 * c4 - c3), s * (3.0 * c5 - c4)), w, v, out)
+
+
+@kernel
+def jlog6(xi, out):
+    """Jlog with ``log6(M Exp(d)) = xi + Jlog d`` at xi = log6(M), as pin.Jlog6(M): the inverse of Jr(xi)."""
+    v, w = xi[0:3], xi[3:6]
+    t = dot3(w, w)
+    beta, rho, _ = cotangent_ratios(t)
+    s = 2.0 * dot3(w, v)
+    slope = 0.5 * beta * (beta - rho)
+    _write((1.0 - beta * t, 0.5 + 0.0 * t, beta), (-s * (beta + slope * t), 0.0 * t, s * slope), w, v, out)
+
+
+@kernel
+def adjoint_inverse(xi, out):
+    """``Ad_{Exp(-xi)}`` (6, 6): a twist in the frame before Exp(xi), seen from the one after it."""
+    R, p = exp6(xi)
+    for i in range(3):
+        a = R[i], R[3 + i], R[6 + i]
+        b = cross3(p, a)
+        for j in range(3):
+            out[i, j] = a[j]
+            out[i, 3 + j] = b[j]
+            out[3 + i, j] = 0.0
+            out[3 + i, 3 + j] = a[j]
+
+
+# -- second derivatives ------------------------------------------------------------------------------
+
+
+@inline
+def _write_symmetric(a, b, w, v, f, m, out):
+    """``[[0, S(f)], [S(f), S(m) + D_v S(f)]]`` of a quadratic form S.
+
+    ``S(m) = a0 (m·w) 1 + sym(w yᵀ)``,  ``y = a1 (m·w) w + a2 m + a3 m × w``.
+
+    b holds the derivatives of the coefficients along v;  sym(x yᵀ) = (x yᵀ + y xᵀ) / 2.
+    """
+    mw, fw, fv = dot3(m, w), dot3(f, w), dot3(f, v)
+    fxw = cross3(f, w)
+    y = _combined(a[1] * fw, w, a[2], f, a[3], fxw)
+    z = _combined(a[1] * (mw + fv) + b[1] * fw, w, a[2], m, a[3], cross3(m, w))
+    z = add3(z, _combined(a[1] * fw, v, b[2], f, b[3], fxw))
+    z = add3(z, scale3(a[3], cross3(f, v)))
+    mixed, turned = fw * a[0], (mw + fv) * a[0] + fw * b[0]
+    for i in range(3):
+        for j in range(3):
+            k = 0.5 * (w[i] * y[j] + y[i] * w[j]) + (mixed if i == j else 0.0 * mixed)
+            out[i, j] = 0.0
+            out[i, 3 + j] = k
+            out[3 + i, j] = k
+            k = 0.5 * ((w[i] * z[j] + z[i] * w[j]) + (v[i] * y[j] + y[i] * v[j]))
+            out[3 + i, 3 + j] = k + (turned if i == j else 0.0 * turned)
+
+
+@inline
+def _combined(a, x, b, y, c, z):
+    """``a x + b y + c z``."""
+    return add3(add3(scale3(a, x), scale3(b, y)), scale3(c, z))
+
+
+@kernel
+def right_jacobian6_contracted(xi, weight, out):
+    """The symmetric C with ``η·C η = weight · (D_η Jr(xi)) η`` for every η."""
+    v, w = xi[0:3], xi[3:6]
+    t = dot3(w, w)
+    _, _, _, c3, c4, c5, c6, c7 = stumpff(t)
+    s = 2.0 * dot3(w, v)
+    d2, d3, d4, d5 = (
+        0.5 * (2.0 * c4 - c3),
+        0.5 * (3.0 * c5 - c4),
+        0.5 * (4.0 * c6 - c5),
+        0.5 * (5.0 * c7 - c6),
+    )
+    dd2, dd3 = 0.5 * (2.0 * d4 - d3), 0.5 * (3.0 * d5 - d4)
+    a = c3, 2.0 * d3, -(2.0 * t * d3 + c3), -2.0 * d2
+    b = s * d3, s * 2.0 * dd3, -s * (3.0 * d3 + 2.0 * t * dd3), -s * 2.0 * dd2
+    _write_symmetric(a, b, w, v, weight[0:3], weight[3:6], out)
+
+
+@kernel
+def bracket_contracted(xi, weight, J, out):
+    """The D with ``a·D η = ½ weight · [Ad_{Exp(-xi)} a, J η]`` for every a, η; J: Jr(xi).
+
+    With weight = (f, m), columns (j, k) of J, (R, p) = Exp(xi): columns (R u, p × R u + R n) of 2 D, u = k × f and
+    n = j × f + k × m.
+    """
+    R, p = exp6(xi)
+    f, m = weight[0:3], weight[3:6]
+    for i in range(3):
+        j, k = (J[0, 3 + i], J[1, 3 + i], J[2, 3 + i]), (J[3, 3 + i], J[4, 3 + i], J[5, 3 + i])
+        u, n = rotate(R, scale3(0.5, cross3(k, f))), scale3(0.5, add3(cross3(j, f), cross3(k, m)))
+        n = add3(cross3(p, u), rotate(R, n))
+        for l in range(3):
+            out[l, i] = 0.0
+            out[3 + l, i] = u[l]
+            out[l, 3 + i] = u[l]
+            out[3 + l, 3 + i] = n[l]
+
+
+@kernel
+def log6_hessian(xi, weight, out):
+    """The symmetric Hessian of ``weight · log6(M Exp(d))`` at d = 0, where xi = log6(M)."""
+    v, w = xi[0:3], xi[3:6]
+    t = dot3(w, w)
+    beta, rho, sigma = cotangent_ratios(t)
+    s = 2.0 * dot3(w, v)
+    slope, drho = 0.5 * beta * (beta - rho), 0.5 * rho * (rho - sigma)
+    ab = beta - beta * beta * t
+    dab = slope - 2.0 * beta * slope * t - beta * beta
+    a = ab - 0.25, 3.0 * beta * beta - beta * rho, 2.0 * ab, beta
+    b = s * dab, s * (6.0 * beta * slope - slope * rho - beta * drho), s * 2.0 * dab, s * slope
+    _write_symmetric(a, b, w, v, weight[0:3], weight[3:6], out)

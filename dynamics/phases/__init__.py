@@ -1,0 +1,1 @@
+"""Hybrid systems: steps whose contacts change from phase to phase."""

@@ -1,0 +1,191 @@
+"""First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
+
+What takes branches stays with single knots: impacts, steps that hold contacts exactly, surfaces pulled to a pose, the
+rows of joints whose motions do not commute; and knots whose contacts turn out to be redundant are done again there.
+A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
+z_y = -K⁻¹ R_y makes use of.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.arrays.packing import pack, unpack
+from dynamics.arrays.products import product
+from dynamics.arrays.views import folded, view
+from dynamics.contacts.contact import POINT
+from dynamics.contacts.delassus import REDUNDANT
+from dynamics.contacts.kinematics import lane_places, lane_places_size
+from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
+from dynamics.geometry.spatial import load3
+from dynamics.phases.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
+from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.rigid_bodies.inverse import first_felt
+from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
+from dynamics.robots.joints import is_group
+from dynamics.robots.model import Model
+from dynamics.robots.packed import views_of
+from dynamics.steps.lane_curvature import FIELDS, describe, put
+from dynamics.steps.linearization import turn_group_rows
+
+
+def size(tree: Model, where: Layout, nu: int, m: int, nc: int) -> int:
+    """How many lanes the arena must hold, for at most m contacts and nc forces."""
+    nv = len(tree.body)
+    own = where.end + 2 * nv + nc + nu
+    return lane_workspace_size(tree) + lane_places_size(tree, m) + lane_relation_size(nv, nc) + own
+
+
+@kernel
+def in_lanes(contacts):
+    """Whether a mode's contacts need no logarithm."""
+    for i in range(contacts.body.size):
+        if contacts.kind[i] != POINT and contacts.gains[i, 2] != 0.0:
+            return False
+    return True
+
+
+@kernel
+def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
+    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
+    nv, still, t = tree.body.size, without_gravity(tree), 0
+    nq, start = X.shape[1] - nv, arena[0, 0]
+    where = layout(modes, nq, nv, U.shape[1])
+    while t < U.shape[0]:
+        end, mode = run_end(schedule, t), schedule[t]
+        contacts, e = contacts_of(modes, mode)
+        nc, kind, h = modes.table[mode, 2], modes.table[mode, 0], step_of(modes, mode)
+        sound = np.zeros(end - t, np.bool_)
+        if kind == STEP and in_lanes(contacts):
+            arena[0, 0] = start
+            linearize_lanes(
+                tree, arena, contacts, mode, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end],
+                sound,
+            )  # fmt: skip
+        if not sound.all():
+            w = bench(tree, contacts, nc, X)
+            for i in range(t, end):
+                if kind == IMPACT:
+                    linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
+                elif kind == HELD:
+                    linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
+                elif not sound[i - t]:
+                    linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
+                if kind != IMPACT and not sound[i - t]:
+                    turn_groups(tree, h, nq, record[i : i + 1], A[i : i + 1], B[i : i + 1])
+        t = end
+
+
+@kernel
+def turn_groups(tree, h, nq, record, A, B):
+    """The rows of δq' of all joints whose motions do not commute."""
+    for b in range(tree.parent.size):
+        if is_group(tree.kind[b]):
+            turn_group_rows(tree, b, h, nq, record, A, B)
+
+
+@kernel
+def columns_of_residuals(tree, contacts, nc):
+    """``segment`` and ``relatives`` of the columns of [R_q R_v], as a tree has them of its degrees of freedom.
+
+    A column has entries for relatives of its degree of freedom and for the contacts that this moves, from row nv on.
+    """
+    nv, count = tree.body.size, tree.segment.shape[0]
+    segment, relatives = np.empty((2 * count, 4), np.int64), np.empty(tree.relatives.size + count * nc, np.int64)
+    stop = 0
+    for t in range(count):
+        first, end, own, last = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
+        begin = stop
+        relatives[begin : begin + last - own] = tree.relatives[own:last]
+        stop += last - own
+        for i in range(contacts.body.size):
+            b = contacts.body[i]
+            k = tree.iv[b] + tree.nj[b] - 1
+            while k > first:
+                k = tree.previous[k]
+            if k == first:
+                for r in range(3 if contacts.kind[i] == POINT else 6):
+                    relatives[stop] = nv + contacts.row[i] + r
+                    stop += 1
+        for part in range(2):  # by q and by v, next to one another: they read the same of K⁻¹
+            columns = segment[2 * t + part]
+            columns[0], columns[1], columns[2], columns[3] = part * nv + first, part * nv + end, begin, stop
+    return segment, relatives
+
+
+@kernel
+def with_segments(light, segment, relatives):
+    """A tree of views with other segments, whose arrays the caller keeps alive."""
+    return Model(
+        light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.subspace, light.inertia,
+        light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
+    )  # fmt: skip
+
+
+@kernel
+def first_seen(tree, contacts):
+    """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
+    for i in range(contacts.body.size):
+        if contacts.gains[i, 2] != 0.0:
+            return 0
+    return first_felt(tree)
+
+
+@kernel
+def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
+    """The same of one mode; sound (M,): whether a knot's result is one."""
+    N, nu = U.shape
+    nv = tree.body.size
+    nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
+    n, light = nq + 2 * nv, views_of(tree)
+    segment, relatives = columns_of_residuals(tree, contacts, nc)
+    kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
+    D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
+    kept[:] = 0.0
+    numbers = lane_array(kept)
+    q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
+    Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
+    zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
+    dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
+    feet = folded(numbers[where.places : where.end], 9, where.lm)
+    ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
+    r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
+    tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
+    for t in range(0, N, WIDTH):
+        pack(X, t, kept[: nq + nv])
+        pack(U, t, u)
+        for i in range(nv):
+            tau[i] = -light.damping[i] * v[i]
+            for j in range(nu):
+                if S[i, j] != 0.0:
+                    tau[i] += S[i, j] * controls[j]
+        relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop
+        product(columns, -1.0, Kinv, Ry, begin, zy)
+        drive(S, Kinv, zu)
+        kept[n] = mode
+        describe(light, ws, dofs)
+        for i in range(contacts.body.size):
+            put(feet, 0, i, load3(place.p, i))
+            put(feet, 3, i, load3(place.u, i))
+            put(feet, 6, i, load3(place.c, i))
+        unpack(kept, record, t)
+        end = min(t + WIDTH, N)
+        for i in range(t, end):
+            spread_step(record[i, where.Z :], ld, h, A[i], B[i])
+        turn_groups(tree, h, nq, record[t:end], A[t:end], B[t:end])
+        judge(D, pivots, kept[nq + nv : n], sound, t)
+
+
+@kernel
+def judge(D, pivots, a, sound, t):
+    """Which of the knots t..t+7 have a positive mass matrix, independent contacts and finite accelerations."""
+    for lane in range(min(WIDTH, sound.size - t)):
+        fine = True
+        for i in range(D.shape[0]):
+            fine = fine and D[i, lane] > 0.0 and np.isfinite(a[i, lane])
+        for i in range(pivots.shape[0]):
+            fine = fine and pivots[i, lane] > REDUNDANT
+        sound[t + lane] = fine

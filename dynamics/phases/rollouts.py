@@ -1,0 +1,219 @@
+"""Steps of eight states of a hybrid system at once, their contact forces, and rollouts of eight step lengths.
+
+What takes branches, surfaces pulled to a pose and contacts that turn out to be redundant, is for phases/steps.py:
+kernels return False where they have met such a thing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from dynamics.arrays.lanes import WIDTH, lane_array, lane_memory
+from dynamics.arrays.packing import unpack
+from dynamics.arrays.tables import scatter
+from dynamics.contacts.axes import turn_forces
+from dynamics.contacts.delassus import REDUNDANT
+from dynamics.contacts.kinematics import lane_places, lane_places_size
+from dynamics.contacts.motion import (
+    Push,
+    is_any_redundant,
+    place_contacts,
+    push_at,
+    push_size,
+    see_impact,
+    see_motion,
+    solve_contacts,
+)
+from dynamics.geometry.spatial import load9, store
+from dynamics.phases.modes import IMPACT, contacts_of, step_of
+from dynamics.phases.steps import run_end
+from dynamics.rigid_bodies.articulated import (
+    Bodies,
+    accelerate,
+    articulate,
+    bodies_at,
+    column,
+    numbers,
+    place,
+    room_of_bodies,
+    tables_of,
+)
+from dynamics.robots.model import Model
+from dynamics.steps.lane_rollouts import actuated, between, feedback, moved, open_gap, poison
+
+
+class Bench(NamedTuple):
+    """Memory for steps of one mode of nc forces, a, τ, f and pivots as memory too."""
+
+    w: Bodies
+    push: Push
+    a: np.ndarray
+    tau: np.ndarray
+    f: np.ndarray
+    pivots: np.ndarray
+
+
+def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
+    """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces."""
+    nv = len(tree.body)
+    bench = room_of_bodies(tree) + push_size(nv, m, nc) + 2 * nv + 2 * nc
+    return bench + lane_places_size(tree, m) + 2 * nq + 6 * nv + nu + 5 * WIDTH
+
+
+@kernel
+def bench(tree, contacts, nc, arena):
+    """Memory for a mode of nc forces."""
+    nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
+    a, tau, pivots, f = lane_memory(arena, nv), lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, nc)
+    bodies = lane_memory(arena, 52 * nb + 14 * nv).ctypes.data
+    pushes = lane_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
+    push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
+    return Bench(bodies_at(bodies, nb, nv), push, a, tau, f, pivots)
+
+
+@kernel
+def move(tree, contacts, restitution, impact, S, x, v, u, w):
+    """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
+    tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
+    q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
+    actuated(tables, S, column(u.ctypes.data), speeds, tau)
+    place(tables, q, speeds, w.w)
+    pivot = articulate(tables, tau, w.w)
+    place_contacts(contacts, w.w, w.push)
+    if impact:
+        see_impact(contacts, restitution, w.w, w.push)
+        for i in range(nv):
+            w.w.u[i] = 0.0
+    else:
+        see_motion(tables, contacts, q, w.w, w.push)
+    solve_contacts(tables, tree.previous, contacts, nc, w.w, w.push)
+    accelerate(tables, w.w, a)
+    wrong = poison(pivot, a, nv)
+    for i in range(nv):
+        a[i] += wrong
+
+
+@kernel
+def advance(tree, contacts, restitution, impact, S, h, nq, x, u, xi, w):
+    """x := its next state, all of them memory; xi: room for a tangent vector."""
+    v = x[nq:]
+    move(tree, contacts, restitution, impact, S, x, v, u, w)
+    a, new, step, share = column(w.a.ctypes.data), column(v.ctypes.data), column(xi.ctypes.data), 1.0 if impact else h
+    for i in range(tree.body.size):
+        new[i] += share * a[i]
+        step[i] = h * new[i]
+    if not impact:
+        moved(tables_of(tree), column(x.ctypes.data), step, column(x.ctypes.data))
+
+
+@kernel
+def take_states(X, U, begin, end, x, u):
+    """Knots begin..begin+7 into lanes, the last before ``end`` repeated."""
+    for lane in range(WIDTH):
+        knot = min(begin + lane, end - 1)
+        for i in range(X.shape[1]):
+            x[i, lane] = X[knot, i]
+        for i in range(U.shape[1]):
+            u[i, lane] = U[knot, i]
+
+
+@kernel
+def forces(tree, arena, contacts, nc, S, X, U, F):
+    """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
+    N, nq = X.shape[0], X.shape[1] - tree.body.size
+    x, u, w = lane_memory(arena, X.shape[1]), lane_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
+    place, f = lane_places(tree, contacts, arena), lane_array(w.f)
+    for t in range(0, N, WIDTH):
+        take_states(X, U, t, N, x, u)
+        move(tree, contacts, 0.0, False, S, x, x[nq:], u, w)
+        if is_any_redundant(w.pivots, N - t, REDUNDANT):
+            return False
+        for i in range(contacts.body.size):
+            store(place.R, i, load9(w.push.R, i))
+        turn_forces(contacts, place, 0, f)
+        unpack(w.f, F, t)
+        for lane in range(min(WIDTH, N - t)):
+            for i in range(tree.body.size):
+                if not np.isfinite(w.a[i, lane]):
+                    F[t + lane] = np.nan
+    return True
+
+
+@kernel
+def step(tree, arena, modes, schedule, S, X, U, Xn):
+    """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
+    nx, nu, t = X.shape[1], U.shape[1], 0
+    nv = tree.body.size
+    x, u, xi = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu), lane_memory(arena, nv)
+    start = arena[0, 0]
+    while t < U.shape[0]:
+        end, mode = run_end(schedule, t), schedule[t]
+        contacts, e = contacts_of(modes, mode)
+        arena[0, 0] = start
+        w = bench(tree, contacts, modes.table[mode, 2], arena)
+        for begin in range(t, end, WIDTH):
+            take_states(X, U, begin, end, x, u)
+            h = step_of(modes, mode)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
+            if is_any_redundant(w.pivots, end - begin, REDUNDANT):
+                return False
+            for i in range(0, nx, WIDTH):
+                out = Xn.ctypes.data + 8 * (begin * nx + i)
+                scatter(x.ctypes.data + 64 * i, nx - i, out, nx, min(WIDTH, end - begin))
+        t = end
+    return True
+
+
+@kernel
+def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+
+    notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
+    """
+    N, nu = U.shape
+    nx, n, tables = X.shape[1], gaps.shape[1], tables_of(tree)
+    nv = tree.body.size
+    nq = nx - nv
+    x, u, dx = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu + WIDTH), lane_memory(arena, n)
+    xi, lengths = lane_memory(arena, nx), lane_memory(arena, 1)
+    start = arena[0, 0]
+    contacts, e = contacts_of(modes, schedule[0])
+    for begin in range(0, alphas.size, WIDTH):
+        count = min(WIDTH, alphas.size - begin)
+        for lane in range(WIDTH):
+            lengths[0, lane] = alphas[begin + min(lane, count - 1)]
+        alpha = column(lengths.ctypes.data)[0]
+        for i in range(nx):
+            x[i] = X[0, i]
+        arena[0, 0] = start
+        contacts, e = contacts_of(modes, schedule[0])
+        w = bench(tree, contacts, modes.table[schedule[0], 2], arena)
+        for t in range(N + 1):
+            for i in range(0, nx, WIDTH):
+                out = Xs.ctypes.data + 8 * ((begin * (N + 1) + t) * nx + i)
+                scatter(x.ctypes.data + 64 * i, nx - i, out, (N + 1) * nx, count)
+            if t == N:
+                break
+            mode = schedule[t]
+            if t > 0 and mode != schedule[t - 1]:
+                arena[0, 0] = start
+                contacts, e = contacts_of(modes, mode)
+                w = bench(tree, contacts, modes.table[mode, 2], arena)
+            states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
+            between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
+            feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)
+            for i in range(0, nu, WIDTH):
+                out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
+                scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
+            h = step_of(modes, mode)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
+            if is_any_redundant(w.pivots, count, REDUNDANT):
+                return False
+            for i in range(0, w.f.shape[0], WIDTH):
+                out, size = notes[begin, t, i:].ctypes.data, notes.shape[2]
+                scatter(w.f.ctypes.data + 64 * i, w.f.shape[0] - i, out, N * size, count)
+            open_gap(tables, nq, alpha, gaps[t], states, between_states, column(xi.ctypes.data))
+    return True

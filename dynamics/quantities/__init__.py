@@ -1,0 +1,1 @@
+"""Frames, centre of mass, energy and momentum, with first and second derivatives."""

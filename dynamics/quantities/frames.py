@@ -1,0 +1,230 @@
+"""Frames: placement, velocity, and how their first and second variations pull back to the joints.
+
+Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes
+the columns J_j of its Jacobian obey, for j before k on the way from the root to the frame (other joints),
+``D_k J_j = J_j × J_k`` and ``D_j J_k = 0``; between degrees of freedom of one joint the symmetric part
+vanishes. From it follow, with V_pj the velocity, in the frame, of the body that carries joint j:
+
+    displacement   δ = Σ J_j dq_j + ½ Σ_{j<k} (J_j × J_k) dq_j dq_k + ...
+    twist          D_k V = E_k = V_pk × J_k,   D_j D_k V = E_j × J_k   (in one joint: its symmetric part)
+
+Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a branch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    cross_force,
+    cross_motion,
+    dot6,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    rotate,
+    rotate_back,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+)
+from dynamics.rigid_bodies.kinematics import place_bodies
+from dynamics.robots.model import Model, Robot, segments
+
+LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
+
+
+class Branch(NamedTuple):
+    """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
+
+    tree: that tree; its ``iq`` still index the robot's configuration.
+    placement (12,): the frame on the last body.
+    dof (m,): the robot's degrees of freedom in the branch, root first.
+    """
+
+    tree: Model
+    placement: NDArray[np.float64]
+    dof: NDArray[np.int64]
+
+
+def branch(robot: Robot, frame: str) -> Branch:
+    """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
+    tree = robot.tree
+    found = robot.model.frames[robot.frame_id(frame)]
+    bodies: list[int] = []
+    b = int(found.parentJoint) - 1
+    while b >= 0:
+        bodies.insert(0, b)
+        b = int(tree.parent[b])
+    chosen = np.array(bodies, dtype=np.int64)
+    nj = tree.nj[chosen]
+    dof = np.array([tree.iv[b] + i for b in bodies for i in range(tree.nj[b])], dtype=np.int64)
+    own = Model(
+        parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
+        iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
+        placement=tree.placement[chosen], subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
+        armature=tree.armature[dof], gravity=tree.gravity.copy(), damping=tree.damping[dof],
+        body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
+        **segments(np.arange(len(dof)) - 1)._asdict(),
+    )  # fmt: skip
+    placement = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
+    return Branch(own, placement, dof)
+
+
+# -- placement ---------------------------------------------------------------------------------------
+
+
+@kernel
+def place_frame(branch, q, ws, J):
+    """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes."""
+    place_bodies(branch.tree, q, False, ws)
+    F = branch.placement
+    R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
+    p = (F[9], F[10], F[11])
+    last = branch.tree.parent.size - 1
+    if last >= 0:
+        Rb = load9(ws.R, last)
+        p = add3(load3(ws.p, last), rotate(Rb, p))
+        R = rotation_product(Rb, R)
+    for j in range(J.shape[0]):
+        s = load6(ws.s, j)
+        moved = add3(linear(s), cross3(angular(s), p))
+        store(J, j, join(rotate_back(R, moved), rotate_back(R, angular(s))))
+    return R, p
+
+
+@inline
+def _times6(G, a):
+    return (
+        dot6(load6(G, 0), a), dot6(load6(G, 1), a), dot6(load6(G, 2), a),
+        dot6(load6(G, 3), a), dot6(load6(G, 4), a), dot6(load6(G, 5), a),
+    )  # fmt: skip
+
+
+@kernel
+def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian):
+    """Add ``scale`` times the first and second variation of a function of the frame's placement M.
+
+    force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
+    """
+    joint = branch.tree.body
+    for j in range(J.shape[0]):
+        a = load6(J, j)
+        jd = branch.dof[j]
+        gradient[jd] += scale * dot6(a, force)
+        Ga = _times6(G, a)
+        hessian[jd, jd] += scale * dot6(a, Ga)
+        turned = Ga  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
+        if curved:
+            turned = add6(Ga, scale6(-0.5, cross_force(a, force)))
+        for k in range(j + 1, J.shape[0]):
+            h = scale * dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
+            hessian[jd, branch.dof[k]] += h
+            hessian[branch.dof[k], jd] += h
+
+
+# -- velocity ----------------------------------------------------------------------------------------
+
+
+@inline
+def _carrying(reference, R, p, m):
+    """X m: a motion in the frame's axes, as the reference asks for it."""
+    if reference == LOCAL:
+        return m
+    a = rotate(R, angular(m))
+    l = rotate(R, linear(m))
+    return join(add3(l, cross3(p, a)) if reference == WORLD else l, a)
+
+
+@inline
+def _carrying_back(reference, R, p, f):
+    """Xᵀ f, of a force."""
+    if reference == LOCAL:
+        return f
+    l, a = linear(f), angular(f)
+    if reference == WORLD:
+        a = add3(a, cross3(l, p))
+    return join(rotate_back(R, l), rotate_back(R, a))
+
+
+@inline
+def _drift(reference, m):
+    """The motion Ω_k of the reference when joint k moves: D_k X = X (Ω_k ×)."""
+    if reference == LOCAL:
+        return scale6(0.0, m)
+    return m if reference == WORLD else join(scale3(0.0, linear(m)), angular(m))
+
+
+@kernel
+def frame_twist(branch, J, v, E):
+    """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6)."""
+    joint = branch.tree.body
+    V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    before = V
+    for j in range(J.shape[0]):
+        a = load6(J, j)
+        if j > 0 and joint[j] != joint[j - 1]:
+            before = V
+        V = add6(V, scale6(v[branch.dof[j]], a))
+        store(E, j, cross_motion(before, a))
+    return V
+
+
+@kernel
+def twist_derivatives(reference, R, p, V, J, E, Dq, Dv):
+    """``X V``, the velocity as the reference asks for it; its derivatives by q, v into Dq, Dv (m, 6)."""
+    for j in range(J.shape[0]):
+        a = load6(J, j)
+        store(Dv, j, _carrying(reference, R, p, a))
+        store(Dq, j, _carrying(reference, R, p, add6(load6(E, j), cross_motion(_drift(reference, a), V))))
+    return _carrying(reference, R, p, V)
+
+
+@kernel
+def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hessian):
+    """Add ``scale`` times the second variation of ``force · X V`` in (q, v); v begins at column nv.
+
+    With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
+    """
+    joint, dof = branch.tree.body, branch.dof
+    f = _carrying_back(reference, R, p, force)
+    m = J.shape[0]
+    for j in range(m):
+        aj, ej = load6(J, j), load6(E, j)
+        oj = _drift(reference, aj)
+        for k in range(j, m):
+            ak, ek = load6(J, k), load6(E, k)
+            ok = _drift(reference, ak)
+            T = add6(
+                cross_motion(oj, add6(cross_motion(ok, V), ek)),
+                add6(cross_motion(ok, ej), cross_motion(ej, ak)),
+            )
+            h = dot6(f, T)
+            if joint[j] == joint[k]:
+                T = add6(
+                    cross_motion(ok, add6(cross_motion(oj, V), ej)),
+                    add6(cross_motion(oj, ek), cross_motion(ek, aj)),
+                )
+                h = 0.5 * (h + dot6(f, T))
+            hessian[dof[j], dof[k]] += scale * h
+            if j != k:
+                hessian[dof[k], dof[j]] += scale * h
+        for k in range(m):  # by q_k of J_j:  Ω_k × J_j, and J_j × J_k if j is before k
+            ak = load6(J, k)
+            T = cross_motion(_drift(reference, ak), aj)
+            if joint[j] < joint[k]:
+                T = add6(T, cross_motion(aj, ak))
+            h = scale * dot6(f, T)
+            hessian[dof[k], nv + dof[j]] += h
+            hessian[nv + dof[j], dof[k]] += h

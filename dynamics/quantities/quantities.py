@@ -1,0 +1,177 @@
+"""What a robot is and does as a whole, or at a frame, with first and second derivatives: the functions people call.
+
+Centre of mass, a frame's placement and velocity, energy and momentum. Arguments are one sample or a batch along the
+leading axis; results follow. Conventions are Pinocchio's: derivatives by q are along the local perturbation q ⊕ t e_j.
+Hessians are those in exponential coordinates, so symmetric, of the quantity weighted by ``weight``. SI units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ProblemError, nearest
+from dynamics.quantities import batch as quantity_batch
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import Stack
+
+Array = NDArray[np.float64]
+
+REFERENCES = {
+    "local": frames.LOCAL, "world": frames.WORLD, "local-world-aligned": frames.LOCAL_WORLD_ALIGNED,
+}  # fmt: skip
+"""Pinocchio's reference frames: the frame's own axes; the world's, at its origin; the world's, at the frame's."""
+
+POINTS = {"center-of-mass": True, "origin": False}
+"""What angular momentum is about."""
+
+
+class Derivatives(NamedTuple):
+    """∂/∂q and ∂/∂v: (nv,) of a number, (6, nv) of six."""
+
+    dq: Array
+    dv: Array
+
+
+class Hessian(NamedTuple):
+    """Blocks of the Hessian by (q, v), each (nv, nv), rows the first letter; vq is qv transposed."""
+
+    qq: Array
+    qv: Array
+    vv: Array
+
+
+def center_of_mass(robot: Robot, q: ArrayLike) -> Array:
+    """The centre of mass (3,) in the world [m]."""
+    return _center(Stack(robot, q), None)[0]
+
+
+def center_of_mass_derivatives(robot: Robot, q: ArrayLike) -> Array:
+    """Its Jacobian ∂c/∂q (3, nv)."""
+    return _center(Stack(robot, q), None)[1]
+
+
+def center_of_mass_hessian(robot: Robot, q: ArrayLike, weight: ArrayLike) -> Array:
+    """The Hessian (nv, nv) of ``weight @ c``, weight (3,)."""
+    return _center(Stack(robot, q), weight)[2]
+
+
+def frame_placement(robot: Robot, q: ArrayLike, frame: str) -> Array:
+    """The homogeneous matrix M (4, 4) of a frame in the world."""
+    return _placement(Stack(robot, q), frame, None)[0]
+
+
+def frame_placement_derivatives(robot: Robot, q: ArrayLike, frame: str) -> Array:
+    """The frame's Jacobian J (6, nv) in its own axes: M(q ⊕ δ) = M Exp(J δ + ...)."""
+    return _placement(Stack(robot, q), frame, None)[1]
+
+
+def frame_placement_hessian(robot: Robot, q: ArrayLike, frame: str, weight: ArrayLike) -> Array:
+    """The Hessian (nv, nv) of ``weight @ log6(M⁻¹ M(q ⊕ δ))`` at δ = 0, weight (6,)."""
+    return _placement(Stack(robot, q), frame, weight)[2]
+
+
+def frame_velocity(robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local") -> Array:
+    """A frame's velocity (6,), [linear m/s; angular rad/s]; reference: "local", "world" or "local-world-aligned"."""
+    return _velocity(Stack(robot, q), v, frame, reference, None)[0]
+
+
+def frame_velocity_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local"
+) -> Derivatives:
+    """Its derivatives, (6, nv) each."""
+    return Derivatives(*_velocity(Stack(robot, q), v, frame, reference, None)[1:3])
+
+
+def frame_velocity_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, weight: ArrayLike, reference: str = "local"
+) -> Hessian:
+    """The Hessian of ``weight @ frame_velocity``, weight (6,)."""
+    return _blocks(robot.nv, _velocity(Stack(robot, q), v, frame, reference, weight)[3])
+
+
+def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
+    """Kinetic (rotors' included) and potential energy, zero at the origin's height [J]: a number, or (N,)."""
+    return _energy(Stack(robot, q), v)[0]
+
+
+def energy_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> Derivatives:
+    """Its derivatives, (nv,) each."""
+    return Derivatives(*_energy(Stack(robot, q), v)[1:3])
+
+
+def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
+    """Its Hessian."""
+    return _blocks(robot.nv, _energy(Stack(robot, q), v)[3])
+
+
+def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Array:
+    """Momentum (6,) in world axes, [linear kg m/s; angular kg m²/s], of the links without their rotors.
+
+    about: "center-of-mass", as pinocchio.computeCentroidalMomentum, or "origin", the world's.
+    """
+    return _momentum(Stack(robot, q), v, about, None)[0]
+
+
+def momentum_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Derivatives:
+    """Its derivatives, (6, nv) each; dv is the (centroidal) momentum matrix."""
+    return Derivatives(*_momentum(Stack(robot, q), v, about, None)[1:3])
+
+
+def momentum_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, weight: ArrayLike, about: str = "center-of-mass"
+) -> Hessian:
+    """The Hessian of ``weight @ momentum``, weight (6,)."""
+    return _blocks(robot.nv, _momentum(Stack(robot, q), v, about, weight)[3])
+
+
+# -- checked arguments to kernels --------------------------------------------------------------------
+
+
+def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
+    N, nv = s.N, s.robot.nv
+    out = np.empty((N, 3)), np.empty((N, 3, nv)), np.zeros((N, nv, nv))
+    quantity_batch.center_of_mass(s.robot.tree, s.q, s.rows("weight", weight, 3), *out)
+    return s.results(out)
+
+
+def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+    N, nv = s.N, s.robot.nv
+    out = np.empty((N, 4, 4)), np.zeros((N, 6, nv)), np.zeros((N, nv, nv))
+    branch = frames.branch(s.robot, frame)
+    quantity_batch.frame_placement(branch, s.q, s.rows("weight", weight, 6), *out)
+    return s.results(out)
+
+
+def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+    if reference not in REFERENCES:
+        raise ProblemError(f"reference: unknown {reference!r}; {nearest(reference, REFERENCES)}")
+    N, nv = s.N, s.robot.nv
+    out = np.empty((N, 6)), np.zeros((N, 6, nv)), np.zeros((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
+    branch, V = frames.branch(s.robot, frame), s.rows("v", v, nv)
+    quantity_batch.frame_velocity(branch, REFERENCES[reference], s.q, V, s.rows("weight", weight, 6), *out)
+    return s.results(out)
+
+
+def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
+    N, nv = s.N, s.robot.nv
+    out = np.empty(N), np.empty((N, nv)), np.empty((N, nv)), np.zeros((N, 2 * nv, 2 * nv))
+    quantity_batch.energy(s.robot.tree, s.q, s.rows("v", v, nv), *out)
+    return s.results(out)
+
+
+def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+    if about not in POINTS:
+        raise ProblemError(f"about: unknown {about!r}; {nearest(about, POINTS)}")
+    N, nv = s.N, s.robot.nv
+    out = np.empty((N, 6)), np.empty((N, 6, nv)), np.empty((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
+    V, w = s.rows("v", v, nv), s.rows("weight", weight, 6)
+    quantity_batch.momentum(s.robot.tree, POINTS[about], s.q, V, w, *out)
+    return s.results(out)
+
+
+def _blocks(nv: int, H: Array) -> Hessian:
+    return Hessian(H[..., :nv, :nv], H[..., :nv, nv:], H[..., nv:, nv:])

@@ -1,0 +1,1 @@
+"""Inverse and forward dynamics of trees of rigid bodies, with first and second derivatives."""

@@ -1,0 +1,362 @@
+"""Forward dynamics of eight states at once by articulated bodies (Featherstone, ch. 7), in world axes.
+
+With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I v of every body, from the leaves on
+
+    U = I s,   d = 1 / (s·U + armature),   u = τ - s·f,     I_p += I - d U Uᵀ,   f_p += f + d u U
+
+one degree of freedom after another: all share one frame, so that those of one joint are like joints in a chain; then
+from the root on  q'' = d (u - U·Δa_p),  Δa = Δa_p + s q''.  A root's position is the origin: see kinematics.py. One
+that is free moves along the axes of the world, and its U are columns of I: τ comes, and q'' goes, in those of the body.
+Divisions are waited for, a body's own I and f are not: so these are found where they are wanted, on the way up.
+
+An articulated inertia is 21 numbers: the symmetric linear block (xx xy xz yy yz zz), the block linear x angular
+(row by row), the symmetric angular block.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import lanes
+from dynamics.arrays.tables import lane_smaller, spread, table_of
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    cross_motion,
+    dot3,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    mass_moment,
+    move_inertia,
+    rotate,
+    rotate_back,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+    symmetric_times,
+)
+from dynamics.rigid_bodies.kinematics import joint_displacement
+from dynamics.robots.joints import FREE_FLYER
+from dynamics.robots.model import Model
+
+column = table_of(lanes, 1)
+_lanes3, _lanes6, _lanes9 = table_of(lanes, 3), table_of(lanes, 6), table_of(lanes, 9)
+_lanes21 = table_of(lanes, 21)
+_integers, numbers = table_of(types.int64, 1), table_of(types.float64, 1)
+_numbers6, _numbers10, _numbers12 = (table_of(types.float64, n) for n in (6, 10, 12))
+
+
+class Tree(NamedTuple):
+    """A `Model` as tables, and how many bodies and degrees of freedom it has."""
+
+    nb: int
+    nv: int
+    parent: Any
+    kind: Any
+    iq: Any
+    iv: Any
+    nj: Any
+    placement: Any
+    subspace: Any
+    inertia: Any
+    armature: Any
+    gravity: Any
+    damping: Any
+
+
+@kernel
+def tables_of(tree):
+    """The tables of a `Model`, which must outlive them."""
+    return Tree(
+        tree.parent.size, tree.body.size, _integers(tree.parent.ctypes.data), _integers(tree.kind.ctypes.data),
+        _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
+        _numbers12(tree.placement.ctypes.data), _numbers6(tree.subspace.ctypes.data),
+        _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data), numbers(tree.gravity.ctypes.data),
+        numbers(tree.damping.ctypes.data),
+    )  # fmt: skip
+
+
+class Bodies(NamedTuple):
+    """Per body R (9), p (3), v, a (a⁰, then Δa), what it carries, f (6), I (21), and the last body it carries, or -1.
+
+    Per degree of freedom s, U (6), d and u.
+    """
+
+    R: Any
+    p: Any
+    v: Any
+    a: Any
+    f: Any
+    I: Any
+    heir: Any
+    s: Any
+    U: Any
+    d: Any
+    u: Any
+
+
+def room_of_bodies(tree: Model) -> int:
+    """How many lanes `bodies_at` takes."""
+    return 52 * len(tree.parent) + 14 * len(tree.body)
+
+
+@kernel
+def bodies_at(address, nb, nv):
+    """`Bodies` in the lanes from an address on."""
+    dofs = address + 64 * 52 * nb
+    return Bodies(
+        _lanes9(address), _lanes3(address + 64 * 9 * nb), _lanes6(address + 64 * 12 * nb),
+        _lanes6(address + 64 * 18 * nb), _lanes6(address + 64 * 24 * nb), _lanes21(address + 64 * 30 * nb),
+        _integers(address + 64 * 51 * nb), _lanes6(dofs), _lanes6(dofs + 64 * 6 * nv), column(dofs + 64 * 12 * nv),
+        column(dofs + 64 * 13 * nv),
+    )  # fmt: skip
+
+
+@inline
+def articulated(I):
+    """A rigid body's inertia, 10 numbers, as 21."""
+    zero, trace = 0.0 * I[0], I[4] + I[7] + I[9]
+    return (
+        I[0], zero, zero, I[0], zero, I[0],
+        zero, I[3], -I[2], -I[3], zero, I[1], I[2], -I[1], zero,
+        trace - I[4], -I[5], -I[6], trace - I[7], -I[8], trace - I[9],
+    )  # fmt: skip
+
+
+@inline
+def articulated_times(I, x):
+    """I x."""
+    return (
+        I[0] * x[0] + I[1] * x[1] + I[2] * x[2] + I[6] * x[3] + I[7] * x[4] + I[8] * x[5],
+        I[1] * x[0] + I[3] * x[1] + I[4] * x[2] + I[9] * x[3] + I[10] * x[4] + I[11] * x[5],
+        I[2] * x[0] + I[4] * x[1] + I[5] * x[2] + I[12] * x[3] + I[13] * x[4] + I[14] * x[5],
+        I[6] * x[0] + I[9] * x[1] + I[12] * x[2] + I[15] * x[3] + I[16] * x[4] + I[17] * x[5],
+        I[7] * x[0] + I[10] * x[1] + I[13] * x[2] + I[16] * x[3] + I[18] * x[4] + I[19] * x[5],
+        I[8] * x[0] + I[11] * x[1] + I[14] * x[2] + I[17] * x[3] + I[19] * x[4] + I[20] * x[5],
+    )
+
+
+@inline
+def less_square(I, d, U):
+    """I - d U Uᵀ."""
+    e = scale6(d, U)
+    return (
+        I[0] - e[0] * U[0], I[1] - e[0] * U[1], I[2] - e[0] * U[2],
+        I[3] - e[1] * U[1], I[4] - e[1] * U[2], I[5] - e[2] * U[2],
+        I[6] - e[0] * U[3], I[7] - e[0] * U[4], I[8] - e[0] * U[5],
+        I[9] - e[1] * U[3], I[10] - e[1] * U[4], I[11] - e[1] * U[5],
+        I[12] - e[2] * U[3], I[13] - e[2] * U[4], I[14] - e[2] * U[5],
+        I[15] - e[3] * U[3], I[16] - e[3] * U[4], I[17] - e[3] * U[5],
+        I[18] - e[4] * U[4], I[19] - e[4] * U[5], I[20] - e[5] * U[5],
+    )  # fmt: skip
+
+
+@inline
+def six(x, i):
+    """Six numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
+def put(x, i, values):
+    """Numbers of a table from the i-th on, written."""
+    for k in range(len(values)):
+        x[i + k] = values[k]
+
+
+@inline
+def add21(I, A, i):
+    """I and a row of 21."""
+    return (
+        I[0] + A[i, 0], I[1] + A[i, 1], I[2] + A[i, 2], I[3] + A[i, 3], I[4] + A[i, 4], I[5] + A[i, 5],
+        I[6] + A[i, 6], I[7] + A[i, 7], I[8] + A[i, 8], I[9] + A[i, 9], I[10] + A[i, 10], I[11] + A[i, 11],
+        I[12] + A[i, 12], I[13] + A[i, 13], I[14] + A[i, 14], I[15] + A[i, 15], I[16] + A[i, 16], I[17] + A[i, 17],
+        I[18] + A[i, 18], I[19] + A[i, 19], I[20] + A[i, 20],
+    )  # fmt: skip
+
+
+@inline
+def turned(R, x):
+    """(R l ; R a) of x = (l ; a)."""
+    return join(rotate(R, linear(x)), rotate(R, angular(x)))
+
+
+@inline
+def force(rigid, I, v, a):
+    """I a + v ×* I v of a body's inertia, 10 numbers and 21, by the laws of Newton and Euler for what is at the origin.
+
+    Its acceleration there is e = a_l + v_a × v_l:  (m e + a_a × c + v_a × (v_a × c) ; c × e + Ī a_a + v_a × Ī v_a).
+    """
+    c, spin, turning = mass_moment(rigid), angular(v), (I[15], I[16], I[17], I[18], I[19], I[20])
+    e, about = add3(linear(a), cross3(spin, linear(v))), angular(a)
+    moved = add3(add3(scale3(rigid[0], e), cross3(about, c)), cross3(spin, cross3(spin, c)))
+    spun = add3(cross3(c, e), symmetric_times(turning, about))
+    return join(moved, add3(spun, cross3(spin, symmetric_times(turning, spin))))
+
+
+@inline
+def is_free(tree, b):
+    """Whether a body is a root that is free."""
+    return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
+
+
+@kernel
+def place(tree, q, v, w):
+    """From the root on: R, p, s, v, a⁰."""
+    nothing = spread(0.0)
+    still = (nothing, nothing, nothing, nothing, nothing, nothing)
+    g = tree.gravity
+    falling = (spread(-g[0]), spread(-g[1]), spread(-g[2]), spread(-g[3]), spread(-g[4]), spread(-g[5]))
+    for b in range(tree.nb):
+        iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
+        local = load12(tree.placement, b)
+        R, p = (
+            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+            (local[9], local[10], local[11]),
+        )
+        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, tree.iq[b])
+        p = add3(p, rotate(R, shift))
+        R = rotation_product(R, turn)
+        if parent >= 0:
+            Rp = load9(w.R, parent)
+            p = add3(load3(w.p, parent), rotate(Rp, p))
+            R = rotation_product(Rp, R)
+        else:
+            p = scale3(0.0, p)
+        store(w.R, b, R)
+        store(w.p, b, p)
+        own = still
+        for k in range(iv, iv + tree.nj[b]):
+            if is_free(tree, b):
+                s = still
+            elif kind == FREE_FLYER:
+                c = (k - iv) % 3
+                e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
+                s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
+            else:
+                S = load6(tree.subspace, k)
+                axis = rotate(R, angular(S))
+                s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
+            store(w.s, k, s)
+            own = add6(own, scale6(v[k], s))
+        if is_free(tree, b):
+            for k in range(6):
+                w.s[iv + k, k] = 1.0
+            own = turned(R, six(v, iv))
+        vb, a = own, falling
+        if parent >= 0:
+            vp = load6(w.v, parent)
+            vb, a = add6(vp, own), add6(load6(w.a, parent), cross_motion(vp, own))
+            w.heir[parent] = b
+        w.heir[b] = -1
+        store(w.v, b, vb)
+        store(w.a, b, a)
+
+
+@kernel
+def forward_dynamics(tree, q, v, tau, w, qdd):
+    """q'' from tables of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
+    place(tree, q, v, w)
+    pivot = articulate(tree, tau, w)
+    accelerate(tree, w, qdd)
+    return pivot
+
+
+@kernel
+def articulate(tree, tau, w):
+    """From the leaves on: U, d, u; returns the smallest pivot."""
+    pivot = spread(np.inf)
+    for b in range(tree.nb - 1, -1, -1):
+        iv, parent, v, a = tree.iv[b], tree.parent[b], load6(w.v, b), load6(w.a, b)
+        R = load9(w.R, b)
+        rigid = move_inertia(R, load3(w.p, b), load10(tree.inertia, b))
+        I = articulated(rigid)
+        f = force(rigid, I, v, a)
+        if w.heir[b] >= 0:
+            I, f = add21(I, w.I, b), add6(f, load6(w.f, b))
+        if is_free(tree, b):
+            pivot = release(tree, iv, R, turned(R, six(tau, iv)), w, I, f, pivot)
+            continue
+        for k in range(iv + tree.nj[b] - 1, iv - 1, -1):
+            s = load6(w.s, k)
+            U = articulated_times(I, s)
+            D = tree.armature[k] + dot3(linear(s), linear(U)) + dot3(angular(s), angular(U))
+            d, u = 1.0 / D, tau[k] - dot3(linear(s), linear(f)) - dot3(angular(s), angular(f))
+            pivot = lane_smaller(pivot, D)
+            store(w.U, k, U)
+            w.d[k] = d
+            w.u[k] = u
+            if parent >= 0 or k > iv:  # something carries it, or there is more to the joint
+                I = less_square(I, d, U)
+                f = add6(f, scale6(d * u, U))
+        if parent >= 0:
+            if w.heir[parent] != b:
+                I, f = add21(I, w.I, parent), add6(f, load6(w.f, parent))
+            store(w.I, parent, I)
+            store(w.f, parent, f)
+    return pivot
+
+
+@kernel
+def release(tree, iv, R, tau, w, I, f, pivot):
+    """The same of the six degrees of freedom of a root that is free."""
+    o = spread(0.0)
+    for c in range(3):
+        e, stiff, spun = (R[c], R[3 + c], R[6 + c]), tree.armature[iv + c], tree.armature[iv + 3 + c]
+        if stiff != 0.0 or spun != 0.0:
+            I = less_square(less_square(I, spread(-stiff), join(e, (o, o, o))), spread(-spun), join((o, o, o), e))
+    I, f, pivot = released(w, iv + 5, (I[8], I[11], I[14], I[17], I[19], I[20]), I[20], tau[5] - f[5], I, f, pivot)
+    I, f, pivot = released(w, iv + 4, (I[7], I[10], I[13], I[16], I[18], o), I[18], tau[4] - f[4], I, f, pivot)
+    I, f, pivot = released(w, iv + 3, (I[6], I[9], I[12], I[15], o, o), I[15], tau[3] - f[3], I, f, pivot)
+    I, f, pivot = released(w, iv + 2, (I[2], I[4], I[5], o, o, o), I[5], tau[2] - f[2], I, f, pivot)
+    I, f, pivot = released(w, iv + 1, (I[1], I[3], o, o, o, o), I[3], tau[1] - f[1], I, f, pivot)
+    I, f, pivot = released(w, iv, (I[0], o, o, o, o, o), I[0], tau[0] - f[0], I, f, pivot)
+    return pivot
+
+
+@inline
+def released(w, k, U, D, u, I, f, pivot):
+    """I, f and the smallest pivot D without one axis of the world; U: its column of I, zero for those gone before."""
+    d = 1.0 / D
+    store(w.U, k, U)
+    w.d[k] = d
+    w.u[k] = u
+    return less_square(I, d, U), add6(f, scale6(d * u, U)), lane_smaller(pivot, D)
+
+
+@kernel
+def accelerate(tree, w, qdd):
+    """From the root on: q'' and Δa."""
+    for b in range(tree.nb):
+        iv, nothing = tree.iv[b], spread(0.0)
+        if is_free(tree, b):
+            for k in range(6):
+                x = w.u[iv + k]
+                for j in range(k):
+                    x -= w.U[iv + k, j] * qdd[iv + j]
+                qdd[iv + k] = w.d[iv + k] * x
+            a, R = six(qdd, iv), load9(w.R, b)
+            store(w.a, b, a)
+            put(qdd, iv, join(rotate_back(R, linear(a)), rotate_back(R, angular(a))))
+            continue
+        a = (nothing, nothing, nothing, nothing, nothing, nothing)
+        if tree.parent[b] >= 0:
+            a = load6(w.a, tree.parent[b])
+        for k in range(iv, iv + tree.nj[b]):
+            U = load6(w.U, k)
+            x = w.d[k] * ((w.u[k] - dot3(linear(U), linear(a))) - dot3(angular(U), angular(a)))
+            qdd[k] = x
+            a = add6(a, scale6(x, load6(w.s, k)))
+        store(w.a, b, a)

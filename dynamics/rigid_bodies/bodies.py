@@ -1,0 +1,182 @@
+"""One body after the other: where it is, how it moves, what it feels, and what it hands to the one that carries it.
+
+kinematics.py goes through all bodies, with a row of the workspace for each; a walk depth first keeps those of a path
+alone, see ``row``.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline
+from dynamics.arrays.lanes import sine_cosine
+from dynamics.geometry.lie import quaternion_to_rotation
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    axis_rotation,
+    cross3,
+    cross_force,
+    cross_motion,
+    inertia_times,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    momentum,
+    momentum_operator,
+    move_force,
+    move_inertia,
+    rotate,
+    rotation_product,
+    scale3,
+    scale6,
+    store,
+    sub6,
+)
+from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
+
+
+@inline
+def joint_displacement(kind, s, q, i):
+    """(R, p) of a joint from its numbers q[i], q[i + 1], ...; s: the motion of its first degree of freedom."""
+    zero = 0.0 * q[i]
+    one, still = 1.0 + zero, (zero, zero, zero)
+    if kind == FREE_FLYER:
+        return quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6])), (q[i], q[i + 1], q[i + 2])
+    if kind == SPHERICAL:
+        return quaternion_to_rotation((q[i], q[i + 1], q[i + 2], q[i + 3])), still
+    if kind == PLANAR:
+        c, sine = q[i + 2], q[i + 3]
+        return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
+    if kind == TRANSLATION:
+        return (one, zero, zero, zero, one, zero, zero, zero, one), (q[i], q[i + 1], q[i + 2])
+    if kind == PRISMATIC:
+        return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
+    if kind == CONTINUOUS:
+        return axis_rotation(angular(s), q[i], q[i + 1]), still
+    sine, cosine = sine_cosine(q[i])
+    return axis_rotation(angular(s), cosine, sine), scale3(q[i], linear(s))
+
+
+@inline
+def row(rows, i):
+    """Where a workspace keeps body, or degree of freedom, i: there, or at rows[i]."""
+    if rows is None:
+        return i
+    return rows[i]
+
+
+@inline
+def place_body(tree, b, bodies, dofs, q, origin_at_root, ws):
+    """R, p of body b, whose parent's are known, and its columns s; bodies, dofs: see ``row``."""
+    R, p = seen_by_parent(tree, b, q)
+    place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws)
+
+
+@inline
+def seen_by_parent(tree, b, q):
+    """R, p of body b in the axes of its parent."""
+    local = load12(tree.placement, b)
+    R, p = (
+        (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+        (local[9], local[10], local[11]),
+    )
+    turn, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, tree.iq[b])
+    return rotation_product(R, turn), add3(p, rotate(R, shift))
+
+
+@inline
+def place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws):
+    """``place_body`` from R and p as the parent sees them."""
+    iv, kind = tree.iv[b], tree.kind[b]
+    parent = tree.parent[b]
+    if parent >= 0:
+        Rp = load9(ws.R, row(bodies, parent))
+        p = add3(load3(ws.p, row(bodies, parent)), rotate(Rp, p))
+        R = rotation_product(Rp, R)
+    elif origin_at_root:
+        p = scale3(0.0, p)
+    store(ws.R, row(bodies, b), R)
+    store(ws.p, row(bodies, b), p)
+    if kind == FREE_FLYER:
+        for k in range(3):
+            e = (R[k], R[3 + k], R[6 + k])
+            store(ws.s, row(dofs, iv + k), join(e, scale3(0.0, e)))
+            store(ws.s, row(dofs, iv + 3 + k), join(cross3(p, e), e))
+    else:
+        for k in range(iv, iv + tree.nj[b]):
+            S = load6(tree.subspace, k)
+            a = rotate(R, angular(S))
+            store(ws.s, row(dofs, k), join(add3(rotate(R, linear(S)), cross3(p, a)), a))
+
+
+@inline
+def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
+    """What ``forces`` finds of body b, whose parent's velocity and acceleration are known."""
+    zero = 0.0 * qd[0]
+    g, iv, parent = tree.gravity, tree.iv[b], tree.parent[b]
+    R, p = load9(ws.R, row(bodies, b)), load3(ws.p, row(bodies, b))
+    if parent >= 0:
+        vp, ap = load6(ws.v, row(bodies, parent)), load6(ws.a, row(bodies, parent))
+    else:
+        vp = (zero, zero, zero, zero, zero, zero)
+        ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
+    if parent < 0 and tree.kind[b] == FREE_FLYER:  # at the origin, along its own axes: s_j = (e ; 0) or (0 ; e)
+        still = vp
+        v = join(rotate(R, (qd[iv], qd[iv + 1], qd[iv + 2])), rotate(R, (qd[iv + 3], qd[iv + 4], qd[iv + 5])))
+        moved = join(rotate(R, (qdd[iv], qdd[iv + 1], qdd[iv + 2])), rotate(R, (qdd[iv + 3], qdd[iv + 4], qdd[iv + 5])))
+        a = add6(ap, moved)
+        for k in range(3):
+            e = (R[k], R[3 + k], R[6 + k])
+            i, j, turned = row(dofs, iv + k), row(dofs, iv + k + 3), cross3(angular(v), e)
+            store(ws.psi, i, still)
+            store(ws.psi, j, still)
+            store(ws.eta, i, join(turned, linear(still)))
+            store(ws.eta, j, join(cross3(linear(v), e), turned))
+            store(ws.psidd, i, join(cross3(angular(ap), e), linear(still)))
+            store(ws.psidd, j, join(cross3(linear(ap), e), cross3(angular(ap), e)))
+    else:
+        v, a = vp, ap
+        for i in range(iv, iv + tree.nj[b]):
+            v = add6(v, scale6(qd[i], load6(ws.s, row(dofs, i))))
+        for i in range(iv, iv + tree.nj[b]):
+            at = row(dofs, i)
+            s = load6(ws.s, at)
+            psi = cross_motion(vp, s)
+            turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
+            a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
+            store(ws.psi, at, psi)
+            store(ws.eta, at, add6(psi, turned))
+            store(ws.psidd, at, add6(cross_motion(ap, s), cross_motion(vp, psi)))
+    forces_of(tree, b, row(bodies, b), R, p, v, a, fext, ws)
+
+
+@inline
+def forces_of(tree, b, at, R, p, v, a, fext, ws):
+    """Body b's v, a, I, (h, K) and f, to row ``at`` of the workspace."""
+    store(ws.v, at, v)
+    store(ws.a, at, a)
+    I = move_inertia(R, p, load10(tree.inertia, b))
+    hK = momentum_operator(I, v)
+    f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
+    if fext.shape[0] > 0:
+        f = sub6(f, move_force(R, p, load6(fext, b)))
+    store(ws.Ic, at, I)
+    store(ws.hKc, at, hK)
+    store(ws.f, at, f)
+
+
+@inline
+def carry(tree, b, bodies, ws):
+    """Add Ic, hKc and f of a body, with all it carries, to those of its parent; bodies: see ``row``."""
+    if tree.parent[b] >= 0:
+        own, parent = row(bodies, b), row(bodies, tree.parent[b])
+        for k in range(10):
+            ws.Ic[parent, k] += ws.Ic[own, k]
+        for k in range(12):
+            ws.hKc[parent, k] += ws.hKc[own, k]
+        for k in range(6):
+            ws.f[parent, k] += ws.f[own, k]

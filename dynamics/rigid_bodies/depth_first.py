@@ -1,0 +1,150 @@
+"""Inverse dynamics' mass matrix and first derivatives in one walk through the tree, in the axes of a root that floats.
+
+Nothing in them depends on the axes that vectors are written in. Those of a root that floats make its columns s_j unit
+vectors: what others have with it is then a vector itself, and needs no product.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import sine_cosine
+from dynamics.geometry.spatial import (
+    add6,
+    angular,
+    coriolis_times,
+    coriolis_transposed_times,
+    cross3,
+    cross_force,
+    dot3,
+    dot6,
+    inertia_times,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    rotate_back,
+    store,
+    sub6,
+)
+from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_on_parent, row, seen_by_parent
+from dynamics.rigid_bodies.inverse import floats
+from dynamics.robots.joints import REVOLUTE
+
+
+@kernel
+def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
+    """M, ∂τ/∂q and ∂τ/∂q' at once; the matrices must come in as zeros. See inverse.py for the equations.
+
+    Bodies are entered in the order of a ``Walk`` and left when all they carry has been: the workspace holds a path from
+    the root, and stays in the fastest memory.
+    """
+    order, bodies, dofs = walk.order, walk.bodies, walk.dofs
+    top, n = -1, 0
+    while n < order.size or top >= 0:
+        if n < order.size and tree.parent[order[n]] == top:
+            top = order[n]
+            if floats(tree.kind[top], tree.parent[top]):
+                enter_root(tree, top, bodies[top], q, qd, qdd, fext, ws)
+            else:
+                if tree.kind[top] == REVOLUTE:
+                    R, p = turned(walk.turns, tree.placement, top, q[tree.iq[top]])
+                else:
+                    R, p = seen_by_parent(tree, top, q)
+                place_on_parent(tree, top, R, p, bodies, dofs, True, ws)
+                move_body(tree, top, bodies, dofs, qd, qdd, fext, ws)
+            n += 1
+        else:
+            for i in range(tree.iv[top] + tree.nj[top] - 1, tree.iv[top] - 1, -1):
+                pairs_of(tree, i, bodies, dofs, ws, M, dq, dv)
+            carry(tree, top, bodies, ws)
+            top = tree.parent[top]
+
+
+@inline
+def turned(turns, placement, b, angle):
+    """R, p of body b as its parent sees them: see ``Walk.turns``."""
+    sine, cosine = sine_cosine(angle)
+    A, B, C = load9(turns, 3 * b), load9(turns, 3 * b + 1), load9(turns, 3 * b + 2)
+    R = (
+        A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
+        A[3] + B[3] * cosine + C[3] * sine, A[4] + B[4] * cosine + C[4] * sine, A[5] + B[5] * cosine + C[5] * sine,
+        A[6] + B[6] * cosine + C[6] * sine, A[7] + B[7] * cosine + C[7] * sine, A[8] + B[8] * cosine + C[8] * sine,
+    )  # fmt: skip
+    p = (
+        placement[b, 9] + turns[3 * b, 9] * angle,
+        placement[b, 10] + turns[3 * b + 1, 9] * angle,
+        placement[b, 11] + turns[3 * b + 2, 9] * angle,
+    )
+    return R, p
+
+
+@inline
+def enter_root(tree, b, at, q, qd, qdd, fext, ws):
+    """What place_body and move_body find of a root that floats, in its own axes: R = 1, v = q', a = q'' - Rᵀg.
+
+    Rᵀg is kept as w, of which there is none. at: its row of the workspace.
+    """
+    iv, g = tree.iv[b], tree.gravity
+    R, p = seen_by_parent(tree, b, q)
+    zero = 0.0 * qd[iv]
+    one = 1.0 + zero
+    down = rotate_back(R, (g[0], g[1], g[2]))
+    v = (qd[iv], qd[iv + 1], qd[iv + 2], qd[iv + 3], qd[iv + 4], qd[iv + 5])
+    a = sub6((qdd[iv], qdd[iv + 1], qdd[iv + 2], qdd[iv + 3], qdd[iv + 4], qdd[iv + 5]), join(down, (zero, zero, zero)))
+    R, p = (one, zero, zero, zero, one, zero, zero, zero, one), (zero, zero, zero)
+    store(ws.R, at, R)
+    store(ws.p, at, p)
+    store(ws.w, at, down)
+    for k in range(6):
+        for l in range(6):
+            ws.s[k, l] = one if k == l else zero
+    forces_of(tree, b, at, R, p, v, a, fext, ws)
+
+
+@inline
+def pairs_of(tree, i, bodies, dofs, ws, M, dq, dv):
+    """The entries of M, ∂τ/∂q and ∂τ/∂q' that i has with its joint and those before it on its path."""
+    b = tree.body[i]
+    own, iv = row(bodies, b), tree.iv[b]
+    s, I, hK = load6(ws.s, row(dofs, i)), load10(ws.Ic, own), load12(ws.hKc, own)
+    Y, bt = inertia_times(I, s), coriolis_transposed_times(hK, s)
+    j = i
+    if not floats(tree.kind[b], tree.parent[b]):
+        psi = load6(ws.psi, row(dofs, i))
+        F = add6(cross_force(s, load6(ws.f, own)), inertia_times(I, load6(ws.psidd, row(dofs, i))))
+        F = add6(F, coriolis_times(hK, psi))
+        V = add6(inertia_times(I, load6(ws.eta, row(dofs, i))), coriolis_times(hK, s))
+        for j in range(iv, iv + tree.nj[b]):
+            to = row(dofs, j)
+            sj = load6(ws.s, to)
+            M[i, j] = dot6(Y, sj)
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, to))) + dot6(Y, load6(ws.psidd, to))
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, to))
+        j = tree.previous[iv]
+        while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
+            to = row(dofs, j)
+            sj = load6(ws.s, to)
+            M[i, j] = M[j, i] = dot6(Y, sj)
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, to))) + dot6(Y, load6(ws.psidd, to))
+            dq[j, i] = dot6(sj, F)
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, to))
+            dv[j, i] = dot6(sj, V)
+            j = tree.previous[j]
+        if j >= 0:
+            root = tree.iv[tree.body[j]]
+            for k in range(6):
+                M[root + k, i], dq[root + k, i], dv[root + k, i] = Y[k], F[k], V[k]
+    if j >= 0:
+        root = tree.iv[tree.body[j]]
+        at, zero = bodies[tree.body[j]], 0.0 * bt[0]
+        down, v = load3(ws.w, at), load6(ws.v, at)
+        by_v = sub6(join((zero, zero, zero), bt), cross_force(v, Y))
+        for k in range(6):
+            M[i, root + k], dv[i, root + k] = Y[k], by_v[k]
+        by_turn = cross3(down, linear(Y))  # ψ''_j of a translation is zero
+        for k in range(3):
+            dq[i, root + 3 + k] = by_turn[k]
+    M[i, i] += tree.armature[i]

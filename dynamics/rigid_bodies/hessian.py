@@ -1,0 +1,234 @@
+"""Second derivatives of μᵀ ID(q, v, a), contracted: one forward and one backward sweep, no tensor.
+
+The scalar μᵀ ID is the power of the force distribution against the velocity field w that μ would generate
+(Nganga & Wensing 2021, "modified RNEA"); its derivatives need O(n d) terms.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import kernel
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    coriolis_times,
+    coriolis_transposed_times,
+    cross3,
+    cross_force,
+    cross_motion,
+    dot3,
+    dot6,
+    inertia_times,
+    join,
+    load3,
+    load6,
+    load9,
+    load10,
+    load12,
+    momentum,
+    momentum_operator,
+    rotate_back,
+    scale6,
+    store,
+    sub3,
+    sub6,
+)
+from dynamics.rigid_bodies.inverse import felt_at_root, floats, turn_back
+from dynamics.rigid_bodies.kinematics import Workspace
+from dynamics.robots.joints import FREE_FLYER
+from dynamics.robots.model import Model
+
+
+@kernel
+def virtual_velocities(tree: Model, mu, ws: Workspace):
+    """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a.
+
+    Both are linear in w: a joint's part δ = Σ s μ of it moves all it carries, so that composites are enough,
+    (h, K)_w = K(Iᶜ, w_p) + Σ K(Iᶜ_l, δ_l) and z = Bᶜᵀ w_p + Σ Bᶜ_lᵀ δ_l over the joint and those behind it.
+    """
+    for b in range(tree.parent.size):
+        parent = tree.parent[b]
+        for k in range(6):
+            ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
+        for k in range(12):
+            ws.hKw[b, k] = 0.0
+        for k in range(3):
+            ws.z[b, k] = 0.0
+        wp = load6(ws.w, b)
+        w = wp
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            s = load6(ws.s, i)
+            w = add6(w, scale6(mu[i], s))
+            store(ws.chi, i, cross_motion(wp, s))
+        store(ws.w, b, w)
+    for b in range(tree.parent.size - 1, -1, -1):
+        parent, first, I, hK = tree.parent[b], tree.iv[b], load10(ws.Ic, b), load12(ws.hKc, b)
+        moved = scale6(mu[first], load6(ws.s, first))
+        for i in range(first + 1, first + tree.nj[b]):
+            moved = add6(moved, scale6(mu[i], load6(ws.s, i)))
+        carried, couple = momentum_operator(I, moved), coriolis_transposed_times(hK, moved)
+        for k in range(12):
+            ws.hKw[b, k] += carried[k]
+        for k in range(3):
+            ws.z[b, k] += couple[k]
+        if parent >= 0:
+            wp = load6(ws.w, parent)
+            carried, couple = momentum_operator(I, wp), coriolis_transposed_times(hK, wp)
+            for k in range(12):
+                ws.hKw[parent, k] += ws.hKw[b, k]
+                ws.hKw[b, k] += carried[k]
+            for k in range(3):
+                ws.z[parent, k] += ws.z[b, k]
+                ws.z[b, k] += couple[k]
+
+
+@kernel
+def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
+    """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
+
+    Needs composites Ic, f, hKc, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
+      Y = I s    F = s ×* f + I ψ'' + B ψ'    V = I η + B s    P = s ×* pf + I χ
+      Z = s_a × z + [Bᵀχ]_a - [B_wᵀψ']_a      b_w = [B_wᵀ s]_a
+    for every j on the path from i to the root
+      qq_ji = χ_j·F_i + ψ''_j·P_i + ψ'_ja·Z_i    vv_ji = -s_ja·b_wi
+      qv_ji = χ_j·V_i - ψ'_ja·b_wi               qv_ij = η_j·P_i + s_ja·Z_i
+      qa_ji = χ_j·Y_i                            qa_ij = s_j·P_i
+    and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
+    Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
+    """
+    g = tree.gravity
+    for i in range(tree.body.size):
+        b = tree.body[i]
+        if tree.parent[b] < 0:
+            if not floats(tree.kind[b], tree.parent[b]):
+                grounded_hessian(tree, ws, i, qq, qv, vv, qa)
+            elif i == tree.iv[b]:
+                floating_hessian(tree, ws, b, qq, qv, vv, qa)
+            continue
+        s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
+        chi, z = load6(ws.chi, i), load3(ws.z, b)
+        I, hK, hKw = load10(ws.Ic, b), load12(ws.hKc, b), load12(ws.hKw, b)
+        pf = momentum(hKw)
+        Y = inertia_times(I, s)
+        F = add6(add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd)), coriolis_times(hK, psi))
+        V = add6(inertia_times(I, eta), coriolis_times(hK, s))
+        P = add6(cross_force(s, pf), inertia_times(I, chi))
+        Z = sub3(
+            add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi)), coriolis_transposed_times(hKw, psi)
+        )
+        bw = coriolis_transposed_times(hKw, s)
+        first = tree.iv[b]
+        for j in range(first, first + tree.nj[b]):
+            sj, chij, psij, psiddj = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j)), load6(ws.psidd, j)
+            qq[j, i] = dot6(chij, F) + dot6(psiddj, P) + dot3(psij, Z)
+            qv[j, i] = dot6(chij, V) - dot3(psij, bw)
+            vv[j, i] = -dot3(angular(sj), bw)
+            qa[j, i] = dot6(chij, Y)
+        if tree.nj[b] > 1:
+            add_noncommuting_terms(tree, ws, i, pf, z, qq, vv)
+        j = tree.previous[first]
+        while j >= 0 and tree.parent[tree.body[j]] >= 0:
+            sj, chij, psij = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j))
+            qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(load6(ws.psidd, j), P) + dot3(psij, Z)
+            vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
+            qv[j, i] = dot6(chij, V) - dot3(psij, bw)
+            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
+            qa[j, i] = dot6(chij, Y)
+            qa[i, j] = dot6(sj, P)
+            j = tree.previous[j]
+        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+            root = tree.body[j]
+            R, before = load9(ws.R, root), tree.iv[root]
+            by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, root), P, Z)
+            by_a, by_w = turn_back(R, P), rotate_back(R, bw)
+            for k in range(6):
+                j = before + k
+                qq[j, i] = qq[i, j] = by_q[k]
+                qv[i, j], qa[i, j] = by_v[k], by_a[k]
+                vv[j, i] = vv[i, j] = qv[j, i] = qa[j, i] = 0.0
+            for k in range(3):
+                vv[before + 3 + k, i] = vv[i, before + 3 + k] = -by_w[k]
+            j = -1
+        while j >= 0:  # another joint on the world: nothing carries it, χ_j = ψ'_j = 0
+            sj = load6(ws.s, j)
+            qq[j, i] = qq[i, j] = dot6(load6(ws.psidd, j), P)
+            vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
+            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
+            qa[i, j] = dot6(sj, P)
+            qv[j, i] = 0.0
+            qa[j, i] = 0.0
+            j = tree.previous[j]
+
+
+@kernel
+def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
+    """The same of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
+    b = tree.body[i]
+    s, hKw = load6(ws.s, i), load12(ws.hKw, b)
+    pf = momentum(hKw)
+    P, bw = cross_force(s, pf), coriolis_transposed_times(hKw, s)
+    for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        qq[j, i] = dot6(load6(ws.psidd, j), P)
+        vv[j, i] = -dot3(angular(load6(ws.s, j)), bw)
+        qv[j, i] = qa[j, i] = 0.0 * bw[0]
+    if tree.nj[b] > 1:
+        add_noncommuting_terms(tree, ws, i, pf, load3(ws.z, b), qq, vv)
+
+
+@kernel
+def floating_hessian(tree, ws, b, qq, qv, vv, qa):
+    """The same within a free-flyer on the world, along the root's axes e_k, where χ = ψ' = 0:
+
+    qq_ji = s_j·(g ×* (s_i ×* pf)) + (s_i × s_j)·(g ×* pf)    vv_ji = -s_ja·b_wi + (s_i × s_j)·pf    qv = qa = 0
+    """
+    R, hKw, first, gravity = load9(ws.R, b), load12(ws.hKw, b), tree.iv[b], tree.gravity
+    g = (gravity[0], gravity[1], gravity[2], gravity[3], gravity[4], gravity[5])
+    pf = momentum(hKw)
+    by_q, by_v = turn_back(R, cross_force(g, pf)), turn_back(R, pf)
+    for k in range(6):
+        i, s = first + k, load6(ws.s, first + k)
+        felt, bw = turn_back(R, cross_force(g, cross_force(s, pf))), rotate_back(R, coriolis_transposed_times(hKw, s))
+        for l in range(6):
+            j = first + l
+            qq[j, i] = felt[l]
+            vv[j, i] = qv[j, i] = qa[j, i] = 0.0 * felt[l]
+        for l in range(3):
+            vv[first + 3 + l, i] = -bw[l]
+    for k in range(3):  # e_k × e_l = e_m
+        l, m = (k + 1) % 3, (k + 2) % 3
+        linear_k, linear_l, angular_k, angular_l = first + k, first + l, first + 3 + k, first + 3 + l
+        qq[angular_l, angular_k] += by_q[3 + m]
+        qq[angular_k, angular_l] -= by_q[3 + m]
+        vv[angular_l, angular_k] += by_v[3 + m]
+        vv[angular_k, angular_l] -= by_v[3 + m]
+        qq[angular_l, linear_k] += by_q[m]
+        qq[linear_l, angular_k] += by_q[m]
+        qq[angular_k, linear_l] -= by_q[m]
+        qq[linear_k, angular_l] -= by_q[m]
+        vv[angular_l, linear_k] += by_v[m]
+        vv[linear_l, angular_k] += by_v[m]
+        vv[angular_k, linear_l] -= by_v[m]
+        vv[linear_k, angular_l] -= by_v[m]
+
+
+@kernel
+def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
+    """Within one joint of several degrees of freedom: qq_ji += (s_i × s_j)·g, vv_ji += (s_i × s_j)·pf.
+
+    g = v_p ×* (v_p ×* pf) - w_p ×* f - a_p ×* pf - v_p ×* (0; z) with v_p, w_p, a_p of the parent body.
+    """
+    b = tree.body[i]
+    parent = tree.parent[b]
+    f = load6(ws.f, b)
+    if parent >= 0:
+        v, w, a = load6(ws.v, parent), load6(ws.w, parent), load6(ws.a, parent)
+        g = cross_force(v, sub6(cross_force(v, pf), join((0.0 * z[0], 0.0 * z[1], 0.0 * z[2]), z)))
+        g = sub6(sub6(g, cross_force(w, f)), cross_force(a, pf))
+    else:
+        g0 = tree.gravity
+        g = cross_force((g0[0], g0[1], g0[2], g0[3], g0[4], g0[5]), pf)
+    si = load6(ws.s, i)
+    for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        bracket = cross_motion(si, load6(ws.s, j))
+        qq[j, i] += dot6(bracket, g)
+        vv[j, i] += dot6(bracket, pf)

@@ -1,0 +1,56 @@
+"""Derivatives of an implicit function: the relation between inverse and forward dynamics, of any system.
+
+Let z(y) solve R(y, z) = 0, with R linear in z and K = ∂R/∂z. Then (Singh et al., "Details", §IX, Eq. 274)
+
+    z_y    = -K⁻¹ R_y
+    w z_yy = ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ,      ω = -K⁻ᵀ w
+
+=================  ======  =====================================================
+system             z       R
+=================  ======  =====================================================
+free motion        a       ID(q, v, a) - S u
+rigid contact      (a, f)  ID(q, v, a) - Jᵀf - S u ;  J a + J' v
+impact             (v, Λ)  M (v - v⁻) - JᵀΛ ;  J (v + e v⁻)
+=================  ======  =====================================================
+
+In all of them R couples z with the configuration alone, so ω R_yz has rows for the first part of y only.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import kernel
+from dynamics.arrays.products import coupling_product, product
+
+
+@kernel
+def first_order(tree, Kinv, Ry, begin, zy):
+    """zy = -K⁻¹ R_y, one block (nz, nv) of columns at a time; those of R_y before ``begin`` are zero."""
+    product(tree, -1.0, Kinv, Ry, begin, zy)
+
+
+@kernel
+def adjoint_weight(Kinv, weight, omega):
+    """ω = -K⁻ᵀ w."""
+    for j in range(omega.size):
+        total = Kinv[0, j] * weight[0]
+        for i in range(1, weight.size):
+            total = total + Kinv[i, j] * weight[i]
+        omega[j] = -total
+
+
+@kernel
+def second_order(tree, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
+    """ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ by blocks of y = (q, v, u): qq, qv, qu; the others are those of ω R_yy.
+
+    Ryz (nv, nv): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  Rqq, Rqv: blocks of ω R_yy, which may be
+    the same memory as qq and, of floats, as qv.  cross (nv, nv): scratch.
+    """
+    coupling_product(tree, None, Ryz, zq, cross)
+    coupling_product(tree, Rqv, Ryz, zv, qv)
+    coupling_product(tree, None, Ryz, zu, qu)
+    for i in range(cross.shape[0]):
+        qq[i, i] = Rqq[i, i] + 2.0 * cross[i, i]
+        for j in range(i):
+            through = cross[i, j] + cross[j, i]
+            qq[i, j] = Rqq[i, j] + through
+            qq[j, i] = Rqq[j, i] + through

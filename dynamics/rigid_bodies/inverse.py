@@ -1,0 +1,163 @@
+"""Inverse dynamics and its first derivatives (RNEA; IDSVA, Singh et al., Eqs. 5-8), mass matrix (CRBA)."""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.views import view
+from dynamics.geometry.spatial import (
+    add6,
+    angular,
+    coriolis_times,
+    coriolis_transposed_times,
+    cross_force,
+    dot3,
+    dot6,
+    inertia_times,
+    join,
+    linear,
+    load6,
+    load9,
+    load10,
+    load12,
+    rotate_back,
+    store,
+    sub6,
+)
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees, views_of, workspace_views
+from dynamics.robots.joints import FREE_FLYER
+
+
+@kernel
+def mass_matrix(tree, ws, M):
+    """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
+    _mass_matrix(views_of(tree), workspace_views(ws), view(M))
+
+
+@kernel
+def _mass_matrix(tree, ws, M):
+    for i in range(tree.body.size):
+        mass_of(tree, i, ws, M)
+
+
+@inline
+def mass_of(tree, i, ws, M):
+    """The entries of ``mass_matrix`` that i has with those before it on its path."""
+    Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
+    store(ws.Y, i, Y)
+    j = i
+    while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
+        M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
+        j = tree.previous[j]
+    if j >= 0:
+        root = tree.body[j]
+        Y0 = turn_back(load9(ws.R, root), Y)
+        for k in range(6):
+            M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
+    M[i, i] += tree.armature[i]
+
+
+@kernel
+def first_felt(tree):
+    """The first degree of freedom whose displacement anything feels: uniform gravity hides where a root floats."""
+    g = tree.gravity
+    return 3 if floats(tree.kind[0], tree.parent[0]) and g[3] == 0.0 and g[4] == 0.0 and g[5] == 0.0 else 0
+
+
+@inline
+def floats(kind, parent):
+    """Whether a joint is a free-flyer on the world, whose s_j are the root's axes at its origin."""
+    return kind == FREE_FLYER and parent < 0
+
+
+@inline
+def turn_back(R, f):
+    """Linear and angular part of f along the axes of R: for a root that floats its products with all six s_j."""
+    return join(rotate_back(R, linear(f)), rotate_back(R, angular(f)))
+
+
+@kernel
+def generalized_forces(tree, qdd, ws, tau):
+    """τ = sᵀ fᶜ + armature q''; needs composite forces in ``ws.f``."""
+    for i in range(tree.body.size):
+        tau[i] = dot6(load6(ws.s, i), load6(ws.f, tree.body[i])) + tree.armature[i] * qdd[i]
+
+
+@kernel
+def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
+    """RNEA: τ = ID(q, q', q'') less the torques of external wrenches."""
+    place_bodies(tree, q, True, ws)
+    forces(tree, qd, qdd, fext, ws)
+    sum_over_subtrees(tree, ws.f)
+    generalized_forces(tree, qdd, ws, tau)
+
+
+@kernel
+def inverse_dynamics_derivatives(tree, ws, dq, dv):
+    """∂τ/∂q and ∂τ/∂q'; needs composites Ic, f, hKc and Y of ``mass_matrix``.
+
+    Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
+
+    For j on the path from i to the root (and within one joint, both ways, all but those marked *), Y_i = I s_i:
+    ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
+    ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
+    """
+    _derivatives(views_of(tree), workspace_views(ws), view(dq), view(dv))
+
+
+@kernel
+def _derivatives(tree, ws, dq, dv):
+    for i in range(tree.body.size):
+        derivatives_of(tree, i, ws, dq, dv)
+
+
+@inline
+def derivatives_of(tree, i, ws, dq, dv):
+    """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
+    g, b = tree.gravity, tree.body[i]
+    s, Y, I, hK = load6(ws.s, i), load6(ws.Y, i), load10(ws.Ic, b), load12(ws.hKc, b)
+    bt = coriolis_transposed_times(hK, s)
+    if floats(tree.kind[b], tree.parent[b]):
+        by_q, by_v = felt_at_root(load9(ws.R, b), (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, b), Y, bt)
+        for k in range(6):
+            dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
+    else:
+        psi = load6(ws.psi, i)
+        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, load6(ws.psidd, i)))
+        if tree.parent[b] >= 0:
+            F = add6(F, coriolis_times(hK, psi))
+        V = add6(inertia_times(I, load6(ws.eta, i)), coriolis_times(hK, s))
+        for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
+            dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
+        j = tree.previous[tree.iv[b]]
+        while j >= 0 and tree.parent[tree.body[j]] >= 0:
+            sj = load6(ws.s, j)
+            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
+            dq[j, i] = dot6(sj, F)
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
+            dv[j, i] = dot6(sj, V)
+            j = tree.previous[j]
+        if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
+            root = tree.body[j]
+            R, v = load9(ws.R, root), load6(ws.v, root)
+            by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), v, Y, bt)
+            F0, V0 = turn_back(R, F), turn_back(R, V)
+            for k in range(6):
+                j = tree.iv[root] + k
+                dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
+            j = -1
+        while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
+            sj = load6(ws.s, j)
+            dq[i, j] = dot6(Y, load6(ws.psidd, j))
+            dq[j, i] = dot6(sj, F)
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
+            dv[j, i] = dot6(sj, V)
+            j = tree.previous[j]
+
+
+@inline
+def felt_at_root(R, g, v, f, n):
+    """f·ψ''_j and f·η_j + n·s_ja for the s_j of a root that floats, its axes R: ψ''_j = -g × s_j and η_j = v × s_j."""
+    zero = 0.0 * n[0]
+    by_v = sub6(join((zero, zero, zero), n), cross_force(v, f))
+    return turn_back(R, cross_force(g, f)), turn_back(R, by_v)

@@ -1,0 +1,178 @@
+"""Inverse and forward dynamics of a robot with first and second derivatives: the functions people call.
+
+Arguments are one sample or a batch along the leading axis; results follow. Conventions are Pinocchio's throughout:
+derivatives with respect to q are Lie derivatives along the local perturbation q ⊕ t e_j. SI units.
+
+``fext`` (njoints, 6) is one wrench [N, N m] per joint, the world's first, as in ``pinocchio.rnea``. With
+``fext_frame="local"`` it is given in that joint's frame and held constant there when derivatives are taken; with
+``fext_frame="world"`` it acts at the origin of that frame, is given in world axes and constant in them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamics.rigid_bodies import batch, lane_batch, world_wrenches
+from dynamics.rigid_bodies.results import (
+    ForwardDerivatives,
+    ForwardHessian,
+    ForwardTensors,
+    InverseDerivatives,
+    InverseHessian,
+    InverseTensors,
+)
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import Samples
+
+Array = NDArray[np.float64]
+
+
+def inverse_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None,
+    *, fext_frame: str = "local",
+) -> Array:  # fmt: skip
+    """Joint torques τ (nv,) that produce accelerations a at (q, v) (RNEA)."""
+    s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
+    tau = np.empty((s.N, robot.nv))
+    s.run(batch.inverse_dynamics, lane_batch.inverse_dynamics, tau)
+    return s.result(world_wrenches.inverse(s, tau))
+
+
+def inverse_dynamics_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None,
+    *, fext_frame: str = "local",
+) -> InverseDerivatives:  # fmt: skip
+    """First derivatives of inverse dynamics (IDSVA)."""
+    s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
+    out = s.matrices(3)
+    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
+    return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out)))
+
+
+def inverse_dynamics_second_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None, symmetric: bool = False,
+    *, fext_frame: str = "local", out: InverseTensors | None = None,
+) -> InverseTensors:  # fmt: skip
+    """Second derivatives of inverse dynamics as tensors (IDSVA-SO).
+
+    dqdq is iterated, so not symmetric in its last two indices for a joint whose motions do not commute;
+    ``symmetric=True`` returns its symmetric part, the derivative in exponential coordinates.
+    out: what an earlier call returned for as many samples of the same robot. Its memory is written again, but for the
+    zeros between unrelated degrees of freedom, which must still be there: new memory costs more than what is computed.
+    """
+    s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
+    memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
+    entries = robot.tensor_entries
+    room = lane_batch.room_of_tensors(entries)
+    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, entries, *memory, room=room)
+    found = world_wrenches.inverse_tensors(s, memory)
+    return InverseTensors(*map(s.result, found._replace(dqdq=_symmetric(found.dqdq) if symmetric else found.dqdq)))
+
+
+def inverse_dynamics_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, mu: ArrayLike, fext: ArrayLike | None = None,
+    symmetric: bool = False, *, fext_frame: str = "local",
+) -> InverseHessian:  # fmt: skip
+    """Hessian of ``mu @ inverse_dynamics(q, v, a)``, mu (nv,), without building a tensor.
+
+    qq is iterated (row first derivative, column second); ``symmetric=True`` returns its symmetric part.
+    """
+    s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
+    memory = s.matrices(4)
+    s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
+    out = world_wrenches.inverse_hessian(s, InverseHessian(*memory))
+    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
+
+
+def forward_dynamics(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None = None,
+    *, fext_frame: str = "local",
+) -> Array:  # fmt: skip
+    """Accelerations a (nv,) that torques tau produce at (q, v). ModelError if the mass matrix is singular."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
+    world_wrenches.add_to_torques(s)
+    a = np.empty((s.N, robot.nv))
+    s.check(s.run(batch.forward_dynamics, lane_batch.forward_dynamics, a))
+    return s.result(a)
+
+
+def forward_dynamics_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None = None,
+    *, fext_frame: str = "local",
+) -> ForwardDerivatives:  # fmt: skip
+    """First derivatives of forward dynamics, from those of inverse dynamics by the ID-FD relation."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
+    world_wrenches.add_to_torques(s)
+    out = s.matrices(3)
+    s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, out))
+    return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(*out)))
+
+
+def forward_dynamics_second_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, fext: ArrayLike | None = None, symmetric: bool = False,
+    *, fext_frame: str = "local",
+) -> ForwardTensors:  # fmt: skip
+    """Second derivatives of forward dynamics as tensors; dqdq iterated unless ``symmetric``."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
+    world_wrenches.add_to_torques(s)
+    out = ForwardTensors(*s.tensors(4))
+    s.check(batch.forward_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, robot.tensor_entries, *out))
+    if s.has_world:
+        out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
+    return ForwardTensors(*map(s.result, out._replace(dqdq=_symmetric(out.dqdq) if symmetric else out.dqdq)))
+
+
+def forward_dynamics_hessian(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, weight: ArrayLike, fext: ArrayLike | None = None,
+    symmetric: bool = False, *, fext_frame: str = "local",
+) -> ForwardHessian:  # fmt: skip
+    """Hessian of ``weight @ forward_dynamics(q, v, tau)``, weight (nv,), without building a tensor."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    return _both_orders(s, s.none(3), symmetric)
+
+
+def forward_dynamics_both_derivatives(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, weight: ArrayLike, fext: ArrayLike | None = None,
+    symmetric: bool = False, *, fext_frame: str = "local",
+) -> tuple[ForwardDerivatives, ForwardHessian]:  # fmt: skip
+    """``forward_dynamics_derivatives`` and ``forward_dynamics_hessian`` for little more than the second alone."""
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
+    memory = s.matrices(3)
+    hessian = _both_orders(s, memory, symmetric)
+    first = world_wrenches.forward_derivatives(s, ForwardDerivatives(*memory))
+    return s.named(first), hessian
+
+
+def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
+    """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
+    world_wrenches.add_to_torques(s)
+    memory = s.matrices(4)
+    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, memory))
+    out = ForwardHessian(*memory)
+    if s.has_world:
+        out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
+    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
+
+
+def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
+    """The mass matrix M (nv, nv), symmetric positive definite (CRBA)."""
+    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
+    return inverse_dynamics_derivatives(robot, q, zeros, zeros).da
+
+
+def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
+    """M⁻¹ (nv, nv), by the sparse factorisation. ModelError if M is singular."""
+    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
+    return forward_dynamics_derivatives(robot, q, zeros, zeros).dtau
+
+
+def _symmetric(T: Array) -> Array:
+    return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2)))
+
+
+def _inverse_mass(s: Samples) -> Array:
+    """M⁻¹ (N, nv, nv)."""
+    out = s.matrices(3)
+    batch.forward_dynamics_derivatives(s.robot.tree, s.q, s.first, s.second, s.fext, out)
+    return np.asarray(out[2])

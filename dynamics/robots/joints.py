@@ -1,0 +1,131 @@
+"""Kinds of joint: which of Pinocchio's they are, and how joints that are chains of others become chains.
+
+Every kind moves its body by a subgroup of SE(3), so that its motion subspace is constant in the joint's own frame.
+A joint of several degrees of freedom is one of the subgroups below; its tangent numbers are coordinates of a twist
+(linear, angular) in the joint's frame, ``slot`` says which.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import inline
+from ddp.errors import ModelError
+
+Array = NDArray[np.float64]
+
+REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = range(7)
+"""One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
+(position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position."""
+
+_KINDS = {
+    **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},
+    **{f"JointModelH{axis}": REVOLUTE for axis in ("X", "Y", "Z", "elicalUnaligned")},
+    **{f"JointModelRUB{axis}": CONTINUOUS for axis in "XYZ"},
+    "JointModelRevoluteUnboundedUnaligned": CONTINUOUS,
+    **{f"JointModelP{axis}": PRISMATIC for axis in ("X", "Y", "Z", "rismaticUnaligned")},
+    "JointModelFreeFlyer": FREE_FLYER,
+    "JointModelSpherical": SPHERICAL,
+    "JointModelPlanar": PLANAR,
+    "JointModelTranslation": TRANSLATION,
+}
+
+_CHAINS = ("JointModelUniversal", "JointModelSphericalZYX", "JointModelComposite")
+
+_ADVICE = {
+    "JointModelMimic": "Make it a joint of its own, or fix it and add what it carries to the link before",
+}
+
+
+@inline
+def is_group(kind):
+    """Whether a kind has motions that do not commute: a free-flyer, spherical or planar joint."""
+    return kind == FREE_FLYER or kind == SPHERICAL or kind == PLANAR
+
+
+@inline
+def slot(kind, k):
+    """Which number of the joint's twist (linear, angular) its k-th degree of freedom is."""
+    if kind == SPHERICAL:
+        return k + 3
+    return 5 if kind == PLANAR and k == 2 else k
+
+
+def kind_of(model: pin.Model, j: int) -> int:
+    """The kind of joint j; ModelError says how to remodel one that is not supported."""
+    name = model.joints[j].shortname()
+    if name not in _KINDS:
+        advice = _ADVICE.get(name, "Remodel it as a chain of these")
+        raise ModelError(
+            f"{model.name}: joint {model.names[j]!r} is a {name}; supported are revolute, continuous, prismatic,"
+            " helical, planar, translation and spherical joints and free-flyers (any axis, anywhere in the tree)."
+            f" {advice}"
+        )
+    return _KINDS[name]
+
+
+def subspace(model: pin.Model, j: int) -> Array:
+    """The motion subspace (nj, 6) of joint j in its own frame, one row per degree of freedom."""
+    joint = model.joints[j]
+    data = joint.createData()
+    joint.calc(data, pin.neutral(model))
+    return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
+
+
+def expanded(model: pin.Model) -> pin.Model:
+    """The model with universal, spherical ZYX and composite joints made chains: same q, v, frames and dynamics.
+
+    The last joint of a chain keeps the name and the body, those before it are called name_1, name_2, ... and
+    carry none. The model itself if it has no such joint.
+    """
+    if not any(joint.shortname() in _CHAINS for joint in model.joints[1:]):
+        return model
+    new = pin.Model()
+    new.name, new.gravity = model.name, model.gravity
+    index = [0]
+    for j in range(1, model.njoints):
+        parent = index[model.parents[j]]
+        parts = _parts(model.joints[j], model.jointPlacements[j])
+        for k, (placement, joint) in enumerate(parts, start=1):
+            name = model.names[j] if k == len(parts) else f"{model.names[j]}_{k}"
+            parent = new.addJoint(parent, joint, placement, name)
+        index.append(parent)
+        new.appendBodyToJoint(parent, model.inertias[j], pin.SE3.Identity())
+    for frame in list(model.frames)[1:]:
+        moved = pin.Frame(frame)
+        moved.parentJoint = index[frame.parentJoint]
+        new.addFrame(moved, False)
+    _copy_limits(model, new)
+    return new
+
+
+def _copy_limits(model: pin.Model, new: pin.Model) -> None:
+    """Everything a model keeps per configuration or velocity number: neither changes when joints become chains."""
+    new.armature, new.damping = model.armature, model.damping
+    new.rotorInertia, new.rotorGearRatio = model.rotorInertia, model.rotorGearRatio
+    new.lowerDryFrictionLimit, new.upperDryFrictionLimit = model.lowerDryFrictionLimit, model.upperDryFrictionLimit
+    new.lowerEffortLimit, new.upperEffortLimit = model.lowerEffortLimit, model.upperEffortLimit
+    new.lowerVelocityLimit, new.upperVelocityLimit = model.lowerVelocityLimit, model.upperVelocityLimit
+    new.lowerPositionLimit, new.upperPositionLimit = model.lowerPositionLimit, model.upperPositionLimit
+    for posture in model.referenceConfigurations:
+        new.referenceConfigurations[posture.key()] = posture.data()
+
+
+def _parts(joint: pin.JointModel, placement: pin.SE3) -> list[tuple[pin.SE3, pin.JointModel]]:
+    """The chain a joint stands for: each one's placement on the one before, and itself."""
+    kind = joint.shortname()
+    if kind == "JointModelComposite":
+        inner = joint.extract()
+        found: list[tuple[pin.SE3, pin.JointModel]] = []
+        for part, place in zip(inner.joints, inner.jointPlacements, strict=True):
+            found += _parts(part, placement * place if not found else place)
+        return found
+    if kind in _CHAINS:
+        data = joint.createData()
+        joint.calc(data, np.zeros(joint.idx_q + joint.nq))
+        axes = np.asarray(data.S).reshape(6, joint.nv).T[:, 3:]
+        places = [placement] + [pin.SE3.Identity()] * (joint.nv - 1)
+        return [(p, pin.JointModelRevoluteUnaligned(axis.copy())) for p, axis in zip(places, axes, strict=True)]
+    return [(placement, joint)]

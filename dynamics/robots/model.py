@@ -1,0 +1,306 @@
+"""Robots: read by Pinocchio, compiled once into flat arrays for the kernels."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError, nearest
+from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
+from dynamics.robots import actuators, joints, loading
+from dynamics.robots.flattened import Packed
+from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_NO_LIMIT = 1e10
+"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
+
+
+class Model(NamedTuple):
+    """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
+
+    parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
+    iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
+    placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
+    subspace (nv, 6): each degree of freedom's motion, linear then angular, in the joint's frame.
+    inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
+    armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
+    gravity (6,): spatial acceleration of gravity.
+    damping (nv,): viscous friction [N m s/rad] or [N s/m], read by discrete steps alone.
+    body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
+    segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
+    which are relatives[start:stop].
+    """
+
+    parent: Indices
+    kind: Indices
+    iq: Indices
+    iv: Indices
+    nj: Indices
+    placement: Array
+    subspace: Array
+    inertia: Array
+    armature: Array
+    gravity: Array
+    damping: Array
+    body: Indices
+    previous: Indices
+    segment: Indices
+    relatives: Indices
+
+
+class Robot:
+    """A robot: Pinocchio's model and its compiled arrays.
+
+    name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
+    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
+    """
+
+    def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
+        self.model = joints.expanded(model)
+        self.model.name = model.name or "robot"
+        self.source = source
+        self.tree = compile_model(self.model)
+        self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+
+    @property
+    def name(self) -> str:
+        return str(self.model.name)
+
+    @cached_property
+    def nq(self) -> int:
+        return int(self.model.nq)
+
+    @cached_property
+    def nv(self) -> int:
+        return int(self.model.nv)
+
+    @property
+    def joint_names(self) -> list[str]:
+        return list(self.model.names)[1:]
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The tree behind one address, for kernels that only read it."""
+        return Packed(self.tree, self.nq)
+
+    @cached_property
+    def tensor_entries(self) -> Entries:
+        """Where the entries of the second derivatives of inverse dynamics are found."""
+        return entries_of(self.tree)
+
+    @cached_property
+    def unit_numbers(self) -> list[tuple[int, int, int]]:
+        """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
+        inside = {FREE_FLYER: (3, 7), SPHERICAL: (0, 4), CONTINUOUS: (0, 2), PLANAR: (2, 4)}
+        found = []
+        for b, (kind, i) in enumerate(zip(self.tree.kind.tolist(), self.tree.iq.tolist(), strict=True)):
+            if kind in inside:
+                found.append((b, i + inside[kind][0], i + inside[kind][1]))
+        return found
+
+    @cached_property
+    def unit_spans(self) -> Indices:
+        """First and past the last of these numbers, (n, 2), for kernels."""
+        return np.array([span[1:] for span in self.unit_numbers], dtype=np.int64).reshape(-1, 2)
+
+    @property
+    def floating_dofs(self) -> Indices:
+        """The degrees of freedom of free-flyers on the world: nothing can drive them but what they meet."""
+        tree = self.tree
+        free = (tree.kind == FREE_FLYER) & (tree.parent < 0)
+        return np.flatnonzero(free[tree.body])
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether a body floats in the world."""
+        return len(self.floating_dofs) > 0
+
+    def neutral(self) -> Array:
+        """The configuration (nq,) of zero displacements."""
+        return np.asarray(pin.neutral(self.model))
+
+    def random_configuration(self, rng: np.random.Generator) -> Array:
+        """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
+        q = self.neutral()
+        lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
+        for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):
+            if kind in (CONTINUOUS, PLANAR):
+                angle = rng.uniform(-np.pi, np.pi)
+                if kind == PLANAR:
+                    q[i : i + 2] = rng.uniform(-1.0, 1.0, size=2)
+                j = i + nj - 1
+                q[j : j + 2] = np.cos(angle), np.sin(angle)
+            elif kind in (FREE_FLYER, SPHERICAL):
+                quaternion = rng.normal(size=4)
+                q[i : i + 3] = rng.uniform(-1.0, 1.0, size=3)
+                j = i + nj - 3
+                q[j : j + 4] = quaternion / np.linalg.norm(quaternion)
+            else:
+                reach = np.pi if kind == joints.REVOLUTE else 1.0
+                for j in range(i, i + nj):
+                    low = lower[j] if lower[j] > -_NO_LIMIT else min(-reach, upper[j] - reach)
+                    high = upper[j] if upper[j] < _NO_LIMIT else max(reach, low + reach)
+                    q[j] = rng.uniform(low, high)
+        return q
+
+    def frame_id(self, name: str) -> int:
+        """Pinocchio's index of a frame; ModelError with the nearest names if there is none."""
+        if not self.model.existFrame(name):
+            known = [frame.name for frame in self.model.frames]
+            raise ModelError(f"frame: {self.name} has no frame {name!r}; {nearest(name, known)}")
+        return int(self.model.getFrameId(name))
+
+    @cached_property
+    def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        return loading.visuals(self.model, self.source)
+
+    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        """The shapes to draw, and the names of the meshes that are missing."""
+        return self._visuals
+
+    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None]:
+        return self.model, self.q0, self.source
+
+    def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
+
+
+def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) -> Robot:
+    """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
+
+    root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
+    for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+
+    Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
+    joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
+    inverse and forward dynamics, as in Pinocchio: a warning names them, see actuators.py; damping can take part in
+    ``RobotDynamics``.
+    """
+    if root not in (None, "fixed", "free-flyer"):
+        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
+    if isinstance(source, pin.Model):
+        if root is not None:
+            raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
+        return _ready(source.copy(), None, None)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
+    path = Path(source)
+    if path.suffix.lower() in loading.READERS or path.exists():
+        model, found = loading.read_file(path, root or "fixed")
+        return _ready(model, None, found)
+    model, q0, found = loading.read_named(str(source), root)
+    return _ready(model, q0, found)
+
+
+def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) -> Robot:
+    """The robot of a model of our own, its actuators seen to."""
+    actuators.reflect_rotors(model)
+    robot = Robot(model, q0, source)
+    actuators.announce(robot.model, None if source is None else source.path)
+    return robot
+
+
+def compile_model(model: pin.Model) -> Model:
+    """The flat arrays of a Pinocchio model; ModelError names the first joint or link that is not supported."""
+    nb, nv = model.njoints - 1, model.nv
+    if nb == 0:
+        raise ModelError(f"{model.name}: expected at least one moving joint, got none")
+    if np.any(model.gravity.angular):
+        turning = model.gravity.angular
+        raise ModelError(f"{model.name}: expected a uniform gravity, got one with an angular part {turning}")
+    found = [model.joints[j] for j in range(1, nb + 1)]
+    kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
+    parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
+    iv = np.array([joint.idx_v for joint in found])
+    nj = np.array([joint.nv for joint in found])
+    subspace = np.zeros((nv, 6))
+    placement = np.zeros((nb, 12))
+    inertia = np.zeros((nb, 10))
+    body = np.repeat(np.arange(nb), nj)
+    previous = np.arange(nv) - 1
+    for b in range(nb):
+        subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
+        frame = model.jointPlacements[b + 1]
+        placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
+        inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
+        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
+    _check_subtree_masses(model, parent, inertia[:, 0], np.asarray(model.armature)[iv])
+    if not np.isfinite(placement).all():
+        bad = int(np.argwhere(~np.isfinite(placement))[0][0])
+        raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
+    return Model(
+        parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
+        placement=placement, subspace=subspace, inertia=inertia,
+        armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
+        damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
+        **segments(previous)._asdict(),
+    )  # fmt: skip
+
+
+class Segments(NamedTuple):
+    """Which degrees of freedom are related: a column of ∂τ/∂q has entries there only."""
+
+    segment: Indices
+    relatives: Indices
+
+
+def segments(previous: Indices) -> Segments:
+    """The runs of degrees of freedom with the same relatives."""
+    nv = len(previous)
+    related = np.eye(nv, dtype=bool)
+    for i in range(nv):
+        j = previous[i]
+        while j >= 0:
+            related[i, j] = related[j, i] = True
+            j = previous[j]
+    segment: list[list[int]] = []
+    relatives: list[int] = []
+    for i in range(nv):
+        if i == 0 or (related[i] != related[i - 1]).any():
+            mine = np.flatnonzero(related[i])
+            segment.append([i, i + 1, len(relatives), len(relatives) + len(mine)])
+            relatives.extend(mine)
+        segment[-1][1] = i + 1
+    return Segments(np.array(segment), np.array(relatives))
+
+
+def _moments(inertia: pin.Inertia, joint: str) -> Array:
+    """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
+    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
+        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
+    if inertia.mass < 0.0:
+        raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
+    if np.linalg.eigvalsh(inertia.inertia)[0] < -1e-9 * max(1.0, float(np.abs(inertia.inertia).max())):
+        raise ModelError(
+            f"rotational inertia of the link at joint {joint!r}: expected no negative eigenvalue,"
+            f" got {np.linalg.eigvalsh(inertia.inertia)[0]:.3g} kg m²"
+        )
+    m, r = inertia.mass, inertia.lever
+    J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
+    return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
+
+
+def _check_subtree_masses(model: pin.Model, parent: Indices, mass: Array, armature: Array) -> None:
+    """A joint that moves neither mass nor rotor makes the mass matrix singular."""
+    carried = mass.copy()
+    for b in range(len(parent) - 1, -1, -1):
+        if carried[b] <= 0.0 and armature[b] <= 0.0:
+            raise ModelError(
+                f"mass of the link at joint {model.names[b + 1]!r}: expected a positive number [kg], got {mass[b]}"
+                " (and nothing behind it has mass)"
+            )
+        if parent[b] >= 0:
+            carried[parent[b]] += carried[b]

@@ -1,0 +1,173 @@
+"""The arguments of the functions on robots, checked at the border: one sample or a batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
+from ddp.matrices.tiles import aligned_zeros
+from dynamics.arrays.lanes import WIDTH, arena
+from dynamics.arrays.memory import recycled
+from dynamics.rigid_bodies import lane_batch
+from dynamics.robots.checks import are_sound
+from dynamics.robots.model import Robot
+
+Array = NDArray[np.float64]
+Named = TypeVar("Named", bound=tuple[Array, ...])
+
+_FLOAT = np.dtype(np.float64)
+
+FEXT_FRAMES = ("local", "world")
+"""What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
+
+
+def _is_single(q: ArrayLike) -> bool:
+    """Whether this is one sample rather than a batch."""
+    if isinstance(q, np.ndarray):
+        return q.ndim < 2
+    return not isinstance(q, (list, tuple)) or np.ndim(q[0] if len(q) else 0.0) == 0
+
+
+def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
+    """Raise ``error`` if a row of Q (N, nq) has a quaternion, or a (cos, sin), that is not unit."""
+    for joint, first, end in robot.unit_numbers:
+        part = Q[:, first:end]
+        norms = np.sqrt(np.vecdot(part, part))
+        if not (norms.max(initial=1.0) <= 1.0 + 1e-6 and norms.min(initial=1.0) >= 1.0 - 1e-6):
+            bad = int(np.argmax(~(np.abs(norms - 1.0) <= 1e-6)))
+            where = f" of sample {bad}" if len(Q) > 1 else ""
+            what = "unit quaternion (x, y, z, w)" if end - first == 4 else "unit (cos, sin)"
+            raise error(
+                f"{field}[{first}:{end}]{where}, joint {robot.joint_names[joint]!r}: expected a {what}, got norm"
+                f" {norms[bad]:.6g}; normalise it first (pinocchio.normalize)"
+            )
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether kernels take an array as it is."""
+    return array.dtype == _FLOAT and array.flags.carray
+
+
+class Stack:
+    """Configurations q (N, nq) of a robot, one sample or a batch of them, checked."""
+
+    def __init__(self, robot: Robot, q: ArrayLike) -> None:
+        if not isinstance(robot, Robot):
+            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        self.robot = robot
+        self.single = _is_single(q)
+        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
+        self.q = self.rows("q", q, robot.nq)
+        check_configurations(robot, "q", self.q)
+
+    def rows(self, field: str, value: ArrayLike | None, size: int) -> Array:
+        """An argument as (N, size), zeros if there is none."""
+        if value is None:
+            return np.zeros((self.N, size))
+        shape = (size,) if self.single else (self.N, size)
+        return as_array(field, value, shape).reshape(self.N, size)
+
+    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Without the leading axis, for one sample."""
+        return tuple(array[0] for array in arrays) if self.single else arrays
+
+
+class Samples:
+    """Arguments of one call, checked and stacked along a leading axis.
+
+    q (N, nq), first, second, weight[0] (N, nv); fext, world (N, nb or 0, 6): wrenches that turn with their bodies, and
+    those that keep their direction in the world.
+    """
+
+    def __init__(
+        self, robot: Robot, q: ArrayLike, first: tuple[str, ArrayLike], second: tuple[str, ArrayLike],
+        fext: ArrayLike | None, fext_frame: str, weight: tuple[str, ArrayLike] | None = None,
+    ) -> None:  # fmt: skip
+        if fext_frame not in FEXT_FRAMES:
+            raise ProblemError(f"fext_frame: unknown {fext_frame!r}; {nearest(fext_frame, FEXT_FRAMES)}")
+        if not isinstance(robot, Robot):
+            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        self.robot = robot
+        self.single = _is_single(q)
+        self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
+        nq, nv = robot.nq, robot.nv
+        self.q = self._stack("q", q, nq)
+        self.first, self.second = self._stack(*first, nv), self._stack(*second, nv)
+        self.weight: tuple[Array, ...] = () if weight is None else (self._stack(*weight, nv),)
+        if not are_sound(self.q, self.first, self.second, (*self.weight, self.first)[0], robot.unit_spans):
+            for field, value in (("q", q), first, second, *(() if weight is None else (weight,))):
+                as_array(field, value, np.shape(value))
+            check_configurations(robot, "q", self.q)
+        none: Array = np.empty((self.N, 0, 6))
+        wrenches = none if fext is None else self._wrenches(fext)
+        self.fext, self.world = (none, wrenches) if fext_frame == "world" else (wrenches, none)
+
+    @property
+    def has_world(self) -> bool:
+        """Whether there are wrenches that keep their direction in the world."""
+        return self.world.shape[1] > 0
+
+    def _stack(self, field: str, value: ArrayLike, size: int) -> Array:
+        """An argument as (N, size), numbers or not."""
+        if self.single:
+            return as_array(field, value, (size,), finite=False)[None]
+        if type(value) is np.ndarray and value.shape == (self.N, size) and _is_plain(value):
+            return value
+        return as_array(field, value, (self.N, size), finite=False)
+
+    def _wrenches(self, fext: ArrayLike) -> Array:
+        rows = self.robot.model.njoints
+        shape = (rows, 6) if np.ndim(fext) == 2 else (self.N, rows, 6)
+        wrenches = as_array("fext", fext, shape)
+        return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
+
+    def run(self, one: Any, many: Any, *out: Any, room: int = 0) -> Any:
+        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work.
+
+        room: how many lanes the latter takes beyond what ``lane_batch.size`` says.
+        """
+        tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
+        if 2 * self.N < WIDTH:
+            return one(tree, *arguments)
+        return many(self.robot.packed.address, arena(lane_batch.size(tree) + room), *arguments)
+
+    def matrices(self, count: int) -> Array:
+        return recycled((count, self.N, self.robot.nv, self.robot.nv))
+
+    def none(self, count: int) -> Array:
+        """Matrices of no sample."""
+        return np.empty((count, 0, self.robot.nv, self.robot.nv))
+
+    def tensors(self, count: int) -> Array:
+        return aligned_zeros((count, self.N, self.robot.nv, self.robot.nv, self.robot.nv))
+
+    def earlier(self, out: Sequence[Array]) -> list[Array]:
+        """Tensors that an earlier call returned, to be written again."""
+        shape = (self.N, *[self.robot.nv] * 3)
+        arrays = [as_array("out", array, shape[1:] if self.single else shape, finite=False) for array in out]
+        if any(mine is not given for mine, given in zip(arrays, out, strict=True)):
+            raise ProblemError("out: expected the arrays that an earlier call returned, contiguous and writeable")
+        return [array.reshape(shape) for array in arrays]
+
+    def check(self, failed: int) -> None:
+        if failed >= 0:
+            where = "" if self.single else f" of sample {failed}"
+            raise ModelError(
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]},"
+                " or accelerations overflow"
+            )
+
+    def result(self, array: Array) -> Array:
+        return array[0] if self.single else array
+
+    def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Without the leading axis, for one sample."""
+        return tuple(array[0] for array in arrays) if self.single else arrays
+
+    def named(self, found: Named) -> Named:
+        """The same of a named tuple."""
+        return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]

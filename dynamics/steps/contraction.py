@@ -1,0 +1,52 @@
+"""The contraction of a robot's second order as a C function, for the compiled backward sweep."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
+from dynamics.rigid_bodies.kinematics import workspace
+from dynamics.robots.packed import read_numbers, read_tree
+from dynamics.steps.curvature import second_scratch
+from dynamics.steps.knot_curvature import contract_knot
+from dynamics.steps.knot_plan import read_plan
+from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
+from dynamics.steps.runge_kutta_linearization import stage_sizes
+
+
+@kernel
+def contract_rows(address, context, record, weight, out):
+    """Call the C function at ``address`` for every knot: record (M, .), weight (M, n), out (M, nz, nz).
+
+    The last comes first, as in a sweep: records that were written last are in the fastest memory.
+    """
+    for t in range(record.shape[0] - 1, -1, -1):
+        call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
+
+
+def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The C function: addresses of a ``Plan``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    contract_knot(read_plan(context), record, weight, hessian)
+
+
+def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The same for the explicit steps of runge_kutta.py; its context is a ``Packed`` header."""
+    nq, nu, h, stages, _ = read_numbers(context)
+    tree = read_tree(context)
+    nv = tree.body.size
+    n, nz = 2 * nv, 2 * nv + nu
+    stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
+    H = carray(pointer(hessian), (nz, nz))
+    ws, c, d = workspace(tree, stored), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
+    no_fext = np.zeros((0, 6))
+    contract_explicit(tree, nq, nu, h, stages, stored, carray(pointer(weight), n), no_fext, ws, c, d, H)
+
+
+@cache
+def contraction_callback(explicit: bool = False) -> Any:
+    """``contract_at`` or ``contract_explicit_at``, compiled on first use."""
+    return callback(contract_explicit_at if explicit else contract_at)

@@ -1,0 +1,124 @@
+"""Second order of a semi-implicit Euler step on the manifold, contracted with a weight.
+
+With ξ = h v', η = h δv', A = Ad_{Exp(-ξ)} and Jr the right Jacobian of Exp, joint by joint,
+
+    δq' = A δq + w + ½ [A δq, w],    w = Jr(ξ) η + ½ (D_η Jr(ξ)) η
+
+exactly to second order; δv' carries the second order of the acceleration. With weights (w_q, w_v) on (δq', δv'), the
+Hessian of the step is h times that of the acceleration weighted by w_v + h Jrᵀ w_q, plus the joints' own
+curvature in (δq, η), of free-flyers, spherical and planar joints alone: for the others A = Jr = 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from dynamics.geometry.groups import twist_of
+from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
+from dynamics.rigid_bodies.implicit import adjoint_weight, second_order
+from dynamics.rigid_bodies.kinematics import composites
+from dynamics.robots.joints import slot
+from dynamics.steps.linearization import embed_rows, multiply6
+
+
+class Second(NamedTuple):
+    """Scratch of a contraction: blocks of the Hessian of ωᵀ ID, products with z_y, 6 x 6 and 6 x nz blocks.
+
+    qq, qv, vv, qa stay zero where degrees of freedom are unrelated.
+    """
+
+    effective: np.ndarray
+    omega: np.ndarray
+    qq: np.ndarray
+    qv: np.ndarray
+    vv: np.ndarray
+    qa: np.ndarray
+    cross: np.ndarray
+    through_v: np.ndarray
+    through_u: np.ndarray
+    J: np.ndarray
+    C: np.ndarray
+    eta: np.ndarray
+    curved: np.ndarray
+    rows: np.ndarray
+
+
+@kernel
+def second_scratch(tree, nu):
+    """Scratch for contractions of a tree with nu controls."""
+    nv = tree.body.size
+    nz = 2 * nv + nu
+    return Second(
+        np.empty(nv), np.empty(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
+        np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nu)),
+        np.empty((6, 6)), np.empty((6, 6)),
+        np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
+    )  # fmt: skip
+
+
+@kernel
+def accelerations_of(record, start, nv, nu):
+    """a_q, a_v, a_u of a record."""
+    m = nv * nv
+    aq = record[start : start + m].reshape(nv, nv)
+    av = record[start + m : start + 2 * m].reshape(nv, nv)
+    return aq, av, record[start + 2 * m :].reshape(nv, nu)
+
+
+@kernel
+def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
+    """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), upper triangle, by the ID-FD relation."""
+    nv, nu = au.shape
+    nz = 2 * nv + nu
+    adjoint_weight(Minv, c.effective, c.omega)
+    composites(tree, q, v, a, no_fext, ws)
+    virtual_velocities(tree, c.omega, ws)
+    inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
+    second_order(tree, c.qa, aq, av, au, c.qq, c.qv, c.cross, H[:nv, :nv], c.through_v, c.through_u)
+    for i in range(nv):
+        for j in range(i, nv):
+            H[i, j] = 0.5 * (H[i, j] + H[j, i])
+        for j in range(nv):
+            H[i, nv + j] = c.through_v[i, j]
+            H[nv + i, nv + j] = c.vv[i, j]
+        for j in range(nu):
+            H[i, 2 * nv + j] = c.through_u[i, j]
+            H[nv + i, 2 * nv + j] = 0.0
+    for i in range(2 * nv, nz):
+        for j in range(i, nz):
+            H[i, j] = 0.0
+
+
+@kernel
+def add_group_curvature(tree, b, xi, weight, c, H):
+    """H += upper triangle of the Hessian of w·(½ (D_η Jr) η + ½ [A δq, Jr η]) of one joint's ``q ⊕ ξ``.
+
+    w: weight (nv,) at the joint's degrees of freedom;  η = c.rows δz, its first nj rows (nj, nz).
+    """
+    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+    nz = H.shape[0]
+    w = twist_of(kind, weight, iv, 1.0)
+    right_jacobian6(xi, c.J)
+    eta, curved = c.eta, c.curved
+    embed_rows(kind, nj, c.rows, eta)
+    right_jacobian6_contracted(xi, w, c.C)
+    multiply6(c.C, eta, curved)
+    for i in range(nz):
+        e0, e1, e2, e3, e4, e5 = eta[0, i], eta[1, i], eta[2, i], eta[3, i], eta[4, i], eta[5, i]
+        for j in range(i, nz):
+            H[i, j] += (
+                e0 * curved[0, j] + e1 * curved[1, j] + e2 * curved[2, j]
+                + e3 * curved[3, j] + e4 * curved[4, j] + e5 * curved[5, j]
+            )  # fmt: skip
+    bracket_contracted(xi, w, c.J, c.C)
+    multiply6(c.C, eta, curved)
+    for i in range(nj):
+        si = slot(kind, i)
+        for j in range(iv + i + 1):
+            H[j, iv + i] += curved[si, j]
+        for j in range(iv + i, nz):
+            H[iv + i, j] += curved[si, j]

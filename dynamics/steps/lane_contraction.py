@@ -1,0 +1,138 @@
+"""The second order of semi-implicit steps, contracted with weights that are known before: eight knots to a register.
+
+In δq, δv and δv' a step is the relation of inverse dynamics with a = (v' - v)/h: its Hessian is that of ωᵀ ID with
+ω = -h M⁻ᵀ (w_v + h Jrᵀ w_q), and no product with derivatives of accelerations is formed. With L of hessian.py,
+
+    qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     qn = L_qa/h     nn = 0
+
+and for joints whose motions do not commute, with C and D of `knot_curvature.add_group_curvature`, qn += h D, nn = h² C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import kernel
+from ddp.matrices.tiles import add_product
+from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.arrays.packing import pack, unpack, unpack_columns
+from dynamics.arrays.views import folded
+from dynamics.geometry.groups import twist_of
+from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.rigid_bodies.batch import contracted
+from dynamics.rigid_bodies.kinematics import composites, lane_workspace, lane_workspace_size
+from dynamics.robots.joints import is_group, slot
+from dynamics.robots.model import Model
+from dynamics.robots.packed import read_tree, views_of
+from dynamics.steps.linearization import next_twist
+
+FILLED = 5
+"""Blocks that are written eight knots at a time: all but nn."""
+
+
+def size(tree: Model, nq: int) -> int:
+    """How many lanes the arena must hold for ``contract_knots``."""
+    nb, nv = len(tree.parent), len(tree.body)
+    return lane_workspace_size(tree) + nq + 6 * nv + 36 * (nb + 3) + FILLED * (nv * nv + WIDTH)
+
+
+@kernel
+def contract_knots(context, arena, nq, h, record, weight, out):
+    """The blocks of M knots, as `protocols.Batched` says, from their records and weights (M, n)."""
+    tree = views_of(read_tree(context))
+    nb, nv, P = tree.parent.size, tree.body.size, out.shape[1] // 6
+    lx = (nv + 7) // 8 * 8
+    ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
+    packed, w = lane_memory(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
+    effective, omega = lane_vector(arena, nv), lane_vector(arena, nv)
+    q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv :])
+    J, C, D = lane_vector(arena, 36 * nb), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
+    nn = lane_vector(arena, 36)
+    memory = lane_memory(arena, FILLED * P)
+    memory[:] = 0.0
+    blocks = lane_array(memory)
+    qq, qv, vv = block(blocks, 0, P, nv), block(blocks, 1, P, nv), block(blocks, 2, P, nv)
+    qn, turned = block(blocks, 3, P, nv), block(blocks, 4, P, nv)
+    rows, omegas = np.empty((WIDTH, nv)), np.empty((WIDTH, lx))
+    for t in range(0, record.shape[0], WIDTH):
+        pack(record, t, packed)
+        pack(weight, t, w)
+        weigh_accelerations(tree, h, v, a, w, J, effective)
+        unpack(effective, rows, 0)
+        omegas[:] = 0.0
+        count = min(WIDTH, record.shape[0] - t)
+        for k in range(count):
+            Minv = record[t + k].ctypes.data + 8 * (nq + 2 * nv)
+            add_product(omegas[k].ctypes.data, lx, 1, lx, rows[k].ctypes.data, 0, 1, Minv, nv, nv)
+        pack(omegas[:count], 0, omega)
+        composites(tree, q, v, a, no_fext, ws)
+        contracted(tree, omega, ws, qq, qv, vv, qn)
+        eliminate_accelerations(tree, h, qq, qv, qn, turned)
+        for b in range(nb):
+            if is_group(tree.kind[b]):
+                add_group_blocks(tree, b, h, v, a, w, matrix_of(J, b), C, D, qn, turned, nn)
+                first, nj = tree.iv[b], tree.nj[b]
+                for i in range(nj):
+                    unpack_columns(nn[i * nj : i * nj + nj], out, t, 5 * P + (first + i) * nv + first)
+        unpack_columns(memory, out, t, 0)
+
+
+@kernel
+def block(blocks, k, P, nv):
+    """The k-th of some blocks (nv, nv), P lanes apart."""
+    return folded(blocks[k * P : k * P + nv * nv], nv, nv)
+
+
+@kernel
+def matrix_of(J, b):
+    """The (6, 6) lanes of body b."""
+    return folded(J[36 * b : 36 * b + 36], 6, 6)
+
+
+@kernel
+def weigh_accelerations(tree, h, v, a, w, J, effective):
+    """effective (nv,) := -h (w_v + h Jrᵀ w_q); J keeps Jr of the joints that have one."""
+    nv = tree.body.size
+    for i in range(nv):
+        effective[i] = -h * (w[nv + i] + h * w[i])
+    for b in range(tree.parent.size):
+        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+        if is_group(kind):
+            Jr = matrix_of(J, b)
+            right_jacobian6(next_twist(kind, v, a, iv, h), Jr)
+            for i in range(nj):
+                total = Jr[slot(kind, 0), slot(kind, i)] * w[iv]
+                for k in range(1, nj):
+                    total += Jr[slot(kind, k), slot(kind, i)] * w[iv + k]
+                effective[iv + i] = -h * (w[nv + iv + i] + h * total)
+
+
+@kernel
+def eliminate_accelerations(tree, h, qq, qv, qn, turned):
+    """a = (v' - v)/h in blocks qq, qv and qa, which becomes qn, turned its transpose; qq symmetric."""
+    nv, rate = tree.body.size, 1.0 / h
+    for i in range(nv):
+        for j in range(nv):
+            x = rate * qn[i, j]
+            qn[i, j] = x
+            turned[j, i] = x
+            qv[i, j] = qv[i, j] - x
+    for b in range(tree.parent.size):
+        for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+            for j in range(tree.iv[b], i):
+                qq[i, j] = qq[j, i] = 0.5 * (qq[i, j] + qq[j, i])
+
+
+@kernel
+def add_group_blocks(tree, b, h, v, a, w, J, C, D, qn, turned, nn):
+    """Add the curvature of one joint's ``q ⊕ h v'`` to qn and its transpose; nn (nj²,) := its own of nn."""
+    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+    xi, weight = next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0)
+    right_jacobian6_contracted(xi, weight, C)
+    bracket_contracted(xi, weight, J, D)
+    for i in range(nj):
+        for k in range(nj):
+            coupled = h * D[slot(kind, i), slot(kind, k)]
+            qn[iv + i, iv + k] += coupled
+            turned[iv + k, iv + i] += coupled
+            nn[i * nj + k] = (h * h) * C[slot(kind, i), slot(kind, k)]

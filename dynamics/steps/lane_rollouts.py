@@ -1,0 +1,335 @@
+"""Steps of eight states at once, and closed-loop rollouts of eight step lengths: a line search for the price of one.
+
+Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for the steps of semi_implicit_euler.py and
+runge_kutta.py. Lanes that diverge become NaN and stay so; the others do not notice.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import WIDTH
+from dynamics.arrays.tables import lane_root, scatter, spread, where_less
+from dynamics.arrays.views import folded, row_of, rows_of
+from dynamics.geometry.lane_lie import (
+    angle_of,
+    attitude_between,
+    circle_moved,
+    free_flyer_between,
+    free_flyer_moved,
+    planar_between,
+    planar_moved,
+    turned,
+)
+from dynamics.geometry.spatial import cross_motion, join
+from dynamics.rigid_bodies.articulated import (
+    bodies_at,
+    column,
+    forward_dynamics,
+    numbers,
+    put,
+    room_of_bodies,
+    six,
+    tables_of,
+)
+from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.robots.model import Model
+from dynamics.robots.packed import read_tree
+from dynamics.steps.runge_kutta import fraction, share
+
+
+def size(tree: Model, nq: int, nu: int, stages: int) -> int:
+    """How many lanes the arena must hold for rollouts."""
+    nv = len(tree.body)
+    return room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * WIDTH
+
+
+@inline
+def four(x, i):
+    """Four numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3])
+
+
+@inline
+def three(x, i):
+    """Three numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2])
+
+
+@inline
+def seven(x, i):
+    """Seven numbers of a table from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6])
+
+
+@kernel
+def moved(tree, q, xi, out):
+    """out := q ⊕ ξ, tables of configurations and of a tangent vector; out may be q."""
+    for b in range(tree.nb):
+        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
+        if kind == FREE_FLYER:
+            put(out, i, free_flyer_moved(seven(q, i), six(xi, iv)))
+        elif kind == SPHERICAL:
+            put(out, i, turned(four(q, i), three(xi, iv)))
+        elif kind == PLANAR:
+            put(out, i, planar_moved(four(q, i), three(xi, iv)))
+        elif kind == CONTINUOUS:
+            put(out, i, circle_moved(q[i], q[i + 1], xi[iv]))
+        else:
+            for k in range(tree.nj[b]):
+                out[i + k] = q[i + k] + xi[iv + k]
+
+
+@kernel
+def between(tree, nq, old, x, dx):
+    """dx := x ⊖ old of states: floats old, lanes x."""
+    for b in range(tree.nb):
+        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
+        if kind == FREE_FLYER:
+            put(dx, iv, free_flyer_between(seven(old, i), seven(x, i)))
+        elif kind == SPHERICAL:
+            put(dx, iv, attitude_between(four(old, i), four(x, i)))
+        elif kind == PLANAR:
+            put(dx, iv, planar_between(four(old, i), four(x, i)))
+        elif kind == CONTINUOUS:
+            c, s = old[i], old[i + 1]
+            dx[iv] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
+        else:
+            for k in range(tree.nj[b]):
+                dx[iv + k] = x[i + k] - old[i + k]
+    for i in range(tree.nv):
+        dx[tree.nv + i] = x[nq + i] - old[nq + i]
+
+
+@kernel
+def feedback(alpha, U, k, K, lower, upper, n, dx, u):
+    """u := clip(U + α k + K dx), four controls at a time."""
+    nu = U.size
+    i = 0
+    while i + 4 <= nu:
+        a, b = U[i] + alpha * k[i], U[i + 1] + alpha * k[i + 1]
+        c, d = U[i + 2] + alpha * k[i + 2], U[i + 3] + alpha * k[i + 3]
+        for j in range(n):
+            e = dx[j]
+            a += K[i, j] * e
+            b += K[i + 1, j] * e
+            c += K[i + 2, j] * e
+            d += K[i + 3, j] * e
+        u[i], u[i + 1], u[i + 2], u[i + 3] = a, b, c, d
+        i += 4
+    while i < nu:
+        a = U[i] + alpha * k[i]
+        for j in range(n):
+            a += K[i, j] * dx[j]
+        u[i] = a
+        i += 1
+    for i in range(nu):
+        low, high = spread(lower[i]), spread(upper[i])
+        x = where_less(u[i], low, low, u[i])
+        u[i] = where_less(high, x, high, x)
+
+
+@kernel
+def actuated(tree, S, u, v, tau):
+    """τ := S u - damping v."""
+    for i in range(S.shape[0]):
+        total = -tree.damping[i] * v[i]
+        for j in range(S.shape[1]):
+            if S[i, j] != 0.0:
+                total += S[i, j] * u[j]
+        tau[i] = total
+
+
+@inline
+def poison(pivot, a, nv):
+    """Zero; NaN in the lanes whose pivot is not positive or whose accelerations are not numbers."""
+    total = spread(0.0)
+    for i in range(nv):
+        total += a[i]
+    return 0.0 * total + 0.0 / lane_root(pivot)
+
+
+@kernel
+def bracket(tree, scale, x, y, out):
+    """out += scale [x, y], joint by joint: tables of tangent vectors."""
+    for b in range(tree.nb):
+        iv, kind = tree.iv[b], tree.kind[b]
+        zero = spread(0.0)
+        if kind == FREE_FLYER:
+            z = cross_motion(six(x, iv), six(y, iv))
+            for k in range(6):
+                out[iv + k] += scale * z[k]
+        elif kind == SPHERICAL:
+            none = (zero, zero, zero)
+            z = cross_motion(join(none, three(x, iv)), join(none, three(y, iv)))
+            for k in range(3):
+                out[iv + k] += scale * z[3 + k]
+        elif kind == PLANAR:
+            z = cross_motion(
+                (x[iv], x[iv + 1], zero, zero, zero, x[iv + 2]), (y[iv], y[iv + 1], zero, zero, zero, y[iv + 2])
+            )
+            out[iv] += scale * z[0]
+            out[iv + 1] += scale * z[1]
+
+
+@kernel
+def euler_step(tree, S, h, nq, x, u, w, memory):
+    """x := its next state by semi-implicit Euler; memory: lanes for τ, a and ξ."""
+    nv = tree.nv
+    q, v = column(x), column(x + 64 * nq)
+    tau, a, xi = column(memory), column(memory + 64 * nv), column(memory + 128 * nv)
+    actuated(tree, S, u, v, tau)
+    wrong = poison(forward_dynamics(tree, q, v, tau, w, a), a, nv)
+    for i in range(nv):
+        v[i] += h * a[i] + wrong
+        xi[i] = h * v[i]
+    moved(tree, q, xi, q)
+
+
+@kernel
+def explicit_step(tree, S, h, stages, nq, x, u, w, memory):
+    """x := its next state by the method of runge_kutta.py; memory: lanes for τ, ξ, a configuration, and all v and a."""
+    nv = tree.nv
+    q, v = column(x), column(x + 64 * nq)
+    tau, xi, stage = column(memory), column(memory + 64 * nv), column(memory + 128 * nv)
+    first = memory + 64 * (2 * nv + nq)
+    wrong = spread(0.0)
+    for i in range(stages):
+        vi, ai = column(first + 64 * i * nv), column(first + 64 * (stages + i) * nv)
+        before, a_before = column(first + 64 * (i - 1) * nv), column(first + 64 * (stages + i - 1) * nv)
+        for j in range(nv):
+            vi[j] = v[j]
+        if i == 0:
+            for j in range(nq):
+                stage[j] = q[j]
+        else:
+            for j in range(nv):
+                vi[j] += fraction(i) * h * a_before[j]
+                xi[j] = fraction(i) * h * before[j]
+            if i == 2:
+                bracket(tree, h * h / 8.0, column(first), before, xi)
+            moved(tree, q, xi, stage)
+        actuated(tree, S, u, vi, tau)
+        wrong += poison(forward_dynamics(tree, stage, vi, tau, w, ai), ai, nv)
+    for j in range(nv):
+        xi[j] = wrong
+        total = wrong
+        for i in range(stages):
+            xi[j] += share(i, stages) * h * column(first + 64 * i * nv)[j]
+            total += share(i, stages) * h * column(first + 64 * (stages + i) * nv)[j]
+        v[j] += total
+    if stages == 4:
+        bracket(tree, h * h / 12.0, column(first), column(first + 64 * 3 * nv), xi)
+    moved(tree, q, xi, q)
+
+
+@kernel
+def one_step(tree, S, h, stages, nq, x, u, w, memory):
+    """x := its next state by either method."""
+    if stages == 0:
+        euler_step(tree, S, h, nq, x, u, w, memory)
+    else:
+        explicit_step(tree, S, h, stages, nq, x, u, w, memory)
+
+
+@kernel
+def step(context, arena, S, h, stages, X, U, Xn):
+    """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
+    M, nx = X.shape
+    nu, tree = U.shape[1], tables_of(read_tree(context))
+    nv = tree.nv
+    x = arena.ctypes.data + 64
+    u = x + 64 * (nx + WIDTH)
+    memory = u + 64 * nu
+    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    states, controls = numbers(x), numbers(u)
+    for begin in range(0, M, WIDTH):
+        for lane in range(WIDTH):
+            t = min(begin + lane, M - 1)
+            for i in range(nx):
+                states[WIDTH * i + lane] = X[t, i]
+            for i in range(nu):
+                controls[WIDTH * i + lane] = U[t, i]
+        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        for i in range(0, nx, WIDTH):
+            scatter(x + 64 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(WIDTH, M - begin))
+
+
+@kernel
+def rollout(context, arena, S, h, stages, U, X):
+    """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
+    N, nu = U.shape
+    nx, tree = X.shape[1], tables_of(read_tree(context))
+    nv = tree.nv
+    x = arena.ctypes.data + 64
+    u = x + 64 * (nx + WIDTH)
+    memory = u + 64 * nu
+    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    for i in range(nx):
+        column(x)[i] = X[0, i]
+    for t in range(N):
+        for i in range(nu):
+            column(u)[i] = U[t, i]
+        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        for i in range(0, nx, WIDTH):
+            scatter(x + 64 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
+
+
+@kernel
+def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+
+    Rows of a knot are views: to count references to an array for each costs more than a small step.
+    """
+    N, nu = U.shape
+    nx, n, torn = X.shape[1], gaps.shape[1], gaps.any()
+    controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
+    low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
+    old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
+    tree = tables_of(read_tree(context))
+    nv, nq = tree.nv, nx - tree.nv
+    x = arena.ctypes.data + 64
+    dx = x + 64 * (nx + WIDTH)
+    u = dx + 64 * n
+    memory = u + 64 * (nu + WIDTH)
+    w = bodies_at(memory + 64 * (3 * nv + nq + 2 * stages * nv), tree.nb, nv)
+    for begin in range(0, alphas.size, WIDTH):
+        count = min(WIDTH, alphas.size - begin)
+        lane = numbers(memory)
+        for i in range(WIDTH):
+            lane[i] = alphas[begin + min(i, count - 1)]
+        alpha = column(memory)[0]
+        for i in range(nx):
+            column(x)[i] = X[0, i]
+        for t in range(N + 1):
+            for i in range(0, nx, WIDTH):
+                scatter(x + 64 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
+            if t == N:
+                break
+            between(tree, nq, numbers(old + 8 * t * nx), column(x), column(dx))
+            feedback(
+                alpha, row_of(controls, t), row_of(steps, t), folded(row_of(gains, t), nu, n), row_of(low, t),
+                row_of(high, t), n, column(dx), column(u),
+            )  # fmt: skip
+            for i in range(0, nu, WIDTH):
+                scatter(u + 64 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
+            one_step(tree, S, h, stages, nq, x, column(u), w, memory)
+            if torn:
+                open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
+
+
+@kernel
+def open_gap(tree, nq, alpha, gap, x, dx, new):
+    """x := x ⊕ (α - 1) gap, and to the last bit x where α = 1; new: a table for a configuration."""
+    closed = True
+    for i in range(gap.size):
+        closed = closed and gap[i] == 0.0
+    if closed:
+        return
+    share = alpha - 1.0
+    for i in range(gap.size):
+        dx[i] = share * gap[i]
+    moved(tree, x, dx, new)
+    for i in range(nq):
+        x[i] = where_less(share * share, spread(1e-300), x[i], new[i])
+    for i in range(tree.nv):
+        x[nq + i] += dx[tree.nv + i]

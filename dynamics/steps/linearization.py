@@ -1,0 +1,226 @@
+"""First order of a semi-implicit Euler step on the manifold, eight knots at a time.
+
+About a nominal step, with ξ = h v' and, joint by joint, T = Ad_{Exp(-ξ)} and J = Jr(ξ) the right Jacobian of Exp,
+
+    δv' = E δz,  E = [h a_q | 1 + h a_v | h a_u],        δq' = T δq + h J δv'
+
+T = J = 1 but for free-flyers, spherical and planar joints, whose rows are worked on as six, see groups.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from ddp.matrices.tiles import add_product, clear_rows, copy_rows, write_rows, write_scaled
+from dynamics.arrays.lanes import WIDTH, flat, lane_matrix, lane_vector
+from dynamics.arrays.packing import pack, unpack, unpack_columns
+from dynamics.arrays.views import folded, view
+from dynamics.geometry.groups import twist_of
+from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
+from dynamics.geometry.spatial import cross_motion, dot6
+from dynamics.rigid_bodies.forward import forward_dynamics, invert
+from dynamics.rigid_bodies.implicit import first_order
+from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
+from dynamics.robots.joints import FREE_FLYER, SPHERICAL, is_group, slot
+from dynamics.robots.model import Model
+from dynamics.robots.packed import read_tree, views_of
+
+
+def size(tree: Model, nu: int, record_size: int) -> int:
+    """How many lanes the arena must hold for ``linearize``."""
+    nv = len(tree.body)
+    return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 36
+
+
+@kernel
+def linearize(context, arena, S, h, X, U, A, B, record):
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, as much of it as is of first order."""
+    N, nu = U.shape
+    tree = views_of(read_tree(context))
+    nv = tree.body.size
+    nq = X.shape[1] - nv
+    start = nq + 2 * nv + nv * nv
+    u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
+    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
+    J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 2 * nv + nu)
+    for t in range(0, N, WIDTH):
+        pack(X, t, x[: nq + nv])
+        pack(U, t, u)
+        relate_controls(tree, S, nq, u, x, ws, scratch)
+        unpack(x, record, t)
+        for k in range(t, min(t + WIDTH, N)):
+            write_blocks(h, nv, nu, record[k].ctypes.data + 8 * start, view(A[k]), A[k].ctypes.data, B[k].ctypes.data)
+        for b in range(tree.parent.size):
+            if is_group(tree.kind[b]):
+                turn_rows(tree, b, h, nq, x, J, rows, A, B, t)
+
+
+@kernel
+def write_blocks(h, nv, nu, rates, diagonals, A, B):
+    """A and B (addresses) of a knot from a_q, a_v, a_u at an address, as if every joint had T = J = 1."""
+    n, of_v, of_u = 2 * nv, rates + 8 * nv * nv, rates + 16 * nv * nv
+    write_scaled(A, n, h * h, rates, nv, nv, nv)
+    write_scaled(A + 8 * nv, n, h * h, of_v, nv, nv, nv)
+    write_scaled(A + 8 * nv * n, n, h, rates, nv, nv, nv)
+    write_scaled(A + 8 * nv * (n + 1), n, h, of_v, nv, nv, nv)
+    write_scaled(B, 0, h * h, of_u, 0, 1, nv * nu)
+    write_scaled(B + 8 * nv * nu, 0, h, of_u, 0, 1, nv * nu)
+    for i in range(nv):
+        diagonals[i, i] += 1.0
+        diagonals[i, nv + i] += h
+        diagonals[nv + i, nv + i] += 1.0
+
+
+@kernel
+def turn_rows(tree, b, h, nq, x, J, rows, A, B, t):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v', T = 1 - ad_ξ J.
+
+    Of the knots t..t+7, from their record x (lanes) into A and B; J, rows: scratch.
+    """
+    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, B.shape[2]
+    n, start = 2 * nv, nq + 2 * nv + nv * nv
+    xi = next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h)
+    right_jacobian6(xi, J)
+    of_x, of_u = flat(rows)[: nj * n], flat(rows)[nj * n : nj * (n + nu)]
+    turn_columns(kind, nj, h, J, x, start + iv * nv, nv, of_x, 0, n)
+    turn_columns(kind, nj, h, J, x, start + nv * nv + iv * nv, nv, of_x, nv, n)
+    turn_columns(kind, nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, of_u, 0, nu)
+    for j in range(nj):
+        k = slot(kind, j)
+        moved = cross_motion(xi, (J[0, k], J[1, k], J[2, k], J[3, k], J[4, k], J[5, k]))
+        of_x[j * n + iv + j] += 1.0
+        for i in range(nj):
+            of_x[i * n + iv + j] -= moved[slot(kind, i)]
+            of_x[i * n + nv + iv + j] += h * J[slot(kind, i), k]
+    unpack_columns(of_x, A, t, iv * n)
+    unpack_columns(of_u, B, t, iv * nu)
+
+
+@kernel
+def turn_columns(kind, nj, h, J, x, start, m, out, column, ld):
+    """Columns of the rows of δq', ld long, := h² J times the joint's rows of a derivative (., m), at ``start`` of x."""
+    for j in range(m):
+        twist = rows_twist(kind, x, start + j, m, h * h)
+        for i in range(nj):
+            k = slot(kind, i)
+            out[i * ld + column + j] = dot6((J[k, 0], J[k, 1], J[k, 2], J[k, 3], J[k, 4], J[k, 5]), twist)
+
+
+@inline
+def rows_twist(kind, x, i, m, h):
+    """The twist (6,) that h x[i], h x[i + m], ... are of a joint."""
+    zero = 0.0 * x[i]
+    a, b, c = h * x[i], h * x[i + m], h * x[i + 2 * m]
+    if kind == FREE_FLYER:
+        return (a, b, c, h * x[i + 3 * m], h * x[i + 4 * m], h * x[i + 5 * m])
+    if kind == SPHERICAL:
+        return (zero, zero, zero, a, b, c)
+    return (a, b, zero, zero, zero, c)
+
+
+@kernel
+def relation_scratch(tree, arena):
+    """What ``relate_controls`` works on."""
+    nv = tree.body.size
+    LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
+    clear(LD)
+    clear(dq)
+    clear(dv)
+    return LD, dq, dv, lane_vector(arena, nv), lane_vector(arena, nv), lane_matrix(arena, 0, 6)
+
+
+@kernel
+def relate_controls(tree, S, nq, u, x, ws, scratch):
+    """a = M⁻¹ (S u - damping v - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
+    nv, nu = S.shape
+    n, m = 2 * nv, nv * nv
+    q, v, a = x[:nq], x[nq : nq + nv], x[nq + nv : nq + n]
+    begin = nq + n
+    Minv, aq, av = square(x, begin, nv), square(x, begin + m, nv), square(x, begin + 2 * m, nv)
+    au = folded(x[begin + 3 * m : begin + 3 * m + nv * nu], nv, nu)
+    LD, dq, dv, D, tau, no_fext = scratch
+    for i in range(nv):
+        tau[i] = -tree.damping[i] * v[i]
+        for j in range(nu):
+            tau[i] += S[i, j] * u[j]
+    forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
+    invert(tree, LD, dq, dv, Minv)
+    add_accelerations(tree, a, ws)
+    inverse_dynamics_derivatives(tree, ws, dq, dv)
+    for i in range(nv):
+        dv[i, i] += tree.damping[i]
+    first_order(tree, Minv, dq, first_felt(tree), aq)
+    first_order(tree, Minv, dv, 0, av)
+    for j in range(nu):
+        begun = False
+        for k in range(nv):
+            if S[k, j] != 0.0:
+                for i in range(nv):
+                    au[i, j] = S[k, j] * Minv[i, k] + (au[i, j] if begun else 0.0 * Minv[i, k])
+                begun = True
+        if not begun:
+            for i in range(nv):
+                au[i, j] = 0.0
+
+
+@kernel
+def square(x, start, n):
+    """n² lanes of an array as an (n, n) array."""
+    return folded(x[start : start + n * n], n, n)
+
+
+@kernel
+def turn_group_rows(tree, b, h, nq, record, A, B):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
+    iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, A.shape[2], B.shape[2]
+    ld = (n + nu + 7) // 8 * 8
+    T, J = np.empty((6, 8)), np.empty((6, 8))
+    E, turned = np.empty((7, ld)), np.empty((7, ld))
+    for t in range(A.shape[0]):
+        rows, columns, out = E.ctypes.data, J.ctypes.data, turned.ctypes.data  # here: they live as long as the loop
+        motion = view(record[t])
+        xi = next_twist(kind, motion[nq : nq + nv], motion[nq + nv : nq + 2 * nv], iv, h)
+        adjoint_inverse(xi, T)
+        right_jacobian6(xi, J)
+        own_A, own_B = A.ctypes.data + 8 * n * (t * n + iv), B.ctypes.data + 8 * nu * (t * n + iv)
+        for i in range(nj):  # the zeros after B may fall on the row to come
+            for k in range(nj):  # slots ascend: nothing is read after it was written
+                J[i, k] = h * J[slot(kind, i), slot(kind, k)]
+            copy_rows(rows + 8 * i * ld, ld, own_A + 8 * n * (nv + i), n, 1, n)
+            copy_rows(rows + 8 * (i * ld + n), ld, own_B + 8 * nu * (nv + i), nu, 1, nu)
+        clear_rows(out, ld, nj, ld)
+        add_product(out, ld, nj, ld, columns, 8, 1, rows, ld, nj)
+        write_rows(own_A, n, out, ld, nj, n)
+        write_rows(own_B, nu, out + 8 * n, ld, nj, nu)
+        for i in range(nj):
+            for j in range(nj):
+                A[t, iv + i, iv + j] += T[slot(kind, i), slot(kind, j)]
+
+
+@kernel
+def embed_rows(kind, nj, rows, six):
+    """six (6, m) := the rows (nj, m) of a joint where its twist has them, zeros elsewhere."""
+    if nj < 6:
+        six[:] = 0.0
+    for i in range(nj):
+        six[slot(kind, i)] = rows[i]
+
+
+@kernel
+def multiply6(C, X, out):
+    """out := C X for a 6 x 6 matrix C."""
+    for i in range(6):
+        for j in range(X.shape[1]):
+            out[i, j] = (
+                C[i, 0] * X[0, j] + C[i, 1] * X[1, j] + C[i, 2] * X[2, j]
+                + C[i, 3] * X[3, j] + C[i, 4] * X[4, j] + C[i, 5] * X[5, j]
+            )  # fmt: skip
+
+
+@kernel
+def next_twist(kind, v, a, iv, h):
+    """ξ = h v' = h (v + h a) of the joint whose first velocity is v[iv]."""
+    x, y = twist_of(kind, v, iv, h), twist_of(kind, a, iv, h * h)
+    return (x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4], x[5] + y[5])

@@ -1,0 +1,314 @@
+"""A robot as a discrete-time system: steps on the configuration manifold, exact to second order."""
+
+from __future__ import annotations
+
+import reprlib
+import threading
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
+from ddp.protocols import Contraction, Expansion
+from dynamics.arrays.lanes import WIDTH, arena
+from dynamics.geometry.configuration import difference_batch, integrate_batch
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.flattened import Packed
+from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import check_configurations
+from dynamics.steps import lane_contraction, lane_curvature
+from dynamics.steps.contraction import contract_rows, contraction_callback
+from dynamics.steps.gaps import closing_callback
+from dynamics.steps.knot_plan import Curvature, record_parts
+from dynamics.steps.lane_rollouts import rollout, step, track
+from dynamics.steps.lane_rollouts import size as room_of_rollouts
+from dynamics.steps.linearization import linearize, size
+from dynamics.steps.runge_kutta import EULER, RK4
+from dynamics.steps.runge_kutta_linearization import linearize_explicit, stage_sizes
+
+Array = NDArray[np.float64]
+
+INTEGRATORS = {"semi-implicit-euler": 0, "euler": EULER, "rk4": RK4}
+"""Their stages; 0 is the default's own code."""
+
+
+class RobotDynamics:
+    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u held over a step dt.
+
+    robot: from ``dynamics.load``.  dt [s]: the time step.
+    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default one control
+    for each, but for those of a free-flyer on the world (unless there is nothing else).
+    integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
+    ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
+    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], is part of the system:
+    τ = S u - damping v. Dry friction never is.
+    """
+
+    def __init__(
+        self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
+        damping: bool = False,
+    ) -> None:  # fmt: skip
+        if not isinstance(robot, Robot):
+            raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        if integrator not in INTEGRATORS:
+            raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
+        self.robot = robot
+        self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
+        self.integrator = integrator
+        self.damping = damping
+        self._stages = INTEGRATORS[integrator]
+        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._own = threading.local()
+        self._dt = positive("dt", dt)
+        if actuation is None:
+            joints = np.delete(np.arange(robot.nv), robot.floating_dofs)
+            actuation = np.eye(robot.nv)[:, joints if len(joints) else slice(None)]
+        self.actuation = as_array("actuation", actuation, (robot.nv, None)).copy()
+        if self.actuation.shape[1] == 0:
+            raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
+        self._nu = int(self.actuation.shape[1])
+        self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
+        self._room_of_contractions = lane_contraction.size(self._tree, robot.nq)
+        self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
+        self._room_of_expansions = size(self._tree, self._nu, self.record_size)
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self._nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of the state, 2 nv."""
+        return self._n
+
+    @cached_property
+    def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
+        """dt, and the rows of joints whose motions do not commute: see `protocols.SemiImplicit`."""
+        if self._stages:
+            return None
+        tree, bent = self._tree, self._bent
+        return self._dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+
+    @cached_property
+    def _bent(self) -> NDArray[np.bool_]:
+        """Which bodies' joints move by a group that does not commute."""
+        return np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
+
+    @property
+    def thread_safe(self) -> bool:
+        """Always: every thread has its own workspace."""
+        return True
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one."""
+        return WIDTH
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return self._nu
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self._dt
+
+    @cached_property
+    def record_size(self) -> int:
+        """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage.
+
+        Of a semi-implicit step the rest describes its degrees of freedom, see lane_curvature.py.
+        """
+        _, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
+        return int(self._stages * of_stage) if self._stages else record_parts(self.robot.nq, self.robot.nv, self.nu)[1]
+
+    def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
+        """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
+        X, U = self._states("x", x), self._batch("u", u, self.nu)
+        if len(X) != len(U):
+            raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
+        Xn = np.empty_like(X)
+        step(*self._roller, X, U, Xn)
+        return Xn[0] if np.ndim(x) == 1 else Xn
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
+        return self._roll(self._states("x0", x0, (self.nx,))[0], as_array("U", U, (None, self.nu)))
+
+    def _roll(self, x0: Array, U: Array) -> Array:
+        X = np.empty((len(U) + 1, self.nx))
+        X[0] = x0
+        rollout(*self._roller, U, X)
+        return X
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
+        """``x1 ⊖ x0``: (n,) or (N, n)."""
+        X0, X1, single = _paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
+        out = np.empty((len(X0), self.n))
+        difference_batch(self.robot.tree, X0, X1, out)
+        return out[0] if single else out
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
+        dtype = np.complex128 if np.iscomplexobj(x) or np.iscomplexobj(dx) else np.float64
+        X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
+        out = np.empty((len(X), self.nx), dtype)
+        integrate_batch(self.robot.tree, X, dX, out)
+        return np.asarray(out[0] if single else out)
+
+    def check_state(self, field: str, x: ArrayLike) -> None:
+        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
+        self._states(field, x)
+
+    def linearize(self, x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
+        out = self._expand_one(x, u)
+        return out.A[0], out.B[0]
+
+    def hessian(self, x: ArrayLike, u: ArrayLike, weight: ArrayLike) -> Array:
+        """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        out = self._expand_one(x, u)
+        self.expand_second(out.A, out.B, out)
+        record = out.record[0]
+        H = np.empty((self.n + self.nu, self.n + self.nu))
+        self.contract(record[None], as_array("weight", weight, (self.n,))[None], H[None])
+        return H
+
+    def nominal_control(self, x: ArrayLike) -> Array:
+        """The controls (nu,) that best balance gravity at rest in the configuration of x, by least squares."""
+        q = as_array("x", x, (self.nx,))[: self.robot.nq]
+        tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
+        return np.asarray(self._balance @ tau)
+
+    @cached_property
+    def _balance(self) -> Array:
+        """The controls (nu, nv) that come closest to torques."""
+        return np.asarray(np.linalg.pinv(self.actuation))
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+        track(*self._roller, X, U, k, K, alphas, gaps, _of_knots(lower, U), _of_knots(upper, U), Xs, Us)
+        return Xs, Us
+
+    @property
+    def _roller(self) -> tuple[int, Array, Array, float, int]:
+        """What the kernels of rollouts ask for."""
+        return self._packed.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._stages
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """A, B and record of M knots."""
+        memory = arena(self._room_of_expansions)
+        knots = self.actuation, self._dt, X, U, out.A, out.B, out.record
+        if self._stages:
+            linearize_explicit(self._tree, memory, self._stages, *knots)
+        else:
+            linearize(self._packed.address, memory, *knots)
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
+        if not self._stages:
+            nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
+            lane_curvature.describe_knots(self._tree, arena(lane_curvature.size(self._tree, nq)), nq, out.record, begin)
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """out (M, n+nu, n+nu): ``hessian`` of M knots, from their records and weights (M, n)."""
+        address, context, _alive = self.contraction()
+        contract_rows(address, context, record, weight, out)
+
+    def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
+        """The blocks of M knots of a semi-implicit step: see `protocols.Batched`."""
+        nq = self.robot.nq
+        lane_contraction.contract_knots(
+            self._packed.address, arena(self._room_of_contractions), nq, self._dt, record, weight, out
+        )
+
+    def contraction(self) -> Contraction:
+        """The compiled second order, with this thread's own memory."""
+        if not hasattr(self._own, "contraction"):
+            self._own.contraction = self._contraction()
+        return self._own.contraction
+
+    def _contraction(self) -> Contraction:
+        packed: Packed | Curvature
+        if self._stages:
+            packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        else:
+            packed = Curvature(self._tree, self.robot.nq, self.nu, self._dt)
+        return Contraction(contraction_callback(self._stages > 0).address, packed.address, packed)
+
+    def closing(self) -> Contraction:
+        """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
+        if not hasattr(self._own, "closing"):
+            self._own.closing = self._closing()
+        return self._own.closing
+
+    def _closing(self) -> Contraction:
+        if not self._bent.any():
+            return Contraction(0, 0, None)
+        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        return Contraction(closing_callback().address, packed.address, packed)
+
+    def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
+        return self.robot, self._dt, self.actuation, self.integrator, self.damping
+
+    def __setstate__(self, state: tuple[Robot, float, Array, str, bool]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:
+        X, U = self._states("x", x, (self.nx,)), as_array("u", u, (self.nu,))[None]
+        n = self.n
+        out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
+        self.expand(X, U, out)
+        if not np.isfinite(out.A).all():
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+        return out
+
+    def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+        """One state, or a batch if no ``shape`` is asked for, as a batch; ProblemError if one is not a state."""
+        X = self._batch(field, x, self.nx) if shape is None else as_array(field, x, shape)[None]
+        check_configurations(self.robot, field, X[:, : self.robot.nq], ProblemError)
+        return X
+
+    def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
+        single = np.ndim(value) < 2  # type: ignore[arg-type]
+        return as_array(field, value, (size,) if single else (None, size)).reshape(-1, size)
+
+    def __repr__(self) -> str:
+        return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
+
+
+def _of_knots(limit: Array, U: Array) -> Array:
+    """A limit for each knot, as the kernel of rollouts wants it."""
+    if limit.shape == U.shape and limit.flags.carray:
+        return limit
+    return np.array(np.broadcast_to(limit, U.shape), order="C")
+
+
+def _paired(
+    a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
+) -> tuple[Array, Array, bool]:
+    """Two arguments as batches of one length, and whether both were single samples."""
+    if (
+        isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        and a.dtype == b.dtype == dtype and (a.shape, b.shape) == ((a_size,), (b_size,))
+    ):  # fmt: skip
+        return a[None].copy(), b[None].copy(), True
+    try:
+        A: Array = np.asarray(a, dtype)
+        B: Array = np.asarray(b, dtype)
+        N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
+        first: Array = np.array(np.broadcast_to(A, (N, a_size)))
+        second: Array = np.array(np.broadcast_to(B, (N, b_size)))
+    except (TypeError, ValueError):
+        raise ProblemError(
+            f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
+            f" got {reprlib.repr(a)}, {reprlib.repr(b)}"
+        ) from None
+    return first, second, A.ndim == 1 and B.ndim == 1

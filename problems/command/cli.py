@@ -1,0 +1,397 @@
+"""The ``mayne`` command: a thin shell over problems, solvers and drawings.
+
+Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input.
+Results go to standard output, as JSON with ``--json``; progress and warnings go to standard error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import viz
+from ddp.check import check_derivatives
+from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.problem import Problem
+from ddp.solution import Solution
+from ddp.solver import DDP, ILQR, Newton
+from ddp.solver import solve as solve_problem
+from problems.closed_loop import close_loop, terminal_cost
+from problems.command import demo as demonstration
+from problems.command import dynamics_bench
+from problems.command.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary, told
+from problems.command.parameters import build, parameters, parse
+from problems.command.progress import progress
+from problems.command.timing import excited, timings, warm
+from problems.durations import TimedSolution, free_durations, solve_durations
+from problems.registry import ALL, Entry, find
+from problems.sensitivity import with_durations
+
+SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
+TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
+
+Command = Callable[..., None]
+
+
+class _BadInput(click.ClickException):
+    """A message without a traceback, and exit status 2."""
+
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """Turns the errors that mayne raises on purpose into messages."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ProblemError, ModelError) as reason:
+            raise _BadInput(str(reason)) from None
+        except SolveError as reason:
+            raise click.ClickException(str(reason)) from None
+
+
+_NAME = click.argument("name")
+_ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
+_OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
+_OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
+_HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
+_PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _solving(command: Command) -> Command:
+    """The options of commands that solve."""
+    for option in (
+        click.option(
+            "--workers", default="1", show_default=True,
+            help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
+        ),
+        click.option(
+            "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
+        ),
+        click.option(
+            "--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mayne")
+def main() -> None:
+    """Trajectory optimisation with full second-order DDP."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+
+
+@main.command("list")
+@click.argument("name", required=False)
+@_JSON
+def list_problems(name: str | None, as_json: bool) -> None:
+    """List the problems, or the parameters of problem NAME."""
+    if name is not None:
+        _describe(find(name), as_json)
+        return
+    entries = ALL.values()
+    if as_json:
+        names = ("name", "robot_name", "cost", "description", "tags")
+        print_json([{name: getattr(entry, name) for name in names} for entry in entries])
+    else:
+        rows = [[entry.name, entry.robot_name, f"{entry.cost:g}", entry.description] for entry in entries]
+        print_table(["problem", "robot", "cost", "what happens"], rows)
+
+
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
+@_solving
+@_ROBOT
+@click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
+@_HTML
+@_PLOT
+@click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
+@click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
+@click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
+@click.option(
+    "--durations", metavar="free|LEAST,MOST",
+    help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
+)
+@click.option(
+    "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
+)
+@_JSON
+def solve(
+    name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
+    robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
+    view: bool, durations: str | None, price_of_time: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
+    check_file("--save", save)
+    check_file("--html", html)
+    for option, path in (("--plot", plot), ("--schedule", schedule), ("--forces", forces)):
+        check_file(option, path, DRAWINGS)
+    entry, problem, chosen = _build(name, robot, options)
+    if schedule or forces:
+        demonstration.check_contacts(entry, problem)
+    method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
+    if price_of_time is not None and durations is None:
+        raise ProblemError("--price-of-time: expected together with --durations, which it is for")
+    free = None if durations is None else free_durations(problem, durations, price_of_time)
+    timed: TimedSolution | None = None
+    with progress(f"{name}, {TITLES[solver]}") as callback:
+        guess = entry.guess(problem)
+        if free is None:
+            solution = solve_problem(problem, method, guess, callback=callback, throw=False, workers=workers)
+        else:
+            timed = solve_durations(problem, free, method, guess, callback=callback, throw=False, workers=workers)
+            solution, problem = timed.solution, with_durations(problem, timed.durations)
+            chosen["phase_durations"] = timed.durations.tolist()
+    if as_json:
+        print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
+    else:
+        seconds = solution.seconds if timed is None else timed.seconds
+        click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
+    if save:
+        solution.save(save)
+        _sign(save, name, chosen)
+    if plot:
+        viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
+    demonstration.plot_gait(entry, problem, solution, schedule, forces)
+    if html:
+        _animate(entry, problem, solution, html)
+    if view:
+        _animate(entry, problem, solution, None)
+    _end(solution.converged if timed is None else timed.converged)
+
+
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@_solving
+@_ROBOT
+@_PLOT
+@_JSON
+def compare(
+    name: str,
+    options: tuple[str, ...],
+    tolerance: float,
+    max_iterations: int,
+    workers: str,
+    robot: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Solve problem NAME with iLQR and with DDP."""
+    check_file("--plot", plot, DRAWINGS)
+    entry, problem, _ = _build(name, robot, options)
+    solvers = {
+        TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
+        for key in ("ilqr", "ddp")
+    }
+    solutions = demonstration.compare(entry, problem, solvers, workers)
+    if as_json:
+        outcomes = {title.lower(): summary(solution) for title, solution in solutions.items()}
+        print_json({"problem": name, "solvers": outcomes})
+    else:
+        print_table(["solver", *COLUMNS], [[title, *row(solution)] for title, solution in solutions.items()])
+    if plot:
+        viz.plot_convergence(solutions, plot, title=entry.description)
+    _end(all(solution.converged for solution in solutions.values()))
+
+
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
+@click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
+@click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
+@_ROBOT
+@_HTML
+@_JSON
+def mpc(
+    name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Control problem NAME's system over a receding horizon while it is pushed about."""
+    check_file("--html", html)
+    entry, problem, _ = _build(name, robot, options)
+    with progress(f"{name}, receding horizon"):
+        warm(entry, problem)
+        run = close_loop(problem, steps, push, every, guess=entry.guess(problem))
+    outcome = {
+        "steps": steps,
+        "pushes": len(run.pushed),
+        "converged": int(run.converged.sum()),
+        "median_milliseconds": float(np.median(run.milliseconds[1:])) if steps > 1 else float(run.milliseconds[0]),
+        "largest_milliseconds": float(run.milliseconds[1:].max()) if steps > 1 else float(run.milliseconds[0]),
+        "median_iterations": float(np.median(run.iterations)),
+        "terminal_cost_at_first": terminal_cost(problem, run.X[0]),
+        "terminal_cost_at_last": terminal_cost(problem, run.X[-1]),
+    }
+    if as_json:
+        print_json({"problem": name, "step_milliseconds": 1e3 * problem.dynamics.dt} | outcome)
+    else:
+        rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
+        print_table([f"{name}, N = {problem.horizon}, steps of {1e3 * problem.dynamics.dt:g} ms", ""], rows)
+    if html:
+        where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
+        click.echo(f"wrote {where}", err=True)
+    _end(bool(run.converged.all()))
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
+@_ROBOT
+@_HTML
+def view(file: str, name: str | None, robot: str | None, html: str | None) -> None:
+    """Play the motion saved in FILE in a viewer on this machine, or write it with --html."""
+    check_file("--html", html)
+    signed, chosen = _signature(file)
+    if not (name or signed):
+        raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
+    entry, problem, _ = _build(name or signed, robot, (), chosen)
+    _animate(entry, problem, Solution.load(file, problem), html)
+
+
+@main.command(context_settings=_OPEN)
+@_NAME
+@_OPTIONS
+@_ROBOT
+@_JSON
+def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
+    """Check every derivative of problem NAME against differences, near its guess."""
+    entry, problem, _ = _build(name, robot, options)
+    with progress(f"{name}, checking derivatives"):
+        report = check_derivatives(problem, *excited(entry, problem))
+    if as_json:
+        names = ("name", "knot", "error", "tolerance", "smooth", "ok")
+        checks = [{name: getattr(item, name) for name in names} for item in report.checks]
+        print_json({"problem": name, "ok": report.ok, "checks": checks})
+    else:
+        click.echo(str(report))
+    _end(report.ok)
+
+
+@main.command()
+@click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
+def demo(folder: str) -> None:
+    """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
+    _end(demonstration.run(Path(folder)))
+
+
+@main.command()
+@click.argument("name", default="quadruped/reorientation")
+@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
+@click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
+@_JSON
+def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
+    """Time the derivatives and the iterations of problem NAME on one thread.
+
+    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot.
+    """
+    if name == "dynamics":
+        _bench_dynamics(seconds, cold, as_json)
+        return
+    entry, problem, _ = _build(name, None, ())
+    with progress(f"{name}, timing"):
+        times = timings(entry, problem, repeat)
+    if as_json:
+        print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
+    else:
+        rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
+        print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+
+
+def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
+    with progress("dynamics, timing"):
+        rows = [
+            dynamics_bench.compare(case, seconds)
+            for robot in dynamics_bench.ROBOTS
+            for case in dynamics_bench.cases(robot)
+        ]
+        rows += dynamics_bench.scaling(4.0 * seconds)
+    starts = {}
+    if cold:
+        with progress("compiling all kernels of the dynamics from nothing"):
+            starts = dynamics_bench.starts()
+    if as_json:
+        print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
+        return
+    header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
+    print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
+    for start, time_taken in starts.items():
+        click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
+
+
+def _build(
+    name: str, robot: str | None, options: Sequence[str], saved: dict[str, Any] | None = None
+) -> tuple[Entry, Problem, dict[str, Any]]:
+    """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
+    entry = find(name)
+    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
+    chosen = (saved or {}) | parse(entry, options, others)
+    if robot is not None:
+        if "robot" not in parameters(entry):
+            raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
+        chosen["robot"] = robot
+    with progress(f"{name}, preparing"):
+        return entry, build(entry, chosen), chosen
+
+
+def _describe(entry: Entry, as_json: bool) -> None:
+    """What a problem is about, and its parameters with their defaults."""
+    defaults = parameters(entry)
+    about = inspect.cleandoc(entry.build.__doc__ or "")
+    if as_json:
+        print_json({"name": entry.name, "description": entry.description, "parameters": defaults})
+        return
+    click.echo(f"{entry.name}: {entry.description}\n\n{about}\n")
+    print_table(["parameter", "default"], [[f"--{k.replace('_', '-')}", str(v)] for k, v in defaults.items()])
+
+
+def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | None) -> None:
+    """Write an animation, or play it until it is interrupted."""
+    X = solution.X[np.isfinite(solution.X).all(axis=1)]
+    where = demonstration.draw(entry, problem, X, Path(html) if html else None, solution.U[: len(X) - 1])
+    if html:
+        click.echo(f"wrote {where}", err=True)
+        return
+    click.echo(f"{entry.name} moves at {where} until you press Ctrl-C", err=True)
+    try:
+        while True:
+            time.sleep(3600.0)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
+def _sign(path: str, name: str, chosen: dict[str, Any]) -> None:
+    """Add to a solution's file which problem it solves, and with which parameters."""
+    with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
+        np.lib.format.write_array(stream, np.array([name, json.dumps(chosen)]))
+
+
+def _signature(path: str) -> tuple[str, dict[str, Any]]:
+    """The problem and the parameters that a solution's file names; empty where it does not."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            name, chosen = archive["signature"].tolist() if "signature" in archive.files else ("", "{}")
+            return str(name), dict(json.loads(chosen))
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
+
+
+def _end(success: bool) -> None:
+    click.get_current_context().exit(0 if success else 1)

@@ -1,0 +1,117 @@
+"""The demonstration: an arm and a quadruped, each solved with iLQR and with DDP, compared and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import viz
+from ddp.errors import ProblemError
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.solver import DDP, ILQR, solve
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.command.output import COLUMNS, console, print_table, row
+from problems.command.progress import progress
+from problems.command.timing import warm
+from problems.obstacles import CapsuleClearance, SphereClearance
+from problems.reaction import friction, ground, ground_forces, standing
+from problems.registry import Entry, find
+
+PROBLEMS = ("arm/reach", "quadruped/reorientation")
+SOLVERS = {"iLQR": ILQR(), "DDP": DDP()}
+
+
+def run(folder: Path) -> bool:
+    """Solve, print the comparison, write plots and animations into ``folder``; whether all converged."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[list[str]] = []
+    files: list[Path] = []
+    converged = True
+    for name in PROBLEMS:
+        entry = find(name)
+        problem = entry()
+        solutions = compare(entry, problem, SOLVERS, workers=1)
+        rows += [[name, title, *row(solution)] for title, solution in solutions.items()]
+        converged = converged and all(solution.converged for solution in solutions.values())
+        stem = folder.resolve() / name.replace("/", "-")
+        plot, page = stem.with_name(f"{stem.name}-convergence.png"), stem.with_suffix(".html")
+        viz.plot_convergence(solutions, plot, title=entry.description)
+        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U)
+        files += [plot, page]
+    print_table(["problem", "solver", *COLUMNS], rows)
+    output = console()
+    output.print("\nwritten, for an image viewer and a browser:")
+    for file in files:
+        output.print(f"  {file}", soft_wrap=True)
+    return converged
+
+
+def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: int | str) -> dict[str, Solution]:
+    """One solution for each solver, from the same guess; what compiles does so before any is timed."""
+    solutions = {}
+    with progress(f"{entry.name}, preparing"):
+        warm(entry, problem)
+    for title, solver in solvers.items():
+        with progress(f"{entry.name}, {title}") as callback:
+            solutions[title] = solve(
+                problem, solver, entry.guess(problem), callback=callback, throw=False, workers=workers
+            )
+    return solutions
+
+
+def draw(entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None) -> str:
+    """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn.
+
+    Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
+    """
+    system = problem.dynamics
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+        return "nowhere: this system is no robot"
+    robot = system.robot
+    frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
+    solids = obstacles_of(problem)
+    if isinstance(system, PhasedDynamics):
+        frames += [name for name in standing(system) if name not in frames]
+        forces = None if U is None else ground_forces(system, X, U)
+        cones = None if forces is None else friction(problem)
+        given, floor = (robot, X, system.durations[: len(X) - 1], frames, X[-1]), ground(system)
+        about: dict[str, Any] = {"forces": forces, "cones": cones, "ground": floor, "obstacles": solids}
+        if page is None:
+            return viz.animate(*given, **about).where
+        return viz.save_html(page, *given, entry.description, **about).where
+    if page is None:
+        return viz.animate(robot, X, system.dt, frames, X[-1], obstacles=solids).where
+    return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, obstacles=solids).where
+
+
+def obstacles_of(problem: Problem) -> list[viz.Capsule]:
+    """What a problem's constraints keep the robot clear of, each once, for the viewer."""
+    lists = [
+        placed.constraint.obstacles
+        for placed in problem.placed
+        if isinstance(placed.constraint, (SphereClearance, CapsuleClearance))
+    ]
+    each = {id(obstacle): obstacle for obstacles in lists for obstacle in obstacles}.values()
+    return [viz.Capsule(obstacle.start, obstacle.end, obstacle.radius) for obstacle in each]
+
+
+def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:
+    """The system of a problem with contacts; ProblemError for one without."""
+    if not isinstance(problem.dynamics, PhasedDynamics):
+        raise ProblemError(f"--schedule, --forces: expected a problem with contacts, {entry.name} has none")
+    return problem.dynamics
+
+
+def plot_gait(entry: Entry, problem: Problem, solution: Solution, schedule: str | None, forces: str | None) -> None:
+    """Plot who stands when, and the forces on the feet; ProblemError for a problem without contacts."""
+    if not (schedule or forces):
+        return
+    system = check_contacts(entry, problem)
+    if schedule:
+        viz.plot_schedule(standing(system), system.durations, schedule, entry.description)
+    if forces:
+        acting = ground_forces(system, solution.X, solution.U)
+        viz.plot_forces(acting, system.durations, forces, friction(problem), entry.description)

@@ -1,0 +1,317 @@
+"""The compiled loops of the constraints on frames: one call for all knots of a block.
+
+Everywhere X (M, nx); values go into ``out`` (M, size), Jacobians into ``out`` (M, size, nz), curvatures, the Hessians
+of ``weight · c``, are added to ``out`` (M, nz, nz), with z = (dx, du) and weight (M, size).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.groups import twist_of
+from dynamics.geometry.lie import jlog6, log6_hessian
+from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3
+from dynamics.quantities.frames import place_frame, pull_back_displacement
+from dynamics.rigid_bodies.kinematics import workspace
+from dynamics.robots.joints import slot
+from problems.kernels.frames import pose_error
+from problems.kernels.states import difference, load_six
+
+TOUCHING = 1e-12
+"""Axes nearer than this [m] have no normal: the world's z axis stands in for it, and nothing is curved."""
+
+PARALLEL = 1e-12
+"""Two segments are parallel if the square of the sine between them is below this."""
+
+
+@kernel
+def add_point_curvature(branch, R, J, force, gradient, out):
+    """Add the Hessian of ``force · p`` of a frame's origin p: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
+    f = rotate_back(R, force)
+    G = np.zeros((6, 6))
+    for i in range(3):
+        a, b = (i + 1) % 3, (i + 2) % 3
+        G[a, 3 + b] = -0.5 * f[i]
+        G[3 + b, a] = -0.5 * f[i]
+        G[b, 3 + a] = 0.5 * f[i]
+        G[3 + a, b] = 0.5 * f[i]
+    pull_back_displacement(branch, J, (f[0], f[1], f[2], 0.0, 0.0, 0.0), G, 1.0, True, gradient, out)
+
+
+@kernel
+def position_values(branch, target, X, out):
+    """``p - target`` of a frame's origin p."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    for k in range(X.shape[0]):
+        _, p = place_frame(branch, X[k], ws, J)
+        for i in range(3):
+            out[k, i] = p[i] - target[i]
+
+
+@kernel
+def position_jacobian(branch, X, out):
+    """The columns of the origin's Jacobian, in the world's axes."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    for k in range(X.shape[0]):
+        R, _ = place_frame(branch, X[k], ws, J)
+        for j in range(branch.dof.size):
+            d = rotate(R, linear(load6(J, j)))
+            for i in range(3):
+                out[k, i, branch.dof[j]] = d[i]
+
+
+@kernel
+def position_curvature(branch, X, weight, out):
+    """Of the origin."""
+    ws, J, gradient = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
+    for k in range(X.shape[0]):
+        R, _ = place_frame(branch, X[k], ws, J)
+        add_point_curvature(branch, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
+
+
+@kernel
+def pose_values(branch, target, X, out):
+    """``log6(target⁻¹ oMf)``."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        r = pose_error(target, R, p)
+        for i in range(6):
+            out[k, i] = r[i]
+
+
+@kernel
+def pose_jacobian(branch, target, X, out):
+    """Jlog6 times the frame's Jacobian."""
+    ws, J, Jlog = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        jlog6(pose_error(target, R, p), Jlog)
+        for j in range(branch.dof.size):
+            for i in range(6):
+                for a in range(6):
+                    out[k, i, branch.dof[j]] += Jlog[i, a] * J[j, a]
+
+
+@kernel
+def pose_curvature(branch, target, X, weight, out):
+    """Of log6, and of the displacement that it is taken of."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        r = pose_error(target, R, p)
+        jlog6(r, Jlog)
+        log6_hessian(r, load_six(weight[k], 0), G)
+        for a in range(6):
+            f[a] = 0.0
+            for i in range(6):
+                f[a] += Jlog[i, a] * weight[k, i]
+        pull_back_displacement(branch, J, load_six(f, 0), G, 1.0, True, gradient, out[k])
+
+
+@kernel
+def state_jacobian(layout, target, X, out):
+    """Of ``x ⊖ target``: units, and Jlog6 for free-flyers, spherical and planar joints."""
+    r, J = np.zeros(out.shape[1]), np.zeros((6, 6))
+    for k in range(X.shape[0]):
+        difference(layout, target, X[k], r)
+        for i in range(out.shape[1]):
+            out[k, i, i] = 1.0
+        for b in range(layout.group.shape[0]):
+            _, t, kind, nj = layout.group[b]
+            jlog6(twist_of(kind, r, t, 1.0), J)
+            for i in range(nj):
+                for a in range(nj):
+                    out[k, t + i, t + a] = J[slot(kind, i), slot(kind, a)]
+
+
+@kernel
+def state_values(layout, target, X, out):
+    """``x ⊖ target``."""
+    for k in range(X.shape[0]):
+        difference(layout, target, X[k], out[k])
+
+
+@kernel
+def state_curvature(layout, target, X, weight, out):
+    """Only free-flyers, spherical and planar joints have any."""
+    r, H = np.zeros(weight.shape[1]), np.zeros((6, 6))
+    for k in range(X.shape[0]):
+        difference(layout, target, X[k], r)
+        for b in range(layout.group.shape[0]):
+            _, t, kind, nj = layout.group[b]
+            log6_hessian(twist_of(kind, r, t, 1.0), twist_of(kind, weight[k], t, 1.0), H)
+            for i in range(nj):
+                for a in range(nj):
+                    out[k, t + i, t + a] += H[slot(kind, i), slot(kind, a)]
+
+
+# -- distances ---------------------------------------------------------------------------------------
+
+
+@inline
+def _load(A, i):
+    return (A[i], A[i + 1], A[i + 2])
+
+
+@inline
+def _clamped(x):
+    return min(max(x, 0.0), 1.0)
+
+
+@kernel
+def nearest(p, d, q, e):
+    """Where the segments p + s d and q + t e are nearest: s, t, and whether each could move both ways (1) or not (0).
+
+    After Ericson, Real-Time Collision Detection (2005), 5.1.9. Of parallel segments one of many pairs is taken.
+    """
+    a, b, c = dot3(d, d), dot3(d, e), dot3(e, e)
+    r = sub3(p, q)
+    f, g = dot3(d, r), dot3(e, r)
+    s, t, skew = 0.0, 0.0, False
+    if a > 0.0 and c > 0.0:
+        skew = a * c - b * b > PARALLEL * a * c
+        if skew:
+            s = _clamped((b * g - f * c) / (a * c - b * b))
+        t = (b * s + g) / c
+        if t < 0.0:
+            t, s = 0.0, _clamped(-f / a)
+        elif t > 1.0:
+            t, s = 1.0, _clamped((b - f) / a)
+    elif a > 0.0:
+        s = _clamped(-f / a)
+    elif c > 0.0:
+        t = _clamped(g / c)
+    s_free, t_free = 0.0 < s < 1.0, 0.0 < t < 1.0
+    if s_free and t_free and not skew:
+        s_free = False
+    return s, t, s_free, t_free
+
+
+@kernel
+def clearance_values(body, obstacles, X, out):
+    """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
+    first, second = body.first, body.second
+    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    for k in range(X.shape[0]):
+        _, p = place_frame(first, X[k], ws1, J1)
+        d = (0.0, 0.0, 0.0)
+        if body.long:
+            _, p2 = place_frame(second, X[k], ws2, J2)
+            d = sub3(p2, p)
+        for o in range(obstacles.shape[0]):
+            q = _load(obstacles[o], 0)
+            e = sub3(_load(obstacles[o], 3), q)
+            s, t, _, _ = nearest(p, d, q, e)
+            apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
+            out[k, o] = np.sqrt(dot3(apart, apart)) - body.radius - obstacles[o, 6]
+
+
+@inline
+def _normal(apart):
+    """The unit vector and the length."""
+    length = np.sqrt(dot3(apart, apart))
+    n = (0.0, 0.0, 1.0)
+    if length > TOUCHING:
+        n = scale3(1.0 / length, apart)
+    return n, length
+
+
+@kernel
+def _columns(R, J, place, D):
+    """The Jacobian of a frame's origin in the world's axes, into the columns ``place`` of D (3, m)."""
+    for j in range(J.shape[0]):
+        d = rotate(R, linear(load6(J, j)))
+        for i in range(3):
+            D[i, place[j]] = d[i]
+
+
+@kernel
+def clearance_jacobian(body, obstacles, X, out):
+    """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
+    first, second = body.first, body.second
+    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    m = body.dof.size
+    D1, D2 = np.zeros((3, m)), np.zeros((3, m))
+    for k in range(X.shape[0]):
+        R, p = place_frame(first, X[k], ws1, J1)
+        _columns(R, J1, body.first_columns, D1)
+        d = (0.0, 0.0, 0.0)
+        if body.long:
+            R2, p2 = place_frame(second, X[k], ws2, J2)
+            _columns(R2, J2, body.second_columns, D2)
+            d = sub3(p2, p)
+        for o in range(obstacles.shape[0]):
+            q = _load(obstacles[o], 0)
+            e = sub3(_load(obstacles[o], 3), q)
+            s, t, _, _ = nearest(p, d, q, e)
+            n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
+            for j in range(m):
+                for i in range(3):
+                    out[k, o, body.dof[j]] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
+
+
+@kernel
+def clearance_curvature(body, obstacles, X, weight, out):
+    """With ½|P - Q|² = D(x, s, t): ``∂²D = D_xx - D_xf D_ff⁻¹ D_fx`` over the free ones f of s, t; |P - Q| follows.
+
+    J = (1 - s) J_first + s J_second,   D_xx = Jᵀ J + |P - Q| n · ∂²P,   D_sx = dᵀ J + (P - Q)ᵀ (J_second - J_first),
+    D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
+    """
+    first, second = body.first, body.second
+    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    m = body.dof.size
+    D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
+    g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])
+    for k in range(X.shape[0]):
+        R, p = place_frame(first, X[k], ws1, J1)
+        _columns(R, J1, body.first_columns, D1)
+        d, R2 = (0.0, 0.0, 0.0), R
+        if body.long:
+            R2, p2 = place_frame(second, X[k], ws2, J2)
+            _columns(R2, J2, body.second_columns, D2)
+            d = sub3(p2, p)
+        f1, f2 = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+        for o in range(obstacles.shape[0]):
+            w = weight[k, o]
+            if w == 0.0:
+                continue
+            q = _load(obstacles[o], 0)
+            e = sub3(_load(obstacles[o], 3), q)
+            s, t, s_free, t_free = nearest(p, d, q, e)
+            apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
+            n, length = _normal(apart)
+            if length <= TOUCHING:
+                continue
+            f1, f2 = add3(f1, scale3(w * (1.0 - s), n)), add3(f2, scale3(w * s, n))
+            for j in range(m):
+                g[j] = ms[j] = mt[j] = 0.0
+                for i in range(3):
+                    J[i, j] = (1.0 - s) * D1[i, j] + s * D2[i, j]
+                    g[j] += n[i] * J[i, j]
+                    ms[j] += d[i] * J[i, j] + apart[i] * (D2[i, j] - D1[i, j])
+                    mt[j] -= e[i] * J[i, j]
+            ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
+            iss, itt, ist = 0.0, 0.0, 0.0
+            if s_free and t_free:
+                determinant = ss * tt - st * st
+                iss, itt, ist = tt / determinant, ss / determinant, -st / determinant
+            elif s_free:
+                iss = 1.0 / ss
+            elif t_free:
+                itt = 1.0 / tt
+            for a in range(m):
+                for b in range(m):
+                    h = -g[a] * g[b] - iss * ms[a] * ms[b] - itt * mt[a] * mt[b]
+                    h -= ist * (ms[a] * mt[b] + mt[a] * ms[b])
+                    for i in range(3):
+                        h += J[i, a] * J[i, b]
+                    out[k, body.dof[a], body.dof[b]] += w / length * h
+        add_point_curvature(first, R, J1, f1, gradient, out[k])
+        if body.long:
+            add_point_curvature(second, R2, J2, f2, gradient, out[k])

@@ -1,0 +1,178 @@
+"""The compiled loops of the costs on frames and the centre of mass: one call for all knots of a block.
+
+The conventions are those of kernels/states.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.lie import jlog6, log6, log6_hessian
+from dynamics.geometry.spatial import dot3, dot6, load6, rotate_back, rotation_product, sub3
+from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
+from dynamics.quantities.frames import (
+    add_twist_curvature,
+    frame_twist,
+    place_frame,
+    pull_back_displacement,
+    twist_derivatives,
+)
+from dynamics.rigid_bodies.kinematics import workspace
+from problems.kernels.states import half_square, load_six, row_of
+
+
+@inline
+def _load_target(F):
+    return (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]), (F[9], F[10], F[11])
+
+
+@inline
+def _transposed(R):
+    return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
+
+
+@inline
+def pose_error(target, R, p):
+    Rt, pt = _load_target(target)
+    return log6(rotation_product(_transposed(Rt), R), rotate_back(Rt, sub3(p, pt)))
+
+
+@kernel
+def pose_values(branch, target, weights, first, X, U, out):
+    """Values of FramePose."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        out[k] = half_square(weights, pose_error(target, R, p))
+
+
+@kernel
+def expand_pose(branch, target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        r = pose_error(target, R, p)
+        l[k] += scale * half_square(weights, r)
+        wr = (
+            weights[0] * r[0], weights[1] * r[1], weights[2] * r[2],
+            weights[3] * r[3], weights[4] * r[4], weights[5] * r[5],
+        )  # fmt: skip
+        jlog6(r, Jlog)
+        G[:] = 0.0
+        if exact:
+            log6_hessian(r, wr, G)
+        force = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        for i in range(6):
+            row, f = load6(Jlog, i), wr[i]
+            force = (
+                force[0] + row[0] * f, force[1] + row[1] * f, force[2] + row[2] * f,
+                force[3] + row[3] * f, force[4] + row[4] * f, force[5] + row[5] * f,
+            )  # fmt: skip
+            for a in range(6):
+                for c in range(6):
+                    G[a, c] += weights[i] * Jlog[i, a] * Jlog[i, c]
+        pull_back_displacement(branch, J, force, G, scale, exact, lz[k], lzz[k])
+
+
+@kernel
+def position_values(branch, targets, weight, first, X, U, out):
+    """Values of FramePosition."""
+    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    for k in range(X.shape[0]):
+        _, p = place_frame(branch, X[k], ws, J)
+        target = row_of(targets, first + k)
+        d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
+        out[k] = 0.5 * weight * dot3(d, d)
+
+
+@kernel
+def expand_position(branch, targets, weight, first, X, U, scale, exact, l, lz, lzz):
+    """M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
+    ws, J, G = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        target = row_of(targets, first + k)
+        d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
+        l[k] += scale * 0.5 * weight * dot3(d, d)
+        e = rotate_back(R, d)
+        f = (weight * e[0], weight * e[1], weight * e[2], 0.0, 0.0, 0.0)
+        for i in range(3):
+            G[i, i] = weight
+            if exact:
+                a, b = (i + 1) % 3, (i + 2) % 3
+                G[a, 3 + b] = -0.5 * f[i]
+                G[3 + b, a] = -0.5 * f[i]
+                G[b, 3 + a] = 0.5 * f[i]
+                G[3 + a, b] = 0.5 * f[i]
+        pull_back_displacement(branch, J, f, G, scale, exact, lz[k], lzz[k])
+
+
+@kernel
+def velocity_values(branch, reference, nq, nv, target, weights, first, X, U, out):
+    """Values of FrameVelocity."""
+    m = branch.dof.size
+    ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2, m, 6))
+    r = np.zeros(6)
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        V = frame_twist(branch, J, X[k, nq:], E)
+        V = twist_derivatives(reference, R, p, V, J, E, D[0], D[1])
+        for i in range(6):
+            r[i] = V[i] - target[i]
+        out[k] = half_square(weights, r)
+
+
+@kernel
+def expand_velocity(branch, reference, nq, nv, target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of FrameVelocity."""
+    m = branch.dof.size
+    ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
+    r, f = np.zeros(6), np.zeros(6)
+    index = np.concatenate((branch.dof, branch.dof + nv))
+    for k in range(X.shape[0]):
+        R, p = place_frame(branch, X[k], ws, J)
+        V = frame_twist(branch, J, X[k, nq:], E)
+        W = twist_derivatives(reference, R, p, V, J, E, D[:m], D[m:])
+        for i in range(6):
+            r[i] = W[i] - target[i]
+            f[i] = weights[i] * r[i]
+        l[k] += scale * half_square(weights, r)
+        force, w = load_six(f, 0), load_six(weights, 0)
+        for a in range(2 * m):
+            d = load6(D, a)
+            lz[k, index[a]] += scale * dot6(d, force)
+            wd = (w[0] * d[0], w[1] * d[1], w[2] * d[2], w[3] * d[3], w[4] * d[4], w[5] * d[5])
+            lzz[k, index[a], index[a]] += scale * dot6(d, wd)
+            for b in range(a):
+                h = scale * dot6(load6(D, b), wd)
+                lzz[k, index[a], index[b]] += h
+                lzz[k, index[b], index[a]] += h
+        if exact:
+            add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, lzz[k])
+
+
+@kernel
+def center_of_mass_values(tree, targets, weight, first, X, U, out):
+    """Values of CenterOfMass."""
+    ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
+    for k in range(X.shape[0]):
+        c = place_center_of_mass(tree, X[k], ws, g)
+        target = row_of(targets, first + k)
+        d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
+        out[k] = 0.5 * weight * dot3(d, d)
+
+
+@kernel
+def expand_center_of_mass(tree, targets, weight, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of CenterOfMass."""
+    ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
+    for k in range(X.shape[0]):
+        c = place_center_of_mass(tree, X[k], ws, g)
+        target = row_of(targets, first + k)
+        d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
+        l[k] += scale * 0.5 * weight * dot3(d, d)
+        f = (weight * d[0], weight * d[1], weight * d[2])
+        pull_back_center_of_mass(tree, ws, g, f, weight, scale, exact, lz[k], lzz[k])

@@ -1,0 +1,178 @@
+"""The compiled loops of the costs on states and controls: one call for all knots of a block.
+
+A term has two, ``..._values(*arguments, first, X, U, out)`` and ``expand_...(*arguments, first, X, U, scale, exact, l,
+lz, lzz)``, which `ddp.bound.bind` makes one C function: X (M, nx), U (M, nu); ``scale`` multiplies the term; values
+go into ``out`` (M,), expansions are added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact`` chooses
+the Hessian, Gauss-Newton otherwise. ``targets`` have a row for each knot of a stretch, of which ``first`` is the first
+that is asked for, or one for all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from dynamics.geometry.groups import angle_of, difference_of, twist_of
+from dynamics.geometry.lie import jlog6, log6_hessian
+from dynamics.robots.joints import slot
+
+
+@inline
+def load_six(x, i):
+    """Six numbers of an array, from the i-th on."""
+    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
+
+
+@inline
+def row_of(targets, k):
+    """The target of knot k, where there may be one for all."""
+    return targets[k if targets.shape[0] > 1 else 0]
+
+
+@kernel
+def difference(layout, target, x, r):
+    """The tangent vector r (n,) = x ⊖ target."""
+    for b in range(layout.flat.shape[0]):
+        i, t = layout.flat[b, 0], layout.flat[b, 1]
+        r[t] = x[i] - target[i]
+    for b in range(layout.circle.shape[0]):
+        i, t = layout.circle[b, 0], layout.circle[b, 1]
+        c, s = target[i], target[i + 1]
+        r[t] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
+    for b in range(layout.group.shape[0]):
+        i, t, kind = layout.group[b, 0], layout.group[b, 1], layout.group[b, 2]
+        xi = difference_of(kind, target, x, i)
+        for k in range(layout.group[b, 3]):
+            r[t + k] = xi[slot(kind, k)]
+
+
+@inline
+def half_square(weights, r):
+    """``½ Σ_i w_i r_i²``."""
+    total = 0.0
+    for i in range(weights.size):
+        total += 0.5 * weights[i] * r[i] * r[i]
+    return total
+
+
+@kernel
+def control_values(target, weights, first, X, U, out):
+    """Values of ControlCost."""
+    for k in range(U.shape[0]):
+        total = 0.0
+        for i in range(target.size):
+            d = U[k, i] - target[i]
+            total += 0.5 * weights[i] * d * d
+        out[k] = total
+
+
+@kernel
+def expand_control(target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of ControlCost."""
+    n = lz.shape[1] - target.size
+    for k in range(U.shape[0]):
+        total = 0.0
+        for i in range(target.size):
+            w, d = scale * weights[i], U[k, i] - target[i]
+            total += 0.5 * w * d * d
+            lz[k, n + i] += w * d
+            lzz[k, n + i, n + i] += w
+        l[k] += total
+
+
+@kernel
+def square_values(column, tangent, target, weights, first, X, U, out):
+    """Values of StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
+    for k in range(X.shape[0]):
+        total = 0.0
+        for b in range(column.size):
+            d = X[k, column[b]] - target[b]
+            total += 0.5 * weights[b] * d * d
+        out[k] = total
+
+
+@kernel
+def expand_squares(column, tangent, target, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of the same."""
+    for k in range(X.shape[0]):
+        total = 0.0
+        for b in range(column.size):
+            t, w, d = tangent[b], scale * weights[b], X[k, column[b]] - target[b]
+            total += 0.5 * w * d * d
+            lz[k, t] += w * d
+            lzz[k, t, t] += w
+        l[k] += total
+
+
+@kernel
+def state_values(layout, targets, weights, first, X, U, out):
+    """Values of StateCost where there are joints that are not flat, or several targets."""
+    r = np.zeros(weights.size)
+    for k in range(X.shape[0]):
+        difference(layout, row_of(targets, first + k), X[k], r)
+        out[k] = half_square(weights, r)
+
+
+@kernel
+def expand_state(layout, targets, weights, first, X, U, scale, exact, l, lz, lzz):
+    """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
+    n, flat, circle = weights.size, layout.flat, layout.circle
+    r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
+    for k in range(X.shape[0]):
+        difference(layout, row_of(targets, first + k), X[k], r)
+        for b in range(flat.shape[0]):
+            t = flat[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
+        for b in range(circle.shape[0]):
+            t = circle[b, 1]
+            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
+            lz[k, t] += scale * weights[t] * r[t]
+            lzz[k, t, t] += scale * weights[t]
+        for b in range(layout.group.shape[0]):
+            t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
+            for i in range(t, t + nj):
+                force[i] = weights[i] * r[i]
+                l[k] += 0.5 * scale * force[i] * r[i]
+            xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
+            jlog6(xi, J)
+            curvature[:] = 0.0
+            if exact:
+                log6_hessian(xi, wr, curvature)
+            for i in range(nj):
+                Ji, w, f = J[slot(kind, i)], weights[t + i], force[t + i]
+                for a in range(nj):
+                    Jia = Ji[slot(kind, a)]
+                    lz[k, t + a] += scale * Jia * f
+                    lzz[k, t + i, t + a] += scale * curvature[slot(kind, i), slot(kind, a)]
+                    for c in range(nj):
+                        lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
+
+
+@inline
+def _excess(x, lower, upper):
+    return x - upper if x > upper else (x - lower if x < lower else 0.0)
+
+
+@kernel
+def limit_values(layout, lower, upper, weight, first, X, U, out):
+    """Values of JointLimits."""
+    for k in range(X.shape[0]):
+        out[k] = 0.0
+        for b in range(layout.flat.shape[0]):
+            e = _excess(X[k, layout.flat[b, 0]], lower[b], upper[b])
+            out[k] += 0.5 * weight * e * e
+
+
+@kernel
+def expand_limits(layout, lower, upper, weight, first, X, U, scale, exact, l, lz, lzz):
+    """Expansion of JointLimits: w beyond a limit, nothing within."""
+    for k in range(X.shape[0]):
+        for b in range(layout.flat.shape[0]):
+            i, t = layout.flat[b, 0], layout.flat[b, 1]
+            e = _excess(X[k, i], lower[b], upper[b])
+            if X[k, i] < lower[b] or X[k, i] > upper[b]:
+                l[k] += scale * 0.5 * weight * e * e
+                lz[k, t] += scale * weight * e
+                lzz[k, t, t] += scale * weight
