@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from numba import types
-from numba.core import compiler, typing
+from numba.core import compiler, event, typing
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
@@ -246,9 +246,22 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def prepare(self, args: Any) -> None:
         """Compile or load the machine code for arguments of the types ``args``."""
         args = tuple(args)
-        if args not in self.overloads:
-            with uncollected():
-                super().compile(args)
+        if args in self.overloads:
+            return
+        with uncollected(), global_compiler_lock, self._compiling_counter:  # as numba does, without its stopwatches
+            if args in self.overloads:
+                return
+            found = self._cache.load_overload(args, self.targetctx)
+            if found is not None:
+                self._cache_hits[args] += 1
+                self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+                self.add_overload(found)
+                return
+            self._cache_misses[args] += 1
+            with event.trigger_event("numba:compile", {"dispatcher": self, "args": args, "return_type": None}):
+                found = self._compiler.compile(args, None)
+                self.add_overload(found)
+            self._cache.save_overload(args, found)
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
