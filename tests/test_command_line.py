@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ddp
+from ddp.compiling.kernel import cache_directory
 from problems import ALL
 from problems.command import cli, demo, dynamics_bench
 
@@ -120,6 +121,7 @@ def test_the_table_of_the_dynamics_compares_with_pinocchio(mayne, monkeypatch):
     monkeypatch.setattr(dynamics_bench, "CHAINS", {10: 1.1})
     rows = json.loads(mayne("bench", "dynamics", "--seconds", 0, "--json").stdout)["rows"]
     assert [row["robot"] for row in rows] == ["ur5"] * len(dynamics_bench.BARS) + ["chain 10"]
+    assert dynamics_bench.first_calls(str(cache_directory())) > 0.0
     for row in rows:
         assert row["ratio"] == pytest.approx(row["microseconds"] / row["reference"])
         assert 0.0 < row["ratio"] < np.inf

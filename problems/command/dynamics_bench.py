@@ -196,17 +196,18 @@ def run_everything() -> None:
 
 
 def starts() -> dict[str, float]:
-    """Seconds of a core that the first calls of everything take a new process: compiled from nothing, and cached."""
+    """`first_calls` where all is compiled from nothing, and where it is cached."""
+    with tempfile.TemporaryDirectory() as folder:
+        return {"cold": first_calls(folder), "from the cache": first_calls(folder)}
+
+
+def first_calls(cache: str) -> float:
+    """Seconds of a core that the first calls of everything take a new process with this folder of kernels."""
     program = (
-        "import time, dynamics, problems.dynamics_bench as b\n"
+        f"import time, dynamics, {__name__} as b\n"
         "t = time.process_time(); b.run_everything(); print(time.process_time() - t)"
     )
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"MAYNE_CACHE_DIR": folder}
-
-        def once() -> float:
-            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-            done.check_returncode()
-            return float(done.stdout.splitlines()[-1])
-
-        return {"cold": once(), "from the cache": once()}
+    environment = os.environ | {"MAYNE_CACHE_DIR": cache}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    done.check_returncode()
+    return float(done.stdout.splitlines()[-1])
