@@ -59,6 +59,7 @@ class Iterate:
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
+    start: which states it began with, in words.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     line: what searches along policies, and what it met.
     """
@@ -107,20 +108,25 @@ class Iterate:
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed or guess.alone else guess.U
         X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros_like(U), guess.K, FULL, self.gaps)[:2])
-        if not guess.imposed and not (guess.alone and self._no_motion(guess.X, X, U)):
+        instead = self._no_motion(guess.X, X, U) if guess.alone and not guess.imposed else ""
+        self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
+        if not guess.imposed and not instead:
             return X, rolled, self.gaps
         gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
             return X, U, self.gaps
         return guess.X, U, gaps
 
-    def _no_motion(self, staying: Array, X: Array, U: Array) -> bool:
-        """Whether controls and the states X that follow from them are no guess worth following."""
+    def _no_motion(self, staying: Array, X: Array, U: Array) -> str:
+        """Why controls and the states X that follow from them are no guess worth following; empty if they are."""
         diverges = not np.isfinite(X).all()
         if self.problem.constrained and not diverges:
-            return False
+            return ""
         rolled, stayed = np.inf if diverges else self.problem.total(X, U), self.problem.total(staying, U)
-        return stayed < np.inf and rolled - stayed > (WORSE - 1.0) * abs(stayed)
+        if not (stayed < np.inf and rolled - stayed > (WORSE - 1.0) * abs(stayed)):
+            return ""
+        following = "diverge" if diverges else f"cost {rolled:.3g}"
+        return f"states that stay at x0, which costs {stayed:.3g}: those that follow from the controls {following}"
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         """Make this the trajectory."""
@@ -316,4 +322,5 @@ class Iterate:
             history=history,
             problem=self.problem,
             workers=self.work.description,
+            start=self.start,
         )

@@ -76,7 +76,7 @@ class Solution:
     problem: what was solved; None if loaded without it.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
     violation: the largest of a constraint, in its units.
-    workers: who computed the derivatives, in words; empty if loaded.
+    workers: who computed the derivatives, and start: which states the solve began with, in words; empty if loaded.
     """
 
     X: Array = field(repr=False)
@@ -95,6 +95,7 @@ class Solution:
     penalties: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     violation: float = 0.0
     workers: str = field(default="", repr=False)
+    start: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""

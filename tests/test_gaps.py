@@ -172,11 +172,14 @@ def test_controls_that_throw_an_arm_about_are_not_followed_and_others_are():
     assert problem.cost(problem.dynamics.rollout(problem.x0, wild), wild) > 2.0 * problem.cost(staying, wild)
     alone, imposed = ddp.solve(problem, guess=wild), ddp.solve(problem, guess=(staying, wild))
     assert np.array_equal(alone.U, imposed.U)
+    assert alone.start.startswith("states that stay at x0, which costs ")
+    assert imposed.start == "the states given"
     assert alone.gap() == 0.0
     done = ddp.solve(problem, ddp.DDP(max_iterations=1), guess=alone.U)
     assert done.converged
     followed = ddp.solve(problem, ddp.DDP(max_iterations=1), guess=quiet, throw=False)
     assert followed.history[0].gap == 0.0
+    assert followed.start == "states that follow from the controls"
 
 
 def test_gaps_of_a_floating_body_close_and_convergence_stays_quadratic(rng):

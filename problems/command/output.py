@@ -57,7 +57,7 @@ def row(solution: Solution) -> list[str]:
 
 def summary(solution: Solution) -> dict[str, Any]:
     """A solution's outcome and history; the trajectory is for ``Solution.save``."""
-    fields = ("converged", "status", "cost", "gradient", "violation", "iterations", "seconds")
+    fields = ("converged", "status", "start", "cost", "gradient", "violation", "iterations", "seconds")
     history = [record._asdict() for record in solution.history]
     return {name: getattr(solution, name) for name in fields} | {"history": history}
 
