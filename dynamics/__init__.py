@@ -12,7 +12,8 @@ from dynamics.contacts.dynamics import (
     impact_dynamics_second_derivatives,
 )
 from dynamics.contacts.forces import ContactForces
-from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import (
     center_of_mass,
     center_of_mass_derivatives,

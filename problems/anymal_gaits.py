@@ -19,7 +19,8 @@ from ddp.errors import ProblemError, nearest
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
 from dynamics.contacts.contact import Contact
-from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import Robot, load
 from problems.contact_costs import StateLimits, friction_cone
 from problems.costs import CenterOfMass, ControlCost, FramePosition, StateCost

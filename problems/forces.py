@@ -18,7 +18,8 @@ from dynamics.contacts.contact import Contact, are_regular, compile_contacts, fo
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.phases import rollouts as phase_rollouts
 from dynamics.phases.held_steps import as_held
-from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import contacts as contact_kernels

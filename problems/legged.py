@@ -17,7 +17,8 @@ from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
-from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot

@@ -15,7 +15,8 @@ from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Expansion
 from dynamics.contacts.contact import Contact
-from dynamics.phases.phased_dynamics import Phase, PhasedDynamics
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.contact_costs import ForceLimits, StateLimits, contact_force, friction_cone
