@@ -57,7 +57,7 @@ class Short(lowering.Lower):  # type: ignore[misc]
         if not self._is_range(made[0]):
             return None
         step = getattr(self.typeof(made[0].args[2].name), "literal_value", None) if len(made[0].args) == 3 else 1
-        return step if step in (1, -1) else None
+        return int(step) if step in (1, -1) else None  # True is a step, too
 
     def _is_range(self, call: Any) -> bool:
         """Whether a call is one of ``range``."""
@@ -101,7 +101,8 @@ class Short(lowering.Lower):  # type: ignore[misc]
         if type(kind) is not types.Array or not isinstance(kind.dtype, (types.Number, types.Boolean)):
             return None
         kinds = index.types if isinstance(index, types.BaseTuple) else (index,)
-        return kinds if len(kinds) == kind.ndim and all(isinstance(one, types.Integer) for one in kinds) else None
+        are_indices = all(isinstance(one, types.Integer) for one in kinds)
+        return kinds if are_indices and len(kinds) == kind.ndim > 0 else None
 
     def _address(self, kind: Any, array: Any, kinds: Any, index: Any) -> Any:
         """Where an element is; negative indices count from the end."""

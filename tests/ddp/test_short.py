@@ -30,6 +30,8 @@ def counted(a, b, c):
         total += 1000 * i
         if i > 40:
             break
+    for i in range(0, a, True):
+        total += 5 * i
     for i in range(3):
         for j in range(i, 3):
             if j == 1:
@@ -129,6 +131,18 @@ def test_elements_that_are_no_floats():
     assert kinds_of_elements(flags, counts, x) == 3 * 4.0 + 7 * 1.0 + 3.0
     assert counts[0] == 19
     assert list(flags) == [True, True, True]
+
+
+@kernel
+def doubled(x):
+    """An array of no axes, whose element has no indices."""
+    x[()] = 2.0 * x[()]
+    return x[()]
+
+
+def test_the_element_of_an_array_without_axes():
+    x = np.array(1.5)
+    assert doubled(x) == x == 3.0
 
 
 @kernel

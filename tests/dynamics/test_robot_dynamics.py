@@ -339,3 +339,21 @@ def test_a_floating_base_that_is_not_the_first_joint_is_not_driven(rng):
     joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "ball")
     model.appendBodyToJoint(joint, pin.Inertia(1.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
     assert RobotDynamics(dynamics.load(model), 0.01).nu == 6
+
+
+@pytest.mark.parametrize("contacts", [(), ("LF_FOOT", "RH_FOOT")])
+def test_second_orders_that_are_no_numbers_leave_nothing_behind(contacts, rng):
+    robot = dynamics.load("anymal")
+    phase = dynamics.Phase([dynamics.Contact(frame) for frame in contacts])
+    system = dynamics.PhasedDynamics(robot, 0.01, phase) if contacts else RobotDynamics(robot, 0.01)
+    x, u, nz = state(system, rng, 1.0), rng.normal(size=system.nu), system.n + system.nu
+    expected = system.hessian(x, u, np.ones(system.n))
+    X, U, weights = np.tile(x, (3, 1)), np.tile(u, (3, 1)), np.ones((3, system.n))
+    sizes = (system.n, system.n), (system.n, system.nu), (system.record_size,)
+    knots, H = Expansion(*(np.empty((3, *size)) for size in sizes)), np.empty((3, nz, nz))
+    system.expand(X, U, knots)
+    system.expand_second(X, U, knots)
+    weights[1] = np.nan
+    system.contract(knots.record, weights, H)
+    assert np.isnan(H[1]).any()
+    np.testing.assert_array_equal(H[[0, 2]], np.stack([expected, expected]))
