@@ -89,7 +89,7 @@ def test_numbers_of_joints_that_make_no_sense_are_refused(name, bad):
 def test_gravity_that_is_no_number_is_refused():
     model = pin.buildSampleModelManipulator()
     model.gravity = pin.Motion(np.array([0.0, 0.0, np.nan, 0.0, 0.0, 0.0]))
-    with pytest.raises(ModelError, match="gravity of .*: expected finite numbers"):
+    with pytest.raises(ModelError, match=r"gravity of .*: expected finite numbers"):
         dynamics.load(model)
 
 
