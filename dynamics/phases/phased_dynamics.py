@@ -262,6 +262,9 @@ class PhasedDynamics:
         """``track``, with the contact forces of all knots, see ``noted_forces``."""
         s, N = len(alphas), len(U)
         Xs, Us, notes = np.empty((s, *X.shape)), np.empty((s, *U.shape)), np.empty((s, N, self.notes_size))
+        if N == 0:  # no mode to be in
+            Xs[:] = X
+            return Xs, Us, notes
         low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
         tree, *system = self._system(0, N)
         given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us, notes

@@ -221,6 +221,10 @@ def compile_model(model: pin.Model) -> Model:
     if np.any(model.gravity.angular):
         turning = model.gravity.angular
         raise ModelError(f"{model.name}: expected a uniform gravity, got one with an angular part {turning}")
+    for name, values in (("gravity", model.gravity.linear), ("armature", model.armature), ("damping", model.damping)):
+        if not np.isfinite(values).all() or (name == "armature" and np.min(values) < 0.0):
+            expected = "no negative number" if name == "armature" else "finite numbers"
+            raise ModelError(f"{name} of {model.name}: expected {expected}, got {values}")
     found = [model.joints[j] for j in range(1, nb + 1)]
     kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
     parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])

@@ -78,6 +78,21 @@ def test_gravity_that_is_not_uniform_is_refused():
         dynamics.load(model)
 
 
+@pytest.mark.parametrize(("name", "bad"), [("armature", -1.0), ("armature", np.nan), ("damping", np.inf)])
+def test_numbers_of_joints_that_make_no_sense_are_refused(name, bad):
+    model = pin.buildSampleModelManipulator()
+    setattr(model, name, np.append(np.zeros(model.nv - 1), bad))
+    with pytest.raises(ModelError, match=f"{name} of .*: expected .* numbers?, got"):
+        dynamics.load(model)
+
+
+def test_gravity_that_is_no_number_is_refused():
+    model = pin.buildSampleModelManipulator()
+    model.gravity = pin.Motion(np.array([0.0, 0.0, np.nan, 0.0, 0.0, 0.0]))
+    with pytest.raises(ModelError, match=r"gravity of .*: expected finite numbers"):
+        dynamics.load(model)
+
+
 def test_a_mimic_joint_is_refused_with_a_way_out():
     model = pin.Model()
     first = model.addJoint(0, pin.JointModelRX(), pin.SE3.Identity(), "finger")

@@ -182,6 +182,12 @@ def test_rollouts_follow_steps_and_policies(case, rng):
             np.testing.assert_allclose(xs[t + 1], reached, rtol=1e-9, atol=1e-9)
 
 
+def test_a_rollout_of_no_controls_stays_where_it_begins():
+    robot = dynamics.load("hyq")
+    system, x = PhasedDynamics(robot, 0.01, Phase([Contact("lf_foot")])), np.concatenate([robot.q0, np.zeros(robot.nv)])
+    np.testing.assert_array_equal(system.rollout(x, np.zeros((0, system.nu))), x[None])
+
+
 def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
     """Three points of one shank and its foot: rollouts in lanes give way to single ones."""
     robot = dynamics.load("anymal")
