@@ -47,8 +47,8 @@ def chunks(longest: float, lanes: int) -> list[Chunk]:
 class LineSearch:
     """Line searches of one problem.
 
-    diverged: the last trajectory of a search whose every step diverged.
-    unpriced: the last one of a search whose cost is no number.
+    diverged: the trajectory of the last step that was tried, if it diverged.
+    unpriced: the last one of the last search whose cost is no number.
     """
 
     def __init__(self, problem: Problem) -> None:

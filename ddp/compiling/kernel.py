@@ -139,8 +139,6 @@ def _cached_under(digest: str) -> Iterator[None]:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` with numba's nopython mode on first use and keep the result on disk."""
-    if numba.config.DISABLE_JIT:
-        return function
     with _cached_under(_digest(function.__module__)):
         dispatcher = Kernel(function, targetoptions=OPTIONS)
         dispatcher.enable_caching()
@@ -177,8 +175,6 @@ def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callab
 
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
-    if numba.config.DISABLE_JIT:
-        return function
     options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
     return Kernel(function, targetoptions=options)
 

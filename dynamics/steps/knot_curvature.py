@@ -1,14 +1,15 @@
 """The second order of one semi-implicit Euler step, contracted with a weight: eight degrees of freedom to a register.
 
-The formulas are those of curvature.py, hessian.py and implicit.py; here whole rows of them are products. With rows
-over the degrees of freedom, (j ≤ i) the 0/1 matrix "j's body carries i's", (j < i) the same without its own,
+The formulas are those of curvature.py and of rigid_bodies/hessian.py and implicit.py; here whole rows of them are
+products. With rows over the degrees of freedom, (j ≤ i) the 0/1 matrix "j's body carries i's", (j < i) the same
+without its own,
 
     w_p = (s μ) (j < i)        (h, K)_w, z = K(Iᶜ, w_p), Bᶜᵀ w_p + (K(Iᶜ, s μ), Bᶜᵀ s μ) (j ≤ i)ᵀ
     qq = (j ≤ i) [ψ'' ψ'_a χ]ᵀ [P Z F]            vv = -(j ≤ i) s_aᵀ b_w
     qv = (j ≤ i) [ψ'_a χ]ᵀ [-b_w V] + (j < i)ᵀ [P Z]ᵀ [η s_a]        qa = (j ≤ i) χᵀ Y + (j < i)ᵀ Pᵀ s
 
 element by element in front of the products. Hessians are symmetric, so half of qq's own joint's block and all of
-what hessian.py adds for motions that do not commute drops out of qq + qqᵀ and vv + vvᵀ.
+what rigid_bodies/hessian.py adds for motions that do not commute drops out of qq + qqᵀ and vv + vvᵀ.
 """
 
 from __future__ import annotations

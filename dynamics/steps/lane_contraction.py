@@ -1,7 +1,8 @@
 """The second order of semi-implicit steps, contracted with weights that are known before: eight knots to a register.
 
 In δq, δv and δv' a step is the relation of inverse dynamics with a = (v' - v)/h: its Hessian is that of ωᵀ ID with
-ω = -h M⁻ᵀ (w_v + h Jrᵀ w_q), and no product with derivatives of accelerations is formed. With L of hessian.py,
+ω = -h M⁻ᵀ (w_v + h Jrᵀ w_q), and no product with derivatives of accelerations is formed. With L of
+rigid_bodies/hessian.py,
 
     qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     qn = L_qa/h     nn = 0
 

@@ -1,6 +1,6 @@
 """What the second order of many knots needs and no weight changes, eight knots to a register.
 
-Each degree of freedom is described by ``FIELDS`` numbers, by the symbols of spatial.py and hessian.py:
+Each degree of freedom is described by ``FIELDS`` numbers, by the symbols of spatial.py and rigid_bodies/hessian.py:
 
     s, ψ', ψ'', η (6 each), and of its body the composites f (6), I (10) and (h, K) (12)
 
