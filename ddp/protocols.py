@@ -35,7 +35,7 @@ class Contraction(NamedTuple):
 
 
 class CompiledCost(NamedTuple):
-    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.bound`.
+    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`.
 
     ``owner`` keeps alive what ``context`` points to.
     """

@@ -1,7 +1,7 @@
 """Constraints on robots, with exact Jacobians and curvatures: limits, frames, states, distances to obstacles.
 
 Each is ``lower <= c(x, u) <= upper`` at a knot, immutable, checked when it is made, and evaluated for all knots in one
-call (the protocol `ddp.constraints.Constraint`). They go into a problem's ``constraints``, ``terminal_constraints`` or
+call (the protocol `ddp.Constraint`). They go into a problem's ``constraints``, ``terminal_constraints`` or
 ``constraints_at``. Units are those of c; everything malformed raises ProblemError, naming the field.
 """
 

@@ -62,7 +62,7 @@ class KnotTerm(Protocol):
 
 
 class KernelTerm(Protocol):
-    """A batch term made of two kernels, `ddp.bound`; it writes ``_bound`` and ``_check`` itself."""
+    """A batch term made of two kernels, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
 
     @property
     def thread_safe(self) -> bool:

@@ -213,6 +213,7 @@ def add12(a, b):
 def relate(p, more):
     """The products, before their factors (j ≤ i) and (j < i)ᵀ; of those of (j ≤ i) with s_aᵀ, ``more`` rows: 0 or 3."""
     nv, lx, x, row, o = p.nv, p.lx, p.rows, 8 * p.lx, p.zeros
+    clear_lanes(p.qa, nv * lx)  # `couple` has written all of it: NaN, perhaps, where nothing else would end that
     banded_product(p.qq, lx, o, 0, nv, p.upper, x + PSIDDS * row, 1, lx, x + P * row, lx, 15 + more)
     banded_product(p.vv, lx, o, 0, nv, p.upper, x + S_A * row, 1, lx, x + MINUS_BW * row, lx, 3)
     banded_product(p.qv, lx, o, 0, nv, p.upper, x + PSI_A * row, 1, lx, x + MINUS_BW * row, lx, 9 + more)

@@ -339,3 +339,14 @@ def test_a_floating_base_that_is_not_the_first_joint_is_not_driven(rng):
     joint = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "ball")
     model.appendBodyToJoint(joint, pin.Inertia(1.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
     assert RobotDynamics(dynamics.load(model), 0.01).nu == 6
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 7])  # trees with branches
+def test_what_is_not_finite_once_does_not_stay(seed, rng):
+    d = RobotDynamics(random_tree(seed), 0.02)
+    x, u, w = state(d, rng, 1.0), rng.normal(size=d.nu), rng.normal(size=d.n)
+    before = d.hessian(x, u, w)
+    record, H = np.full((1, d.record_size), np.nan), np.empty((1, *before.shape))
+    d.contract(record, np.full((1, d.n), np.nan), H)
+    assert np.isnan(H).any()
+    np.testing.assert_array_equal(d.hessian(x, u, w), before)
