@@ -44,8 +44,8 @@ class Problem:
         stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
 
-    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a `JittedTerm` or
-    a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
+    A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a
+    `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
     """
 
     dynamics: Dynamics
