@@ -160,7 +160,7 @@ class Globalisation:
             best = self._watch_for_stagnation(point, best)
         if self.mixed and self.mode == GAUSS_NEWTON and self.exact_patience.over:
             close = abs(best.expected) < self.switch * (1.0 + abs(point.cost))
-            rate = best.expected / self.previous
+            rate = best.expected / self.previous if self.previous != 0.0 else 0.0  # 0: at the optimum
             done_in_two = best.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance
             if close and not done_in_two:
                 self.mode = EXACT

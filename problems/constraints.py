@@ -1,9 +1,8 @@
 """Constraints on robots, with exact Jacobians and curvatures: limits, frames, states, distances to obstacles.
 
 Each is ``lower <= c(x, u) <= upper`` at a knot, immutable, checked when it is made, and evaluated for all knots in one
-call (the protocol `ddp.constraints.constraint.Constraint`). They go into a problem's ``constraints``,
-``terminal_constraints`` or ``constraints_at``. Units are those of c; everything malformed raises ProblemError, naming
-the field.
+call (the protocol `ddp.Constraint`). They go into a problem's ``constraints``, ``terminal_constraints`` or
+``constraints_at``. Units are those of c; everything malformed raises ProblemError, naming the field.
 """
 
 from __future__ import annotations

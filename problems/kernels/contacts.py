@@ -1,7 +1,7 @@
 """Contact forces of many knots as functions of states and controls through the dynamics, and their derivatives.
 
-Two kinds: forces of accelerations under contacts, and of held steps (held_steps.py), whose time step h they depend on.
-X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
+Two kinds: forces of accelerations under contacts, and of held steps (phases/held_steps.py), whose time step h they
+depend on. X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
 coordinates.
 
 Costs on forces that the dynamics have found already read them in their notes and records, knot by knot: by rows

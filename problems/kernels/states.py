@@ -1,10 +1,10 @@
 """The compiled loops of the costs on states and controls: one call for all knots of a block.
 
 A term has two, ``..._values(*arguments, first, X, U, out)`` and ``expand_...(*arguments, first, X, U, scale, exact, l,
-lz, lzz)``, which `costs.bound.bind` makes one C function: X (M, nx), U (M, nu); ``scale`` multiplies the term; values
-go into ``out`` (M,), expansions are added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact`` chooses
-the Hessian, Gauss-Newton otherwise. ``targets`` have a row for each knot of a stretch, of which ``first`` is the first
-that is asked for, or one for all.
+lz, lzz)``, which `ddp.costs.bound.bind` makes one C function: X (M, nx), U (M, nu); ``scale`` multiplies the term;
+values go into ``out`` (M,), expansions are added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact``
+chooses the Hessian, Gauss-Newton otherwise. ``targets`` have a row for each knot of a stretch, of which ``first`` is
+the first that is asked for, or one for all.
 """
 
 from __future__ import annotations

@@ -258,6 +258,16 @@ def test_a_constraint_that_is_never_reached_costs_no_iteration(free):
     assert not solution.multipliers.any()
 
 
+@pytest.mark.parametrize("limit", [1.0, 0.0])
+def test_what_begins_at_its_optimum_ends_there(limit):
+    cost = Quadratic(np.array([1.0, 0.1, 0.1]), np.zeros(3))
+    held = [ddp.Inequality(lambda x, u: x[0] - limit)]
+    rest = ddp.Problem(FunctionDynamics(double_integrator, 2, 1), [cost], [], np.zeros(2), N, constraints=held)
+    solution = ddp.solve(rest)
+    assert solution.converged
+    assert solution.cost == 0.0
+
+
 class Broken:
     """A constraint that fails somewhere along the way."""
 

@@ -357,3 +357,14 @@ def test_second_orders_that_are_no_numbers_leave_nothing_behind(contacts, rng):
     system.contract(knots.record, weights, H)
     assert np.isnan(H[1]).any()
     np.testing.assert_array_equal(H[[0, 2]], np.stack([expected, expected]))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 7])  # trees with branches
+def test_what_is_not_finite_once_does_not_stay(seed, rng):
+    d = RobotDynamics(random_tree(seed), 0.02)
+    x, u, w = state(d, rng, 1.0), rng.normal(size=d.nu), rng.normal(size=d.n)
+    before = d.hessian(x, u, w)
+    record, H = np.full((1, d.record_size), np.nan), np.empty((1, *before.shape))
+    d.contract(record, np.full((1, d.n), np.nan), H)
+    assert np.isnan(H).any()
+    np.testing.assert_array_equal(d.hessian(x, u, w), before)
