@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 from numba.core import compiler, event, typing
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
@@ -188,8 +188,24 @@ def is_findable(function: Any) -> bool:
     return isinstance(found, Kernel) and found.py_func is function
 
 
+class Files(IndexDataCacheFile):  # type: ignore[misc]
+    """An index, and a file of each kernel, named by what it is: numba counts them, and processes that save at once take
+    the same number, so that one reads what the other has written.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Where kernels are kept. What cannot be read, cut short or of types that are no more, is made anew."""
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file = Files(self._cache_path, base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -119,6 +119,18 @@ def test_what_cannot_be_read_is_compiled_again(again, ending, damage):
     assert run(again) == (9.0, set())
 
 
+def test_processes_that_save_at_once_take_files_of_their_own(tmp_path):
+    one, other = (compiled.Files(str(tmp_path), "kernel", "today") for _ in range(2))
+    one._load_index = other._load_index = dict  # what both have read before either has written
+    one.save(("float64",), 1)
+    other.save(("int64",), 2)
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+    after = compiled.Files(str(tmp_path), "kernel", "today")
+    assert after.load(("int64",)) == 2
+    after.save(("float64",), 3)
+    assert (after.load(("float64",)), after.load(("int64",))) == (3, 2)
+
+
 def test_a_change_reaches_the_callers_in_other_files(again):
     write(again, 2.0)
     assert run(again) == (18.0, {"inner", "outer"})
