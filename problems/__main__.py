@@ -1,5 +1,5 @@
 """``python -m problems`` is the ``mayne`` command."""
 
-from problems.command.cli import main
+from problems.cli import main
 
 main(prog_name="mayne")

@@ -38,7 +38,7 @@ def test_drawing_knows_neither_solver_nor_problems(graph):
 def test_only_the_command_line_draws(graph):
     drawing = {"viz", *graph.find_descendants("viz")}
     users = {user for module in drawing for user in graph.find_modules_that_directly_import(module)} - drawing
-    assert users <= {"problems.command.cli", "problems.command.demo"}
+    assert users <= {"problems.cli", "problems.command.demo"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 import ddp
 from ddp.compiling.kernel import cache_directory
-from problems import ALL
-from problems.command import cli, demo, dynamics_bench
+from problems import ALL, cli
+from problems.command import demo, dynamics_bench
 
 SMALL = "pendulum/swing-up"
 

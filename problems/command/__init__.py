@@ -1,1 +1,1 @@
-"""The command line."""
+"""What the command line is made of."""
