@@ -15,8 +15,9 @@ class Derivatives(NamedTuple):
 
     A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
     l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
-    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one, where that may be another one:
-        at knots that are `protocols.Separable` nobody need write it, and nobody reads it.
+    lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
+    diagonal (N+1, nz): both, where all terms of a knot are `protocols.Separable`: there it stands for the other two,
+        which are zeros, for to write and read numbers that lie far apart takes longer than all else about them.
     dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
     """
 
@@ -27,7 +28,13 @@ class Derivatives(NamedTuple):
     lz: Array
     lzz: Array
     exact: Array
+    diagonal: Array
     dual: Array
+
+    def hessians(self, separable: NDArray[np.bool_], exact: bool = True) -> Array:
+        """Hessians (N+1, nz, nz), Gauss-Newton's or exact, those of separable knots (N+1,) among them."""
+        own = self.diagonal[:, :, None] * np.eye(self.diagonal.shape[1])
+        return np.where(separable[:, None, None], own, self.exact if exact else self.lzz)
 
 
 def broken_rows(array: Array) -> NDArray[np.bool_]:

@@ -241,7 +241,7 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where records were asked for with the first."""
         d = self.work.derivatives
         H = d.exact if self.known & RECORDS else d.lzz
-        magnitude, self._control_weight = scales(d.l, self.problem.separable, d.lzz, H, self.U.shape[1])
+        magnitude, self._control_weight = scales(d.l, self.problem.separable, H, d.diagonal, self.U.shape[1])
         self.resolution = EPSILON * magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:

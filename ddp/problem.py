@@ -155,6 +155,7 @@ class Problem:
             lz=empty((N + 1, nz)),
             lzz=empty((N + 1, nz, nz)),
             exact=empty((N + 1, nz, nz)),
+            diagonal=empty((N + 1, nz)),
             dual=empty((0 if self._objective.lagrangian is None else state_size(self._placed),)),
         )
 

@@ -309,5 +309,11 @@ class StateLimits(RobotTerm):
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
     def _bound(self) -> CompiledCost:
-        return bind(state_kernels.limit_values, state_kernels.expand_limits, self._layout, *self._bounds, self.weight)
+        kernels = state_kernels.limit_values, state_kernels.expand_limits
+        return bind(*kernels, self._layout, *self._bounds, self.weight, separable=True)

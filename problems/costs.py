@@ -85,8 +85,8 @@ class StateCost(MovingTerm, StateTerm):
     def _bound(self) -> CompiledCost:
         if self._flat is None:
             kernels = state_kernels.state_values, state_kernels.expand_state
-            return bind(*kernels, self._layout, self._targets, self.weights)
-        return bind(state_kernels.square_values, state_kernels.expand_squares, *self._flat)
+            return bind(*kernels, self._layout, self._targets, self.weights, separable=self.separable)
+        return bind(state_kernels.square_values, state_kernels.expand_squares, *self._flat, separable=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,8 @@ class ControlCost(KernelTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        return bind(state_kernels.control_values, state_kernels.expand_control, self.target_u, self.weights)
+        kernels = state_kernels.control_values, state_kernels.expand_control
+        return bind(*kernels, self.target_u, self.weights, separable=True)
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("controls", U, self.target_u.size)
@@ -158,7 +159,8 @@ class JointLimits(RobotTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        return bind(state_kernels.limit_values, state_kernels.expand_limits, self._layout, *self._bounds, self.weight)
+        kernels = state_kernels.limit_values, state_kernels.expand_limits
+        return bind(*kernels, self._layout, *self._bounds, self.weight, separable=True)
 
 
 @dataclass(frozen=True, eq=False)

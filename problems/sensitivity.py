@@ -103,7 +103,7 @@ def sensitivity(solution: Solution) -> Sensitivity:
     goal.expand_second(X, goal.padded(U), d, 0, N + 1)
     costate, curved = costates(d.A, d.lz)[1:], np.empty((N, nz, nz))
     system.contract(d.record, costate, curved)
-    H = np.where(goal.separable[:, None, None], d.lzz, d.exact)
+    H = d.hessians(goal.separable)
     H[:-1] += curved
     E, T = _knot_shares(system), system.phase_durations
     longer, shorter = (_slopes(with_durations(problem, T * (1.0 + e)), solution, costate) for e in (SHARE, -SHARE))

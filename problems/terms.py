@@ -99,7 +99,7 @@ class KernelTerm(Protocol):
         """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
         X, U = self._checked(X, U)
         order, table = EXACT if exact else GAUSS_NEWTON, self._alone(len(X), float(weight))
-        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0, cost_table.NO_NOTES)
+        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         """States and controls as kernels want them."""

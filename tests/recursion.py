@@ -50,7 +50,7 @@ def in_box(H: Array, b: Array, low: Array, high: Array) -> tuple[Array, NDArray[
 
 def exact_hessians(problem, d: Derivatives) -> Array:
     """Those of the costs (N+1, nz, nz), wherever they are."""
-    return np.where(problem.separable[:, None, None], d.lzz, d.exact)
+    return d.hessians(problem.separable)
 
 
 def dense_sweep(

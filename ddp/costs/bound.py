@@ -27,14 +27,14 @@ from ddp.protocols import CompiledCost
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """What a C function is asked for, its ``order``: costs, or the expansion with one of two Hessians."""
 
-BLOCK = 12
-"""Words of a block, see `knots_at`."""
+BLOCK = 15
+"""Words of a block, see `knots_at` and `matrices_at`."""
 
 
 class Knots(NamedTuple):
     """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
 
-    X (M, nx), U (M, nu).   l (M,), lz (M, nz), lzz (M, nz, nz); of values, l is overwritten and the others empty.
+    X (M, nx), U (M, nu).   l (M,), lz (M, nz); of values, l is overwritten and lz empty.
     notes (M, .): what the dynamics have noted or recorded, see `ddp.protocols.NotedTerm`; of no use to other terms.
     """
 
@@ -43,31 +43,62 @@ class Knots(NamedTuple):
     scale: float
     l: np.ndarray
     lz: np.ndarray
-    lzz: np.ndarray
     notes: np.ndarray
 
 
 @inline
 def knots_at(block):
-    """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place."""
+    """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
+    of `Separable` terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
+    """
     w = carray(integer_pointer(block), BLOCK)
-    M, nz = w[0], w[3]
+    M = w[0]
     return Knots(
         carray(pointer(w[5]), (M, w[1])), carray(pointer(w[6]), (M, w[2])), carray(pointer(block), BLOCK)[4],
-        carray(pointer(w[7]), M), carray(pointer(w[8]), (M, nz)), carray(pointer(w[9]), (M, nz, nz)),
-        carray(pointer(w[11]), (M, w[10])),
+        carray(pointer(w[7]), M), carray(pointer(w[8]), (M, w[3])), carray(pointer(w[11]), (M, w[10])),
     )  # fmt: skip
 
 
-def bind(values: Any, expand: Any, *arguments: Any, cached: bool = True, noted: bool = False) -> CompiledCost:
+@inline
+def matrices_at(block):
+    """lzz (M, nz, nz) of a block."""
+    w = carray(integer_pointer(block), BLOCK)
+    return carray(pointer(w[9]), (w[0], w[3], w[3]))
+
+
+@inline
+def diagonals_at(block):
+    """The same of `Separable` terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
+    w = carray(integer_pointer(block), BLOCK)
+    return _strided(w[9], w[0], w[3], w[12], w[13], w[14])
+
+
+@intrinsic
+def _strided(typingctx, address, M, nz, to_knot, to_row, to_column):  # type: ignore[no-untyped-def]
+    kind = types.Array(types.float64, 3, "A")
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data, M, nz, *strides = args
+        array = make_array(kind)(context, builder)
+        data = builder.inttoptr(data, array.data.type)
+        populate_array(array, data, (M, nz, nz), strides, ir.Constant(ir.IntType(64), 8), meminfo=None)
+        return array._getvalue()
+
+    return kind(*[types.int64] * 6), codegen
+
+
+def bind(
+    values: Any, expand: Any, *arguments: Any, cached: bool = True, noted: bool = False, separable: bool = False
+) -> CompiledCost:
     """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
 
     cached: whether what is compiled is kept on disk: not if kernels call users' functions.
     noted: whether the kernels take the knots' notes (M, .) after X and U.
+    separable: whether the term is `protocols.Separable`: of lzz, the kernels then write to diagonals alone.
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(values, expand, _plain(numba.typeof(arguments)), cached, noted)
+    function = _function(values, expand, _plain(numba.typeof(arguments)), cached, noted, separable)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -96,28 +127,30 @@ def _plain(kind: Any) -> Any:
 
 
 @cache
-def _function(values: Any, expand: Any, kind: Any, cached: bool, noted: bool) -> Any:
+def _function(values: Any, expand: Any, kind: Any, cached: bool, noted: bool, separable: bool) -> Any:
     """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
-    described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind}"
+    hessians = diagonals_at if separable else matrices_at
+    described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind} {separable}"
     name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     template = _evaluate_noted if noted else _evaluate
-    function = specialised(template, name, values=values, expand=expand, bound=_reader(kind))
+    function = specialised(template, name, values=values, expand=expand, bound=_reader(kind), hessians=hessians)
     return callback(function, *sorted({values.__module__, expand.__module__}), cached=cached)
 
 
 values: Any = None
 expand: Any = None
 bound: Any = None
+hessians: Any = None
 
 
 def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
-    """The C function, but for ``values``, ``expand`` and ``bound``: see `_function`."""
+    """The C function, but for ``values``, ``expand``, ``bound`` and ``hessians``: see `_function`."""
     knots = knots_at(block)
     if order == VALUES:
         values(*bound(context), first, knots.X, knots.U, knots.l)
     else:
         exact = order == EXACT
-        expand(*bound(context), first, knots.X, knots.U, knots.scale, exact, knots.l, knots.lz, knots.lzz)
+        expand(*bound(context), first, knots.X, knots.U, knots.scale, exact, knots.l, knots.lz, hessians(block))
 
 
 def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-def]
@@ -126,7 +159,7 @@ def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-de
     if order == VALUES:
         values(*bound(context), first, knots.X, knots.U, knots.notes, knots.l)
     else:
-        own = knots.scale, order == EXACT, knots.l, knots.lz, knots.lzz
+        own = knots.scale, order == EXACT, knots.l, knots.lz, hessians(block)
         expand(*bound(context), first, knots.X, knots.U, knots.notes, *own)
 
 

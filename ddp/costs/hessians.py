@@ -1,4 +1,4 @@
-"""Costs' Hessians (N+1, nz, nz), of which many are diagonal: no more of those is touched than their diagonals."""
+"""Costs' Hessians (N+1, nz, nz), or at separable knots their diagonals (N+1, nz)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from ddp.matrices.algebra import positive_part
 
 
 @kernel
-def clear_hessians(separable, start, stop, H):
-    """H := 0 at the knots start .. stop-1, where the rest of the separable ones is zero already."""
+def clear_hessians(separable, start, stop, H, diagonal):
+    """H, or at separable knots the diagonal, := 0 at the knots start .. stop-1."""
     nz = H.shape[1]
     for t in range(start, stop):
-        if separable[t]:
-            for i in range(nz):
-                H[t, i, i] = 0.0
-        else:
+        for i in range(nz):
+            diagonal[t, i] = 0.0
+        if not separable[t]:
             for i in range(nz):
                 for j in range(nz):
                     H[t, i, j] = 0.0
 
 
 @kernel
-def scales(l, separable, lzz, H, nu):
-    """The sum of |l| (N+1,); the mean of the diagonals in the last nu coordinates of H, of l_zz at separable knots."""
+def scales(l, separable, H, diagonal, nu):
+    """The sum of |l| (N+1,); the mean of the Hessians' diagonals in the last nu coordinates."""
     nz, magnitude, total = H.shape[1], abs(l[-1]), 0.0
     for t in range(H.shape[0] - 1):
         magnitude += abs(l[t])
-        G = lzz if separable[t] else H
         for i in range(nz - nu, nz):
-            total += G[t, i, i]
+            total += diagonal[t, i] if separable[t] else H[t, i, i]
     return magnitude, total / ((H.shape[0] - 1) * nu)
 
 
 @kernel
-def copy_diagonals(separable, start, stop, H, out):
-    """The diagonals of H into ``out`` where the knots start .. stop-1 are separable."""
+def move_diagonals(separable, start, stop, H, diagonal):
+    """What H has at separable ones of the knots start .. stop-1 is added to the diagonal, and taken from H."""
     for t in range(start, stop):
         if separable[t]:
             for i in range(H.shape[1]):
-                out[t, i, i] = H[t, i, i]
+                diagonal[t, i] += H[t, i, i]
+                H[t, i, i] = 0.0
 
 
 @kernel

@@ -108,7 +108,7 @@ class CompiledDerivedTerm:
         """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
         table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
         order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
-        cost_table.expand_rows(table, order, 0, len(X), X, U, l, lz, lzz, 0, cost_table.NO_NOTES)
+        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
 
 @cache
@@ -121,7 +121,7 @@ def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     values = specialised(_values, "values", value=of_value)
     adding = _expand_diagonal if diagonal else _expand
     expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(values), jitted(expand), _adding().address, cached=False)
+    return bind(jitted(values), jitted(expand), _adding().address, cached=False, separable=diagonal)
 
 
 # The templates: compiled for each term, with its functions for these names.

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
+from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
-from ddp.costs.hessians import copy_diagonals
+from ddp.costs.hessians import move_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives, broken_rows
@@ -131,29 +132,24 @@ class Objective:
 
     def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N."""
-        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, record = (self.table, self.noted, self.separable), out.record
-        cost_table.expand(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz)
-        if self.interpreted:
-            U = padded(U, len(X))
-            for entry, rows in self._python_terms(start, stop, out.dual, True):
-                with naming(entry.name, rows):
-                    entry.term.expand(
-                        X[rows], U[rows], entry.weight, False, out.l[rows], out.lz[rows], out.lzz[rows]
-                    )
+        self._expand(X, U, out, start, stop, GAUSS_NEWTON, out.lzz)
 
     def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """`expand` and `expand_exact`, but for Gauss-Newton Hessians that are not the exact ones as well."""
+        self._expand(X, U, out, start, stop, EXACT, out.exact)
+
+    def _expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, order: int, H: Array) -> None:
+        """Costs, gradients, diagonals of separable knots, and of others the Hessians H that ``order`` says."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
         tables, record = (self.table, self.noted, self.separable), out.record
-        cost_table.expand_at_once(*tables, start, stop, X, U, record, out.l, out.lz, out.lzz, out.exact)
+        cost_table.expand(*tables, order, start, stop, X, U, record, out.l, out.lz, H, out.diagonal)
         if self.interpreted:
             U = padded(U, len(X))
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
-                    own = out.l[rows], out.lz[rows], out.exact[rows]
-                    entry.term.expand(X[rows], U[rows], entry.weight, True, *own)
-            copy_diagonals(self.separable, start, stop, out.exact, out.lzz)
+                    own = out.l[rows], out.lz[rows], H[rows]
+                    entry.term.expand(X[rows], U[rows], entry.weight, order == EXACT, *own)
+            move_diagonals(self.separable, start, stop, H, out.diagonal)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""

@@ -81,7 +81,7 @@ class Backward:
 
     gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
         writes them, and calls `moved` whenever derivatives have changed.
-    separable (N+1,): where lzz is known to be diagonal and equal to exact; the owner's, too.
+    separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
     contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
@@ -253,7 +253,7 @@ class Backward:
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
         bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
-        model = d.A, d.B, d.lz, d.lzz, d.exact, self.separable, self._second, bends
+        model = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, self.separable, self._second, bends
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):

@@ -25,16 +25,17 @@ that of projected Newton to the letter, which lowers the cost of a convex model 
 
 @kernel
 def improve(
-    A, B, lz, lzz, exact, separable, second, bends, blend, mu, gaps, low, high, k, K, value, u, x, U, X, W, held
+    A, B, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, gaps, low, high, k, K, value, u, x, U, X, W,
+    held,
 ):  # fmt: skip
     """Improve the model's step u (N, nu), x (N+1, n), of cost ``value``, by a policy: new cost, slope, whether done.
 
-    separable (N+1,): where l_zz is the exact Hessian, too.
+    separable (N+1,): where ``diagonal`` (N+1, nz) is all there is of l_zz and the exact Hessian.
     bends (N, 2, n, n): J and C of every gap, see gaps.py; (0, 2, n, n) where none is open, or states are flat.
     U, W, X: work space of the same shapes. Nothing changes, and ``value`` is returned, where no β brings a decrease.
     """
     y = np.zeros_like(X)
-    model = lz, lzz, exact, separable, second, bends, blend, mu
+    model = lz, lzz, exact, diagonal, separable, second, bends, blend, mu
     for gain in (1.0, 0.0):
         beta, smallest, target = 1.0, SMALLEST, k
         if gain == 0.0:
@@ -81,38 +82,39 @@ def roll(A, B, bends, gaps, low, high, limited, k, K, gain, beta, u, x, U, X, y)
 
 
 @kernel
-def gradient_at(t, lz, lzz, exact, separable, second, bends, blend, mu, U, X, y, g, c):
+def gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c):
     """g (nz,) := l_z + H z of knot t, the last of which has no controls; c (n,) := C y of the gap before it."""
     nz, n, N = g.size, X.shape[1], U.shape[0]
     size = nz if t < N else n
-    H = lzz if separable[t] else exact
     for i in range(size):
         g[i] = lz[t, i]
     for j in range(size):
         z = X[t, j] if j < n else U[t, j - n]
         g[j] += mu * z
-        if blend < 1.0:
+        if separable[t]:
+            g[j] += diagonal[t, j] * z
+        if blend < 1.0 and not separable[t]:
             for i in range(size):
                 g[i] += (1.0 - blend) * lzz[t, j, i] * z
-        if blend > 0.0:
+        if blend > 0.0 and not separable[t]:
             for i in range(size):
-                g[i] += blend * H[t, j, i] * z
-            if t < N:
-                for i in range(size):
-                    g[i] += blend * second[t, j, i] * z
+                g[i] += blend * exact[t, j, i] * z
+        if blend > 0.0 and t < N:
+            for i in range(size):
+                g[i] += blend * second[t, j, i] * z
     for i in range(n):
         c[i] = blend * dot(bends[t - 1, 1, i], y[t], n) if t > 0 and len(bends) > 0 else 0.0
 
 
 @kernel
-def model_cost(lz, lzz, exact, separable, second, bends, blend, mu, U, X, y):
+def model_cost(lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y):
     """Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y, and its linear part."""
     N, nu = U.shape
     n = X.shape[1]
     g, c = np.zeros(n + nu), np.zeros(n)
     cost, slope = 0.0, 0.0
     for t in range(N + 1):
-        gradient_at(t, lz, lzz, exact, separable, second, bends, blend, mu, U, X, y, g, c)
+        gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c)
         for i in range(n):
             cost += 0.5 * ((g[i] + lz[t, i]) * X[t, i] + c[i] * y[t, i])
             slope += lz[t, i] * X[t, i]
@@ -124,14 +126,14 @@ def model_cost(lz, lzz, exact, separable, second, bends, blend, mu, U, X, y):
 
 
 @kernel
-def find_held(A, B, lz, lzz, exact, separable, second, bends, blend, mu, low, high, U, X, y, held):
+def find_held(A, B, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, low, high, U, X, y, held):
     """held (N, nu): -1, 1 of controls that the model's gradient pushes against a limit; whether that is new."""
     N, nu = U.shape
     n = X.shape[1]
     g, c, s, m = np.zeros(n + nu), np.zeros(n), np.zeros(n), np.zeros(n)
     released = False
     for t in range(N, -1, -1):
-        gradient_at(t, lz, lzz, exact, separable, second, bends, blend, mu, U, X, y, g, c)
+        gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c)
         if t < N:
             for i in range(n):
                 for j in range(n):

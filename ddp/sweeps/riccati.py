@@ -109,13 +109,13 @@ def load_hessian(room, H):
 
 
 @kernel
-def add_diagonal(room, mu, H):
-    """Q_ii += mu + H_ii; H: the address of a matrix (nz, nz), or 0."""
+def add_diagonal(room, mu, diagonal):
+    """Q_ii += mu + H_ii; diagonal: the address of the H_ii (nz,), or 0."""
     r = read_room(room)
     nz = r.n + r.nu
-    Q, diagonal = rows_at(r.Q, nz, r.ld), rows_at(H, nz, nz)
+    Q, entries = rows_at(r.Q, nz, r.ld), numbers_at(diagonal, nz)
     for i in range(nz):
-        Q[i, i] += mu + diagonal[i, i] if H != 0 else mu
+        Q[i, i] += mu + entries[i] if diagonal != 0 else mu
 
 
 @kernel

@@ -51,6 +51,7 @@ class Model(NamedTuple):
     lz: int
     lzz: int
     exact: int
+    diagonal: int
     record: int
     stride: int
     T: int
@@ -76,10 +77,11 @@ class ModelOwner:
         closing: Contraction, bent: NDArray[np.int64],
     ) -> None:  # fmt: skip
         self._alive = d, k, K, bends, contraction, closing, bent
-        at = [array.ctypes.data for array in (d.A, d.B, d.lz, d.lzz, d.exact, d.record, second, k, K, bends)]
+        arrays = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, d.record, second, k, K, bends
+        at = [array.ctypes.data for array in arrays]
         step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
         numbers = [
-            *d.B.shape, *at[:6], d.record.strides[0], at[6], step, *at[7:], turn, *contraction[:2], *closing[:2],
+            *d.B.shape, *at[:7], d.record.strides[0], at[7], step, *at[8:], turn, *contraction[:2], *closing[:2],
             bent.ctypes.data, len(bent), 0,
         ]  # fmt: skip
         self._header = np.array(numbers, dtype=np.int64)
@@ -91,16 +93,16 @@ class ModelOwner:
         if second is not self._taken:
             self._taken = second
             step = second.strides[0] if len(second) > 1 else 0
-            self._header[10], self._header[11], self._header[22] = second.ctypes.data, step, blocks
+            self._header[11], self._header[12], self._header[23] = second.ctypes.data, step, blocks
 
 
 @kernel
 def read_model(address):
     """The ``Model`` at an address."""
-    x = carray(integer_pointer(address), 23)
+    x = carray(integer_pointer(address), 24)
     return Model(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20], x[21], x[22],
+        x[17], x[18], x[19], x[20], x[21], x[22], x[23],
     )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def start_at_end(model, room, blend, mu, separable):
         clear_rows(r.Q, r.ld, nz, r.ld)
     else:
         load_costs(model, room, p.N, blend)
-    add_diagonal(room, mu, p.lzz + 8 * p.N * nz * nz if separable[p.N] else 0)
+    add_diagonal(room, mu, p.diagonal + 8 * p.N * nz if separable[p.N] else 0)
     copy_upper(r.V, r.lx, r.Q, r.ld, p.n, r.lx)
     complete(room)
     copy_rows(r.v, r.lx, p.lz + 8 * p.N * nz, 0, 3, p.n)
@@ -150,7 +152,7 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
         T = p.T + t * p.step
     load(room, h, bent, p.A + 8 * t * n * n, p.B + 8 * t * n * p.nu)
     action_value(room, h, bent, rows, start, stride, p.lz + 8 * t * nz, blend, T)
-    add_diagonal(room, mu, p.lzz + 8 * t * nz * nz if separable[t] else 0)
+    add_diagonal(room, mu, p.diagonal + 8 * t * nz if separable[t] else 0)
     if T != 0:
         add_blocks(room, blend, T)
     elif blend > 0.0:
@@ -166,13 +168,26 @@ def bend_value(model, room, t, blend):
 
 
 @kernel
+def spread_out(diagonal, size, place):
+    """The matrix with the diagonal at an address, at a place for it, which is returned."""
+    H, entries = rows_at(place, size, size), numbers_at(diagonal, size)
+    for i in range(size):
+        for j in range(size):
+            H[i, j] = entries[i] if i == j else 0.0
+    return place
+
+
+@kernel
 def step_small(model, room, t, blend, mu, separable):
     """`small_knot` of knot t."""
     p = read_model(model)
     n, nz = p.n, p.n + p.nu
-    lzz, T = p.lzz + 8 * t * nz * nz, 0
-    exact = lzz if separable or blend == 0.0 else p.exact + 8 * t * nz * nz
-    if blend == 1.0:
+    lzz, exact, T = p.lzz + 8 * t * nz * nz, p.exact + 8 * t * nz * nz, 0
+    if separable:
+        lzz = exact = spread_out(p.diagonal + 8 * t * nz, nz, read_room(room).Q)
+    elif blend == 0.0:
+        exact = lzz
+    elif blend == 1.0:
         lzz = exact  # Gauss-Newton's may not be there
     if blend > 0.0:
         T = p.T + t * p.step

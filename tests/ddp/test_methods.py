@@ -148,7 +148,7 @@ def test_separable_terms_in_python_are_there_in_exact_iterations_too():
     problem = ddp.Problem(dynamics, [Whole()], [Quadratic(np.ones(1), np.zeros(1))], [1.0], 20)
     d, X, U = problem.allocate(), np.ones((21, 1)), np.ones((21, 1))
     problem.expand_at_once(X, U, d, 0, 21)
-    np.testing.assert_array_equal(d.lzz[:20], 0.1 * np.broadcast_to(np.eye(2), (20, 2, 2)))
+    np.testing.assert_array_equal(d.hessians(problem.separable)[:20], 0.1 * np.broadcast_to(np.eye(2), (20, 2, 2)))
     solution = ddp.solve(problem, ddp.DDP(hessian="exact"))
     assert "not positive definite" not in solution.status
     assert {record.blend for record in solution.history} == {1.0}

@@ -60,7 +60,7 @@ def test_expansions_do_not_depend_on_how_knots_are_shared(system, targets, rng):
         for start, stop in pairwise(bounds):
             shared.expand(X, U, out, start, stop)
             shared.expand_second(X, U, out, start, stop)
-    for name in ("l", "lz", "lzz", "exact"):
+    for name in ("l", "lz", "lzz", "exact", "diagonal"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
     assert whole.lz[2:5, :2].any()
     assert not whole.lz[[0, 1, 5, 6], :2].any()
