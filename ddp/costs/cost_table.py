@@ -91,56 +91,64 @@ def sum_of(costs):
 
 
 @kernel
-def expand_rows(table, order, start, stop, X, U, separable, l, lz, lzz, diagonal, offset, notes):
+def expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, offset, notes):
     """Add the expansions of all terms at the knots start .. stop-1; row 0 of l and lz is that of knot ``offset``.
 
-    separable (N+1,): whose Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
+    runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
     """
     nx, nu, nz = X.shape[1], U.shape[1], lz.shape[1]
     block, none = np.zeros(BLOCK, np.int64), np.zeros(nu)
+    block[1], block[2], block[3] = nx, nu, nz
     for i in range(table.shape[0]):
-        begin, last = max(start, table[i, 2]), min(stop, table[i, 3])
-        while begin < last:
-            apart, end = separable[begin], begin + 1
-            while end < last and separable[end] == apart:
-                end += 1
-            block[0], block[1], block[2], block[3], block[4] = end - begin, nx, nu, nz, table[i, 4]
+        for r in range(runs.shape[0]):
+            begin, end = max(start, table[i, 2], runs[r, 0]), min(stop, table[i, 3], runs[r, 1])
+            if begin >= end:
+                continue
+            block[0], block[4] = end - begin, table[i, 4]
             block[5] = X.ctypes.data + 8 * nx * begin
             block[6] = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
             block[7] = l.ctypes.data + 8 * (begin - offset)
             block[8] = lz.ctypes.data + 8 * nz * (begin - offset)
-            block[9] = diagonal.ctypes.data + 8 * nz * begin if apart else lzz.ctypes.data + 8 * nz * nz * begin
-            block[12], block[13], block[14] = (8 * nz, 8, 0) if apart else (8 * nz * nz, 8 * nz, 8)
+            if runs[r, 2] != 0:
+                block[9], block[12], block[13], block[14] = diagonal.ctypes.data, 8 * nz, 8, 0
+            else:
+                block[9], block[12], block[13], block[14] = lzz.ctypes.data, 8 * nz * nz, 8 * nz, 8
+            block[9] += block[12] * begin
             note_rows(block, notes, begin)
             call_contraction(table[i, 0], table[i, 1], block.ctypes.data, order, begin - table[i, 2])
-            begin = end
 
 
 @kernel
 def expand_matrices(table, order, X, U, l, lz, lzz):
-    """The same at all knots of X, with Hessians in lzz wherever they are diagonal."""
-    nowhere = np.zeros(X.shape[0], np.bool_)
-    expand_rows(table, order, 0, X.shape[0], X, U, nowhere, l, lz, lzz, lz, 0, NO_NOTES)
+    """The same at all knots of X, with Hessians in lzz even if they are diagonal."""
+    expand_rows(table, order, one_run(0, X.shape[0]), 0, X.shape[0], X, U, l, lz, lzz, lz, 0, NO_NOTES)
 
 
 @kernel
-def expand(table, noted, separable, order, start, stop, X, U, record, l, lz, lzz, diagonal):
+def one_run(begin, end):
+    """The runs of knots that are one, of matrices."""
+    runs = np.zeros((1, 3), np.int64)
+    runs[0, 0], runs[0, 1] = begin, end
+    return runs
+
+
+@kernel
+def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
     """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1."""
     l[start:stop] = 0.0
     lz[start:stop] = 0.0
-    clear_hessians(separable, start, stop, lzz, diagonal)
-    expand_rows(table, order, start, stop, X, U, separable, l, lz, lzz, diagonal, 0, NO_NOTES)
-    expand_rows(noted, order, start, stop, X, U, separable, l, lz, lzz, diagonal, 0, record)
+    clear_hessians(runs, start, stop, lzz, diagonal)
+    expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, NO_NOTES)
+    expand_rows(noted, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, record)
 
 
 @kernel
 def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
     """Exact Hessians of the knots start .. stop-1; curved (., 2): the runs of those that are not separable."""
-    nowhere = np.zeros(stop, np.bool_)
     for i in range(curved.shape[0]):
         begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
         if begin < end:
             exact[begin:end] = 0.0
-            l, lz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1]))
-            expand_rows(table, EXACT, begin, end, X, U, nowhere, l, lz, exact, lz, begin, NO_NOTES)
-            expand_rows(noted, EXACT, begin, end, X, U, nowhere, l, lz, exact, lz, begin, record)
+            runs, l, lz = one_run(begin, end), np.zeros(end - begin), np.zeros((end - begin, exact.shape[1]))
+            expand_rows(table, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, NO_NOTES)
+            expand_rows(noted, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, record)

@@ -9,16 +9,14 @@ from ddp.matrices.algebra import positive_part
 
 
 @kernel
-def clear_hessians(separable, start, stop, H, diagonal):
-    """H, or at separable knots the diagonal, := 0 at the knots start .. stop-1."""
-    nz = H.shape[1]
-    for t in range(start, stop):
-        for i in range(nz):
-            diagonal[t, i] = 0.0
-        if not separable[t]:
-            for i in range(nz):
-                for j in range(nz):
-                    H[t, i, j] = 0.0
+def clear_hessians(runs, start, stop, H, diagonal):
+    """Hessians := 0 at the knots start .. stop-1; runs (., 3): of knots begin .. end-1, and whether separable."""
+    for r in range(runs.shape[0]):
+        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
+        if begin < end and runs[r, 2] != 0:
+            diagonal[begin:end] = 0.0
+        elif begin < end:
+            H[begin:end] = 0.0
 
 
 @kernel

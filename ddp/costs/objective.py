@@ -90,7 +90,7 @@ class Objective:
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
         """The same terms, with other contributions of constraints."""
         twin = object.__new__(Objective)
-        others = ("separable", "curved", "interpreted")  # they are of other terms
+        others = ("separable", "runs", "curved", "interpreted")  # they are of other terms
         vars(twin).update({name: value for name, value in vars(self).items() if name not in others})
         vars(twin)["lagrangian"] = lagrangian
         return twin
@@ -141,8 +141,8 @@ class Objective:
     def _expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, order: int, H: Array) -> None:
         """Costs, gradients, diagonals of separable knots, and of others the Hessians H that ``order`` says."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, record = (self.table, self.noted, self.separable), out.record
-        cost_table.expand(*tables, order, start, stop, X, U, record, out.l, out.lz, H, out.diagonal)
+        tables, knots = (self.table, self.noted), (self.runs, start, stop)
+        cost_table.expand(*tables, order, *knots, X, U, out.record, out.l, out.lz, H, out.diagonal)
         if self.interpreted:
             U = padded(U, len(X))
             for entry, rows in self._python_terms(start, stop, out.dual, True):
@@ -176,11 +176,17 @@ class Objective:
         return mask
 
     @cached_property
+    def runs(self) -> NDArray[np.int64]:
+        """Runs [begin, end) of knots that are all separable, or all not, and which it is (., 3)."""
+        edges = np.flatnonzero(np.diff(self.separable)) + 1
+        bounds = np.concatenate([[0], edges, [self.horizon + 1]])
+        return np.stack([bounds[:-1], bounds[1:], self.separable[bounds[:-1]]], axis=1).astype(np.int64)
+
+    @cached_property
     def curved(self) -> NDArray[np.int64]:
         """Runs [begin, end) of knots that are not separable (., 2); all as one where there are many."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], ~self.separable, [False]])))
-        runs = edges.reshape(-1, 2)
-        return np.array(runs if len(runs) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64).reshape(-1, 2)
+        found = self.runs[self.runs[:, 2] == 0, :2]
+        return np.ascontiguousarray(found if len(found) <= MOST_RUNS else [(0, self.horizon + 1)], dtype=np.int64)
 
     @cached_property
     def table(self) -> cost_table.Table:

@@ -26,14 +26,15 @@ class _Scalars:
     def number(self, x: float) -> Any:
         return ir.Constant(DOUBLE, x)
 
-    def load(self, address: Any, index: int) -> Any:
+    def load(self, address: Any, index: Any) -> Any:
         return self._builder.load(self._place(address, index))
 
     def store(self, x: Any, address: Any, index: int) -> None:
         self._builder.store(x, self._place(address, index))
 
-    def _place(self, address: Any, index: int) -> Any:
-        return self._builder.gep(at(self._builder, address), [ir.Constant(WORD, index)])
+    def _place(self, address: Any, index: Any) -> Any:
+        index = ir.Constant(WORD, index) if isinstance(index, int) else index
+        return self._builder.gep(at(self._builder, address), [index])
 
     def times(self, x: Any, y: Any) -> Any:
         return self._builder.fmul(x, y, flags=("contract",))
@@ -49,17 +50,17 @@ class _Scalars:
 
 
 def _knot(n: int, coupled: bool) -> Any:
-    """``(V, v, A, B, lz, lzz, exact, blend, T, mu, k, K)``: Q_uu, what the step brings, and the slope of the costate.
+    """``(V, v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)``: Q_uu, what the step brings, and the costate's slope.
 
-    Addresses, but for blend and mu. V (n, 8) is at V and v (2, 8), gradient and costate, at v; they are overwritten
-    where Q_uu > 0, as are k and K. ``coupled``: the blocks at T are added, ``blend`` times.
+    Addresses, but for apart, blend and mu. V (n, 8) is at V and v (2, 8), gradient and costate, at v; they are
+    overwritten where Q_uu > 0, as are k and K. lzz and exact: matrices, or, if ``apart``, diagonals. ``coupled``: the blocks at T are added, ``blend`` times.
     """
     m, u = n // 2, n
 
     @intrinsic
-    def knot(typingctx, V, v, A, B, lz, lzz, exact, blend, T, mu, k, K):  # type: ignore[no-untyped-def]
+    def knot(typingctx, V, v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K):  # type: ignore[no-untyped-def]
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            to_V, to_v, A, B, lz, lzz, exact, blend, T, mu, to_k, to_K = args
+            to_V, to_v, A, B, lz, lzz, exact, apart, blend, T, mu, to_k, to_K = args
             s, zero = _Scalars(builder), ir.Constant(DOUBLE, 0.0)
             V = {(i, j): s.load(to_V, WIDTH * i + j) for i in range(n) for j in range(i, n)}
             gradients = [[s.load(to_v, WIDTH * row + i) for i in range(n)] for row in range(2)]
@@ -74,8 +75,11 @@ def _knot(n: int, coupled: bool) -> Any:
             H = {}
             for i in range(n + 1):
                 for j in range(i, n + 1):
-                    plain = s.load(lzz, (n + 1) * i + j)
-                    beyond = builder.fsub(s.load(exact, (n + 1) * i + j), plain)
+                    place = builder.select(apart, ir.Constant(WORD, i), ir.Constant(WORD, (n + 1) * i + j))
+                    plain, own = s.load(lzz, place), s.load(exact, place)
+                    if i < j:
+                        plain, own = (builder.select(apart, zero, entry) for entry in (plain, own))
+                    beyond = builder.fsub(own, plain)
                     H[i, j] = s.sum_of(s.plus(plain, s.times(blend, beyond)), [(F[l][i], G[l][j]) for l in range(n)])
             if coupled:
                 size = (m * m + WIDTH - 1) // WIDTH * WIDTH
@@ -114,7 +118,7 @@ def _knot(n: int, coupled: bool) -> Any:
             return context.make_tuple(builder, sig.return_type, (pivot, brought, p[u]))
 
         i, f = types.int64, types.float64
-        return types.UniTuple(f, 3)(i, i, i, i, i, i, i, f, i, f, i, i), codegen
+        return types.UniTuple(f, 3)(i, i, i, i, i, i, i, types.boolean, f, i, f, i, i), codegen
 
     return knot
 
@@ -129,16 +133,17 @@ def is_small(n, nu):
 
 
 @kernel
-def small_knot(room, n, A, B, lz, lzz, exact, blend, T, mu, k, K):
+def small_knot(room, n, A, B, lz, lzz, exact, apart, blend, T, mu, k, K):
     """Q_uu, what the step of the knot brings, and the slope of the costate; V and v of the room become this knot's.
 
-    Of addresses but for numbers. exact: lzz where there is no difference.  T: blocks of `protocols.Batched`, or 0.
+    Of addresses but for numbers. exact: lzz where there is no difference.  apart: whether diagonals are all of them.
+    T: blocks of `protocols.Batched`, or 0.
     """
     r = read_room(room)
     if n == 2:
         if T != 0:
-            return _two_coupled(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
-        return _two(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+            return _two_coupled(r.V, r.v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)
+        return _two(r.V, r.v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)
     if T != 0:
-        return _four_coupled(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
-    return _four(r.V, r.v, A, B, lz, lzz, exact, blend, T, mu, k, K)
+        return _four_coupled(r.V, r.v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)
+    return _four(r.V, r.v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)

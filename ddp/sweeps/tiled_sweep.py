@@ -168,23 +168,13 @@ def bend_value(model, room, t, blend):
 
 
 @kernel
-def spread_out(diagonal, size, place):
-    """The matrix with the diagonal at an address, at a place for it, which is returned."""
-    H, entries = rows_at(place, size, size), numbers_at(diagonal, size)
-    for i in range(size):
-        for j in range(size):
-            H[i, j] = entries[i] if i == j else 0.0
-    return place
-
-
-@kernel
 def step_small(model, room, t, blend, mu, separable):
     """`small_knot` of knot t."""
     p = read_model(model)
     n, nz = p.n, p.n + p.nu
     lzz, exact, T = p.lzz + 8 * t * nz * nz, p.exact + 8 * t * nz * nz, 0
     if separable:
-        lzz = exact = spread_out(p.diagonal + 8 * t * nz, nz, read_room(room).Q)
+        lzz = exact = p.diagonal + 8 * t * nz
     elif blend == 0.0:
         exact = lzz
     elif blend == 1.0:
@@ -192,8 +182,8 @@ def step_small(model, room, t, blend, mu, separable):
     if blend > 0.0:
         T = p.T + t * p.step
     return small_knot(
-        room, n, p.A + 8 * t * n * n, p.B + 8 * t * n, p.lz + 8 * t * nz, lzz, exact, blend, T, mu, p.k + 8 * t,
-        p.K + 8 * t * n,
+        room, n, p.A + 8 * t * n * n, p.B + 8 * t * n, p.lz + 8 * t * nz, lzz, exact, separable, blend, T, mu,
+        p.k + 8 * t, p.K + 8 * t * n,
     )  # fmt: skip
 
 
