@@ -53,7 +53,8 @@ def _knot(n: int, coupled: bool) -> Any:
     """``(V, v, A, B, lz, lzz, exact, apart, blend, T, mu, k, K)``: Q_uu, what the step brings, and the costate's slope.
 
     Addresses, but for apart, blend and mu. V (n, 8) is at V and v (2, 8), gradient and costate, at v; they are
-    overwritten where Q_uu > 0, as are k and K. lzz and exact: matrices, or, if ``apart``, diagonals. ``coupled``: the blocks at T are added, ``blend`` times.
+    overwritten where Q_uu > 0, as are k and K. lzz and exact: matrices, or, if ``apart``, diagonals.
+    ``coupled``: the blocks at T are added, ``blend`` times.
     """
     m, u = n // 2, n
 
