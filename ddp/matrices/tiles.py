@@ -322,8 +322,11 @@ def _write_scaled(typingctx, out, factor, x, count):  # type: ignore[no-untyped-
 def copy_rows(out, ldo, x, ldx, rows, columns):
     """out := rows of x, which may be dense: exactly its ``columns`` are read; zeros to the next multiple of eight."""
     for j in range(0, columns, WIDTH):
-        for i in range(rows):
-            copy_some(out + 8 * (i * ldo + j), x + 8 * (i * ldx + j), columns - j)
+        target, source = out + 8 * j, x + 8 * j
+        for _ in range(rows):
+            copy_some(target, source, columns - j)
+            target += 8 * ldo
+            source += 8 * ldx
 
 
 @kernel
@@ -362,9 +365,12 @@ def clear_rows(out, ldo, rows, end):
 @kernel
 def add_rows(out, ldo, factor, x, ldx, rows, columns):
     """out += factor times rows of x, which may be dense: exactly its ``columns`` are read."""
-    for i in range(rows):
-        for j in range(0, columns, WIDTH):
-            add_some(out + 8 * (i * ldo + j), factor, x + 8 * (i * ldx + j), columns - j)
+    for j in range(0, columns, WIDTH):
+        target, source = out + 8 * j, x + 8 * j
+        for _ in range(rows):
+            add_some(target, factor, source, columns - j)
+            target += 8 * ldo
+            source += 8 * ldx
 
 
 @kernel
