@@ -61,16 +61,15 @@ def cross(room, blocks, J, C, blend):
 
 
 @kernel
-def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, torn, closing, context, p, weights):
+def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p, weights):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
 
     p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
     ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
-    torn: whether any of gaps (N, n) is open.
     h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
     """
     n, nu = p.size, B.shape[2]
-    both, slope, effective = np.empty((2, n, n)), np.empty(nu), np.empty(n)
+    both, slope, effective, torn = np.empty((2, n, n)), np.empty(nu), np.empty(n), gaps.any()
     for t in range(stop - 1, start - 1, -1):
         if torn and closing != 0 and gaps[t].any():
             call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
