@@ -25,20 +25,8 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.tiles import (
-    WIDTH,
-    add_product,
-    add_rows,
-    add_scaled,
-    add_some,
-    copy_rows,
-    copy_some,
-    mirror,
-    product,
-    upper_product,
-    write_rows,
-    write_scaled,
-)
+from ddp.matrices.rows import add_rows, add_scaled, add_some, copy_rows, copy_some, mirror, write_rows, write_scaled
+from ddp.matrices.tiles import WIDTH, add_product, product, upper_product
 from ddp.matrices.triangles import eliminate, raise_rows
 from ddp.sweeps.room import numbers_at, read_room, rows_at
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, integer_pointer, kernel
 from ddp.derivatives import Derivatives
-from ddp.matrices.tiles import add_product, clear_rows, copy_rows, copy_upper
+from ddp.matrices.rows import clear_rows, copy_rows, copy_upper
+from ddp.matrices.tiles import add_product
 from ddp.protocols import Array, Contraction
 from ddp.sweeps.box import clamp
 from ddp.sweeps.gaps import arrive, cross
