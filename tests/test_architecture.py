@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("ddp", "dynamics", "problems", "viz")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", "ddp.matrices.tiles"}
+MATRICES = {"ddp.matrices.registers", "ddp.matrices.rows", "ddp.matrices.tiles"}
+VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", *MATRICES}
 
 
 @pytest.fixture(scope="module")

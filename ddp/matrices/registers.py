@@ -1,7 +1,8 @@
-"""Registers of eight doubles in generated code: what the intrinsics of tiles.py and triangles.py are made of."""
+"""Registers of eight doubles in generated code: what intrinsics on tiles, rows and lanes are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from llvmlite import ir
@@ -48,6 +49,22 @@ def store(builder: Any, value: Any, base: Any, offset: Any) -> None:
     store.align = 8
 
 
+def shuffle(builder: Any, a: Any, b: Any, lanes: Iterable[int]) -> Any:
+    """Some lanes of two registers, those of b counted on from those of a."""
+    mask = list(lanes)
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(HALF, len(mask)), mask))
+
+
+def exchange(builder: Any, rows: list[Any], spans: Iterable[int] = (1, 2, 4)) -> list[Any]:
+    """Eight registers the other way round: blocks of each span are exchanged between registers that far apart."""
+    for span in spans:
+        low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
+        high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
+        pairs = [(rows[i & ~span], rows[i | span], high if i & span else low) for i in range(WIDTH)]
+        rows = [shuffle(builder, *pair) for pair in pairs]
+    return rows
+
+
 def times(builder: Any, index: Any, factor: int) -> Any:
     """An index times a constant."""
     return builder.mul(index, ir.Constant(WORD, factor))
@@ -58,7 +75,7 @@ def plus(builder: Any, index: Any, addend: int) -> Any:
     return builder.add(index, ir.Constant(WORD, addend))
 
 
-def _few(builder: Any, count: Any) -> Any:
+def few(builder: Any, count: Any) -> Any:
     """The mask of the first ``count`` of eight lanes."""
     words = ir.VectorType(WORD, WIDTH)
     one = builder.insert_element(ir.Constant(words, ir.Undefined), count, ir.Constant(HALF, 0))
@@ -72,12 +89,17 @@ def load_some(builder: Any, address: Any, count: Any) -> Any:
     kind = ir.FunctionType(VECTOR, [VECTOR.as_pointer(), HALF, _LANES, VECTOR])
     masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64")
     source, zeros = register(builder, at(builder, address), ir.Constant(WORD, 0)), ir.Constant(VECTOR, [0.0] * WIDTH)
-    return builder.call(masked, [source, ir.Constant(HALF, 8), _few(builder, count), zeros])
+    return builder.call(masked, [source, ir.Constant(HALF, 8), few(builder, count), zeros])
 
 
 def store_some(builder: Any, value: Any, address: Any, count: Any) -> None:
     """The first ``count`` of eight numbers; nothing is written beyond them."""
+    store_where(builder, value, address, few(builder, count))
+
+
+def store_where(builder: Any, value: Any, address: Any, mask: Any) -> None:
+    """The numbers that a mask has; nothing else is written."""
     kind = ir.FunctionType(ir.VoidType(), [VECTOR, VECTOR.as_pointer(), HALF, _LANES])
     masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64")
     target = register(builder, at(builder, address), ir.Constant(WORD, 0))
-    builder.call(masked, [value, target, ir.Constant(HALF, 8), _few(builder, count)])
+    builder.call(masked, [value, target, ir.Constant(HALF, 8), mask])

@@ -229,7 +229,7 @@ class Backward:
     ) -> Sweep:  # fmt: skip
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         how = float(blend), float(mu), by_costate, kept, self.separable, *self._halves
-        around = self._gaps, self._blocks, self._limited, self.low, self.high, known, self._held
+        around = self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known, self._held
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
             done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *around)
@@ -308,7 +308,7 @@ class Behind:
         """The recursion over these knots, unless it failed at later ones."""
         of = self._of
         if self._failed < 0 and start < self._N:
-            around = of.gaps, of._blocks, False, of.low, of.high, False, of._held
+            around = of.gaps, of._torn, of._blocks, False, of.low, of.high, False, of._held
             self._failed, *sums = tiled_sweep.sweep(
                 start, min(stop, self._N), self._sums, of._model.address, of._room.address, *self._how, self.weighted,
                 of.separable, *of._halves, *around, of._action,

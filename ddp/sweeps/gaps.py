@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.matrices.tiles import WIDTH, add_product, add_rows, copy_rows
+from ddp.matrices.rows import add_rows, copy_rows
+from ddp.matrices.tiles import WIDTH, add_product
 from ddp.sweeps.room import read_room, rows_at
 
 

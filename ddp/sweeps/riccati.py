@@ -25,20 +25,8 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.tiles import (
-    WIDTH,
-    add_product,
-    add_rows,
-    add_scaled,
-    add_some,
-    copy_rows,
-    copy_some,
-    mirror,
-    product,
-    upper_product,
-    write_rows,
-    write_scaled,
-)
+from ddp.matrices.rows import add_rows, add_scaled, add_some, copy_rows, copy_some, mirror, write_rows, write_scaled
+from ddp.matrices.tiles import WIDTH, add_product, product, upper_product
 from ddp.matrices.triangles import eliminate, raise_rows
 from ddp.sweeps.room import numbers_at, read_room, rows_at
 
@@ -150,12 +138,10 @@ def bend(room, factor, T, bent):
     """V_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
     r = read_room(room)
     m = r.n // 2
-    V, nn = rows_at(r.V, r.n, r.lx), rows_at(block_at(T, 5, m), m, m)
+    nn, V = block_at(T, 5, m), r.V + 8 * m * (r.lx + 1)
     for b in range(bent.shape[0]):
-        first, end = bent[b, 0], bent[b, 0] + bent[b, 1]
-        for i in range(first, end):
-            for j in range(first, end):
-                V[m + i, m + j] += factor * nn[i, j]
+        first, size = bent[b, 0], bent[b, 1]
+        add_rows(V + 8 * first * (r.lx + 1), r.lx, factor, nn + 8 * first * (m + 1), m, size, size)
 
 
 @kernel

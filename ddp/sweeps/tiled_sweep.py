@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, integer_pointer, kernel
 from ddp.derivatives import Derivatives
-from ddp.matrices.tiles import add_product, clear_rows, copy_rows, copy_upper
+from ddp.matrices.rows import clear_rows, copy_rows, copy_upper
+from ddp.matrices.tiles import add_product
 from ddp.protocols import Array, Contraction
 from ddp.sweeps.box import clamp
 from ddp.sweeps.gaps import arrive, cross
@@ -152,11 +153,11 @@ def act(model, room, t, rows, blend, mu, separable, h, bent):
         T = p.T + t * p.step
     load(room, h, bent, p.A + 8 * t * n * n, p.B + 8 * t * n * p.nu)
     action_value(room, h, bent, rows, start, stride, p.lz + 8 * t * nz, blend, T)
-    add_diagonal(room, mu, p.diagonal + 8 * t * nz if separable[t] else 0)
     if T != 0:
         add_blocks(room, blend, T)
     elif blend > 0.0:
         add_hessian(room, blend, p.T + t * p.step)
+    add_diagonal(room, mu, p.diagonal + 8 * t * nz if separable[t] else 0)  # last, registers wait for numbers
 
 
 @kernel
@@ -189,22 +190,21 @@ def step_small(model, room, t, blend, mu, separable):
 
 @kernel
 def sweep(
-    start, stop, before, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, blocks, limited, low, high,
-    known, held, action,
+    start, stop, before, model, room, blend, mu, by_costate, kept, separable, h, bent, gaps, torn, blocks, limited, low,
+    high, known, held, action,
 ):  # fmt: skip
     """The knots start .. stop-1: the failed one (or -1), the slope, the full step's change, the gradient's max-norm.
 
     It begins with the last knot's value, or, where stop < N, with the value that the room holds.
     before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
     separable (N+1,): where l_zz is diagonal and equal to exact.  kept: T is that of an earlier sweep.
-    gaps (N, n), blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
+    gaps (N, n), torn: whether any is open, blocks (g, 2): see gaps.py.  low, high, held (N, nu), known: see box.py.
     action (nu, nu): where a knot fails, its Q_uu, for diagnoses.
     """
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
     Q, q = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld)
-    open_gaps = gaps.any()
-    plain = not limited and not open_gaps
+    plain = not limited and not torn
     rows = 2 if plain else 3
     small = plain and is_small(n, nu) and p.number == 0 and (blend == 0.0 or p.blocks != 0)
     slope, change, steepest = before
@@ -221,7 +221,7 @@ def sweep(
                 continue
             action[0, 0] = pivot if not pivot > 0.0 else np.nan
             return t, slope, change, steepest
-        if open_gaps:
+        if torn:
             moved = arrive(room, gaps[t])
             slope, change = slope + moved[0], change + moved[1]
             if p.closing != 0:

@@ -11,6 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
+from ddp.matrices.registers import exchange, shuffle
 from dynamics.arrays.lanes import WIDTH, flat, lane_array, lanes
 from dynamics.arrays.views import rows_of, view
 
@@ -20,10 +21,6 @@ _I32 = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 _AHEAD = 2 * WIDTH
 """How far on a cache line is asked for while one is written."""
-
-
-def _shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, len(mask)), list(mask)))
 
 
 @intrinsic
@@ -58,17 +55,8 @@ def _transposed(builder, addresses):  # type: ignore[no-untyped-def]
         load.align = 8
         return load
 
-    v = [_shuffle(builder, half(i % 4, i // 4), half(i % 4 + 4, i // 4), range(WIDTH)) for i in range(WIDTH)]
-    for span in (2, 1):
-        w = list(v)
-        for i in range(WIDTH):
-            if not i & span:
-                low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
-                high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-                w[i] = _shuffle(builder, v[i], v[i + span], low)
-                w[i + span] = _shuffle(builder, v[i], v[i + span], high)
-        v = w
-    return v
+    rows = [shuffle(builder, half(i % 4, i // 4), half(i % 4 + 4, i // 4), range(WIDTH)) for i in range(WIDTH)]
+    return exchange(builder, rows, (2, 1))
 
 
 def _row_starts(builder, rows, first):  # type: ignore[no-untyped-def]

@@ -17,11 +17,8 @@ from numba.core import cgutils, typing
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from dynamics.arrays.lanes import WIDTH, lanes
-
-_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
-_BITS = ir.VectorType(ir.IntType(1), WIDTH)
-_HALF = ir.IntType(32)
+from ddp.matrices.registers import VECTOR, WIDTH, WORD, at, exchange, few, load, store_where, times
+from dynamics.arrays.lanes import lanes
 
 
 class TableType(types.Type):
@@ -114,7 +111,7 @@ def _called(name: str, arguments: int) -> Any:
     """LLVM's intrinsic function of that name, lane by lane."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * arguments)
+        kind = ir.FunctionType(VECTOR, [VECTOR] * arguments)
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
         return builder.call(function, args)
 
@@ -173,40 +170,13 @@ def scatter(typingctx, source, fields, out, stride, count):  # type: ignore[no-u
     fields: how many of a row's eight numbers are written; count: how many rows.
     """
 
-    def shuffle(builder, a, b, mask):  # type: ignore[no-untyped-def]
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_HALF, WIDTH), mask))
-
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         source, fields, out, stride, count = args
-        rows = builder.inttoptr(source, _VECTOR.as_pointer())
-        v = []
-        for i in range(WIDTH):
-            load = builder.load(builder.gep(rows, [ir.Constant(ir.IntType(64), i)]))
-            load.align = 8
-            v.append(load)
-        for span in (1, 2, 4):  # exchange blocks of span between registers span apart
-            w = list(v)
-            for i in range(WIDTH):
-                if not i & span:
-                    low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
-                    high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-                    w[i] = shuffle(builder, v[i], v[i + span], low)
-                    w[i + span] = shuffle(builder, v[i], v[i + span], high)
-            v = w
-        words = ir.VectorType(ir.IntType(64), WIDTH)
-        one = builder.insert_element(ir.Constant(words, ir.Undefined), fields, ir.Constant(_HALF, 0))
-        first = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
-        limit = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), first)
-        mask = builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), limit)
-        kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _HALF, _BITS])
-        name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
-        masked = cgutils.get_or_insert_function(builder.module, kind, name)
-        for lane in range(WIDTH):
-            here = ir.Constant(ir.IntType(64), lane)
-            with builder.if_then(builder.icmp_signed("<", here, count)):
-                at = builder.add(out, builder.mul(stride, ir.Constant(ir.IntType(64), 8 * lane)))
-                where = builder.inttoptr(at, _VECTOR.as_pointer())
-                builder.call(masked, [v[lane], where, ir.Constant(_HALF, 8), mask])
+        rows = [load(builder, at(builder, source), ir.Constant(WORD, WIDTH * i)) for i in range(WIDTH)]
+        mask = few(builder, fields)
+        for lane, row in enumerate(exchange(builder, rows)):
+            with builder.if_then(builder.icmp_signed("<", ir.Constant(WORD, lane), count)):
+                store_where(builder, row, builder.add(out, times(builder, stride, 8 * lane)), mask)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 5), codegen

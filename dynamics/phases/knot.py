@@ -14,7 +14,8 @@ from __future__ import annotations
 from numba import carray
 
 from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
-from ddp.matrices.tiles import add_product, copy_rows, mirror, product, write_dense
+from ddp.matrices.rows import copy_rows, mirror, write_dense
+from ddp.matrices.tiles import add_product, product
 from dynamics.contacts.algebra import matrix_rate, rate, velocity_at
 from dynamics.geometry.spatial import add3, angular, cross3, linear, scale3, sub3
 from dynamics.phases.curvature import contract

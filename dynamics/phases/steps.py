@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.tiles import write_scaled
+from ddp.matrices.rows import write_scaled
 from dynamics.contacts.batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, relation

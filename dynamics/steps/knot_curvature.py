@@ -17,17 +17,8 @@ from __future__ import annotations
 from numba import carray
 
 from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
-from ddp.matrices.tiles import (
-    WIDTH,
-    add_product,
-    add_transposed,
-    add_upper_product,
-    banded_product,
-    copy_rows,
-    mirror,
-    product,
-    write_dense,
-)
+from ddp.matrices.rows import add_transposed, copy_rows, mirror, write_dense
+from ddp.matrices.tiles import WIDTH, add_product, add_upper_product, banded_product, product
 from dynamics.arrays.lanes import lane_array
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.matrices.tiles import add_product, clear_rows, copy_rows, write_rows, write_scaled
+from ddp.matrices.rows import clear_rows, copy_rows, write_rows, write_scaled
+from ddp.matrices.tiles import add_product
 from dynamics.arrays.lanes import WIDTH, flat, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, view
