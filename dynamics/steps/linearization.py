@@ -51,7 +51,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
         pack(U, t, u)
         relate_controls(tree, S, nq, u, x, ws, scratch)
         unpack(x[:start], record, t)
-        write_steps(h, x, start, A, B, t)
+        write_steps(tree, h, x, start, A, B, t)
         for b in range(tree.parent.size):
             if is_group(tree.kind[b]):
                 turn_rows(tree, b, h, nq, x, J, rows, A, B, t)

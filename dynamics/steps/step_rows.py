@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import WIDTH, lanes
 from dynamics.arrays.packing import transposed
+from dynamics.robots.joints import is_group
 
 _WORD, _HALF = ir.IntType(64), ir.IntType(32)
 _WORDS, _VECTOR = ir.VectorType(_WORD, WIDTH), ir.VectorType(ir.DoubleType(), WIDTH)
@@ -43,7 +44,7 @@ def _write_pair(typingctx, x, field, bound, jump, h, in_lower, in_upper, upper, 
 
     lower := h x, plus one in column ``in_lower``;  upper := h lower, plus one in column ``in_upper``: addresses in the
     first knot's matrix, ``stride`` bytes from the next one's, of as many ``knots`` as there are; where columns are
-    fewer, ``some`` of them are written.
+    fewer, ``some`` of them are written. The lower row is written last.
     """
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
@@ -66,8 +67,8 @@ def _write_pair(typingctx, x, field, bound, jump, h, in_lower, in_upper, upper, 
             above = builder.fadd(builder.fmul(scale, below, flags=("contract",)), on_upper, flags=("contract",))
             here = ir.Constant(_WORD, lane)
             shift = builder.mul(builder.select(builder.icmp_signed("<", here, last), here, last), stride)
-            pairs.append((builder.add(lower, shift), below))
             pairs.append((builder.add(upper, shift), above))
+            pairs.append((builder.add(lower, shift), below))
         kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _HALF, _MASK])
         name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
         masked = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -87,14 +88,19 @@ def _write_pair(typingctx, x, field, bound, jump, h, in_lower, in_upper, upper, 
 
 
 @kernel
-def write_steps(h, x, start, A, B, t):
-    """A and B of the knots t..t+7 as if every joint had T = J = 1; x (lanes) has a_q, a_v, a_u from ``start`` on."""
+def write_steps(tree, h, x, start, A, B, t):
+    """A and B of the knots t..t+7 where T = J = 1; x (lanes) has a_q, a_v, a_u from ``start`` on.
+
+    Rows of δq' of A whose joints' motions do not commute are left to others.
+    """
     n, nu = A.shape[2], B.shape[2]
     nv, knots, none = n // 2, min(WIDTH, A.shape[0] - t), -WIDTH
     own, step = A.ctypes.data + 8 * t * n * n, 8 * n * n
     to_av, size = nv * nv - nv, nv * nu
     for i in range(nv):
         upper, lower = own + 8 * i * n, own + 8 * (nv + i) * n
+        if is_group(tree.kind[tree.body[i]]):
+            upper = lower  # what is written there first is written over
         for j in range(0, n, WIDTH):
             field, bound = start + i * nv + j, nv - j
             if bound <= 0:
