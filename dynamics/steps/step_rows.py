@@ -22,6 +22,9 @@ from dynamics.robots.joints import is_group
 _WORD, _HALF = ir.IntType(64), ir.IntType(32)
 _WORDS, _VECTOR = ir.VectorType(_WORD, WIDTH), ir.VectorType(ir.DoubleType(), WIDTH)
 _MASK = ir.VectorType(ir.IntType(1), WIDTH)
+_BYTES = ir.IntType(8).as_pointer()
+_AHEAD = 576
+"""How many bytes on a cache line is asked for while one is written: some rows on."""
 
 
 def _places(builder, relation, x):  # type: ignore[no-untyped-def]
@@ -69,6 +72,12 @@ def _write_pair(typingctx, x, field, bound, jump, h, in_lower, in_upper, upper, 
             shift = builder.mul(builder.select(builder.icmp_signed("<", here, last), here, last), stride)
             pairs.append((builder.add(upper, shift), above))
             pairs.append((builder.add(lower, shift), below))
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _HALF, _HALF, _HALF])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_write = [ir.Constant(_HALF, k) for k in (1, 3, 1)]
+        for address, _ in pairs:
+            ahead = builder.add(address, ir.Constant(_WORD, _AHEAD))
+            builder.call(prefetch, [builder.inttoptr(ahead, _BYTES), *to_write])
         kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _HALF, _MASK])
         name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
         masked = cgutils.get_or_insert_function(builder.module, kind, name)
