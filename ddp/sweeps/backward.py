@@ -219,8 +219,8 @@ class Backward:
         """The weights of these knots, p being that after the last of them."""
         d, closing = self._derivatives, self._closing
         weigh(
-            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps, closing.address,
-            closing.context, p, self._weights,
+            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps,
+            closing.address if self._torn else 0, closing.context, p, self._weights,
         )  # fmt: skip
 
     def _swept(

@@ -15,6 +15,7 @@ import numpy as np
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.matrices.rows import add_rows, copy_rows
 from ddp.matrices.tiles import WIDTH, add_product
+from ddp.matrices.transposed import add_transposed_times
 from ddp.sweeps.room import read_room, rows_at
 
 
@@ -68,51 +69,57 @@ def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p,
     p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
     ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
     h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
+    closing: zero where J = 1 for every gap.   Sums are in whole registers, and so are what they are added to.
     """
     n, nu = p.size, B.shape[2]
-    both, slope, effective, torn = np.empty((2, n, n)), np.empty(nu), np.empty(n), gaps.any()
+    m, halves = n // 2, h > 0.0 and bent[:, 1].sum() < n // 2
+    both, own, effective, slope = np.empty((2, n, n)), np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)
+    at_p, at_w, at_slope = own.ctypes.data, effective.ctypes.data, slope.ctypes.data
+    for j in range(n):
+        own[j] = p[j]
     for t in range(stop - 1, start - 1, -1):
-        if torn and closing != 0 and gaps[t].any():
-            call_contraction(closing, context, gaps[t].ctypes.data, p.ctypes.data, both.ctypes.data)
-            for j in range(n):
-                weights[t, j] = 0.0
-            for i in range(n):
-                for j in range(n):
-                    weights[t, j] += both[0, i, j] * p[i]
-        else:
-            for j in range(n):
-                weights[t, j] = p[j]
         for j in range(n):
-            p[j], effective[j] = lz[t, j], weights[t, j]
-        if h > 0.0:
-            pass_on(n // 2, h, bent, p, effective)
-        for i in range(n):
-            factor = effective[i]
-            if factor != 0.0:
-                for j in range(n):
-                    p[j] += A[t, i, j] * factor
-        if follows:
-            for i in range(nu):
-                slope[i] = lz[t, n + i]
+            effective[j] = own[j]
+        if closing != 0 and gaps[t].any():
+            call_contraction(closing, context, gaps[t].ctypes.data, at_p, both.ctypes.data)
             for j in range(n):
-                factor = effective[j]
-                if factor != 0.0:
-                    for i in range(nu):
-                        slope[i] += B[t, j, i] * factor
-            for i in range(nu):
-                factor = slope[i]
-                for j in range(n):
-                    p[j] += K[t, i, j] * factor
+                own[j] = 0.0
+            add_transposed_times(at_p, at_w, both.ctypes.data, n, n, n)
+            for j in range(n):
+                effective[j] = own[j]
+        for j in range(n):
+            weights[t, j], own[j] = effective[j], lz[t, j]
+        for i in range(nu):
+            slope[i] = lz[t, n + i]
+        if halves:
+            for b in range(bent.shape[0]):
+                add_rows_of(A, B, t, bent[b, 0], bent[b, 1], follows, at_w, at_p, at_slope)
+            pass_on(m, h, bent, own, effective)
+            add_rows_of(A, B, t, m, n - m, follows, at_w, at_p, at_slope)
+        else:
+            add_rows_of(A, B, t, 0, n, follows, at_w, at_p, at_slope)
+        if follows:
+            add_transposed_times(at_p, at_slope, K[t].ctypes.data, n, nu, n)
+    for j in range(n):
+        p[j] = own[j]
+
+
+@kernel
+def add_rows_of(A, B, t, first, count, follows, w, p, slope):
+    """p += Aᵀ w and, if the policy is followed, slope += Bᵀ w of some rows of knot t; w, p, slope: addresses."""
+    n, nu = A.shape[2], B.shape[2]
+    add_transposed_times(p, w + 8 * first, A.ctypes.data + 8 * n * (t * n + first), n, count, n)
+    if follows:
+        add_transposed_times(slope, w + 8 * first, B.ctypes.data + 8 * nu * (t * n + first), nu, count, nu)
 
 
 @kernel
 def pass_on(m, h, bent, p, w):
     """Weights w (n,) on δq' = δq + h δv' go to δv' and, in p, to δq; those on rows that are ``bent`` stay."""
-    b = 0
-    for i in range(m):
-        while b < bent.shape[0] and i >= bent[b, 0] + bent[b, 1]:
-            b += 1
-        if b == bent.shape[0] or i < bent[b, 0]:
-            p[i] += w[i]
-            w[m + i] += h * w[i]
-            w[i] = 0.0
+    i = 0
+    for b in range(bent.shape[0] + 1):
+        end, after = (bent[b, 0], bent[b, 0] + bent[b, 1]) if b < bent.shape[0] else (m, m)
+        for j in range(i, end):
+            p[j] += w[j]
+            w[m + j] += h * w[j]
+        i = after

@@ -42,7 +42,7 @@ def lane_of(typingctx, x, k):  # type: ignore[no-untyped-def]
     return types.float64(lanes, types.intp), lambda context, builder, sig, args: builder.extract_element(*args)
 
 
-def _transposed(builder, addresses):  # type: ignore[no-untyped-def]
+def transposed(builder, addresses):  # type: ignore[no-untyped-def]
     """Eight times eight floats, from eight addresses, as eight registers the other way round.
 
     Blocks of four, two and one are exchanged between registers as far apart; the fours by loading halves.
@@ -80,7 +80,7 @@ def _transposed_load(typingctx, rows, first, column, out):  # type: ignore[no-un
         rows = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
         target = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
         starts = [builder.gep(start, [args[2]]) for start in _row_starts(builder, rows, args[1])]
-        for i, register in enumerate(_transposed(builder, starts)):
+        for i, register in enumerate(transposed(builder, starts)):
             where = builder.gep(target.data, [builder.add(args[2], ir.Constant(args[2].type, i))])
             builder.store(register, where).align = 8
         return context.get_dummy_value()
@@ -102,14 +102,14 @@ def pack(rows, first, out):
         x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
 
 
-def _write_transposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
+def _writetransposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
     """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
 
     The lines of columns ``soon`` are asked for: waiting for a line takes longer than writing it.
     """
     kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    for begin, register in zip(_row_starts(builder, rows, first), _transposed(builder, fields), strict=True):
+    for begin, register in zip(_row_starts(builder, rows, first), transposed(builder, fields), strict=True):
         where, ahead = builder.gep(begin, [column]), builder.bitcast(builder.gep(begin, [soon]), _BYTES)
         builder.call(prefetch, [ahead, *(ir.Constant(_I32, k) for k in (1, 3, 1))])  # to write, and to keep
         builder.store(register, builder.bitcast(where, _VECTOR.as_pointer())).align = 8
@@ -124,7 +124,7 @@ def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ig
         dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
         fields = [builder.gep(src.data, [builder.add(args[1], ir.Constant(args[1].type, i))]) for i in range(WIDTH)]
         column = builder.add(args[1], args[4])
-        _write_transposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
+        _writetransposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
         return context.get_dummy_value()
 
     return types.void(source, types.intp, rows, types.intp, types.intp), codegen
@@ -140,7 +140,7 @@ def _gathered_store(typingctx, source, places, begin, rows, first, soon):  # typ
         dst = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
         wanted = [builder.gep(at.data, [builder.add(args[2], ir.Constant(args[2].type, i))]) for i in range(WIDTH)]
         fields = [builder.gep(src.data, [builder.load(where)]) for where in wanted]
-        _write_transposed(builder, fields, dst, args[4], args[2], args[5])
+        _writetransposed(builder, fields, dst, args[4], args[2], args[5])
         return context.get_dummy_value()
 
     return types.void(source, places, types.intp, rows, types.intp, types.intp), codegen

@@ -19,8 +19,8 @@ def coefficients(t):
     near = where_less(t, four, t, four)
     even = odd = spread(1.0)
     for j in range(11, 0, -1):
-        even = 1.0 - even * near * (1.0 / ((2 * j + 1.0) * (2 * j + 2.0)))
-        odd = 1.0 - odd * near * (1.0 / ((2 * j + 2.0) * (2 * j + 3.0)))
+        even = 1.0 - even * (near * (1.0 / ((2 * j + 1.0) * (2 * j + 2.0))))
+        odd = 1.0 - odd * (near * (1.0 / ((2 * j + 2.0) * (2 * j + 3.0))))
     c2, c3 = 0.5 * even, odd * (1.0 / 6.0)
     c1, c0 = 1.0 - near * c3, 1.0 - near * c2
     if all_less(t, four):
@@ -67,32 +67,43 @@ def free_flyer_moved(pose, xi):
 
 
 @inline
-def rotation_vector(q):
-    """The rotation vector, |w| <= π, of a unit quaternion."""
+def logarithm(q):
+    """The rotation vector w = k (x, y, z), |w| <= π, of a unit quaternion, and x cot x of half its angle.
+
+    With s = |sin x| and c = |cos x|, tan x/4 = s/(1 + c + sqrt((1 + c)² + s²)), and x cot x = k c/2.
+    """
     zero = 0.0 * q[3]
     sign = where_less(q[3], zero, zero - 1.0, zero + 1.0)
-    i = 1.0 / (1.0 + sign * q[3])
-    t2 = dot3(q, q) * i * i
-    e = 1.0 / (1.0 + lane_root(1.0 + t2))
-    k = sign * 8.0 * i * e * eighth_arctangent(t2 * e * e)
-    return k * q[0], k * q[1], k * q[2]
+    c, square = sign * q[3], dot3(q, q)
+    e = 1.0 / (1.0 + c + lane_root((1.0 + c) * (1.0 + c) + square))
+    k = 8.0 * e * eighth_arctangent(square * (e * e))
+    along = sign * k
+    return (along * q[0], along * q[1], along * q[2]), 0.5 * k * c
+
+
+@inline
+def turn_between(old, new):
+    """The quaternion that turns one into another."""
+    return quaternion_product((-old[0], -old[1], -old[2], old[3]), new)
 
 
 @inline
 def attitude_between(old, new):
     """The rotation vector from one quaternion to another."""
-    return rotation_vector(quaternion_product((-old[0], -old[1], -old[2], old[3]), new))
+    return logarithm(turn_between(old, new))[0]
 
 
 @inline
 def free_flyer_between(old, new):
-    """``new ⊖ old`` of free-flyers, a twist (6,)."""
+    """``new ⊖ old`` of free-flyers, a twist (6,).
+
+    β = (1 - x cot x)/θ² of small angles θ is as inaccurate as θ² is small, which is what it is multiplied by.
+    """
     a, b = (old[3], old[4], old[5], old[6]), (new[3], new[4], new[5], new[6])
-    w = attitude_between(a, b)
+    w, straight = logarithm(turn_between(a, b))
     p = rotate_back(quaternion_to_rotation(a), (new[0] - old[0], new[1] - old[1], new[2] - old[2]))
-    t = dot3(w, w)
-    beta = cotangent_ratio(t)
-    moved = bent(1.0 - beta * t, -0.5, beta, w, p)
+    beta = (1.0 - straight) / (dot3(w, w) + 1e-200)
+    moved = bent(straight, -0.5, beta, w, p)
     return (moved[0], moved[1], moved[2], w[0], w[1], w[2])
 
 

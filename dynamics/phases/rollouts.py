@@ -42,7 +42,7 @@ from dynamics.rigid_bodies.articulated import (
     tables_of,
 )
 from dynamics.robots.model import Model
-from dynamics.steps.lane_rollouts import actuated, between, feedback, moved, open_gap, poison
+from dynamics.steps.lane_rollouts import actuated, between, entries_of, feedback, moved, open_gap, poison
 
 
 class Bench(NamedTuple):
@@ -75,11 +75,11 @@ def bench(tree, contacts, nc, arena):
 
 
 @kernel
-def move(tree, contacts, restitution, impact, S, x, v, u, w):
+def move(tree, contacts, restitution, impact, entries, x, v, u, w):
     """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
     tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
-    actuated(tables, S, column(u.ctypes.data), speeds, tau)
+    actuated(tables, entries, column(u.ctypes.data), speeds, tau)
     place(tables, q, speeds, w.w)
     pivot = articulate(tables, tau, w.w)
     place_contacts(contacts, w.w, w.push)
@@ -97,10 +97,10 @@ def move(tree, contacts, restitution, impact, S, x, v, u, w):
 
 
 @kernel
-def advance(tree, contacts, restitution, impact, S, h, nq, x, u, xi, w):
+def advance(tree, contacts, restitution, impact, entries, h, nq, x, u, xi, w):
     """x := its next state, all of them memory; xi: room for a tangent vector."""
     v = x[nq:]
-    move(tree, contacts, restitution, impact, S, x, v, u, w)
+    move(tree, contacts, restitution, impact, entries, x, v, u, w)
     a, new, step, share = column(w.a.ctypes.data), column(v.ctypes.data), column(xi.ctypes.data), 1.0 if impact else h
     for i in range(tree.body.size):
         new[i] += share * a[i]
@@ -125,10 +125,10 @@ def forces(tree, arena, contacts, nc, S, X, U, F):
     """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
     N, nq = X.shape[0], X.shape[1] - tree.body.size
     x, u, w = lane_memory(arena, X.shape[1]), lane_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
-    place, f = lane_places(tree, contacts, arena), lane_array(w.f)
+    place, f, entries = lane_places(tree, contacts, arena), lane_array(w.f), entries_of(S)
     for t in range(0, N, WIDTH):
         take_states(X, U, t, N, x, u)
-        move(tree, contacts, 0.0, False, S, x, x[nq:], u, w)
+        move(tree, contacts, 0.0, False, entries, x, x[nq:], u, w)
         if is_any_redundant(w.pivots, N - t, REDUNDANT):
             return False
         for i in range(contacts.body.size):
@@ -145,7 +145,7 @@ def forces(tree, arena, contacts, nc, S, X, U, F):
 @kernel
 def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
-    nx, nu, t = X.shape[1], U.shape[1], 0
+    nx, nu, t, entries = X.shape[1], U.shape[1], 0, entries_of(S)
     nv = tree.body.size
     x, u, xi = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu), lane_memory(arena, nv)
     start = arena[0, 0]
@@ -157,7 +157,7 @@ def step(tree, arena, modes, schedule, S, X, U, Xn):
         for begin in range(t, end, WIDTH):
             take_states(X, U, begin, end, x, u)
             h = step_of(modes, mode)
-            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nx - nv, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
             for i in range(0, nx, WIDTH):
@@ -174,7 +174,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
     """
     N, nu = U.shape
-    nx, n, tables = X.shape[1], gaps.shape[1], tables_of(tree)
+    nx, n, tables, entries = X.shape[1], gaps.shape[1], tables_of(tree), entries_of(S)
     nv = tree.body.size
     nq = nx - nv
     x, u, dx = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu + WIDTH), lane_memory(arena, n)
@@ -209,7 +209,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
             h = step_of(modes, mode)
-            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, S, h, nq, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
             for i in range(0, w.f.shape[0], WIDTH):

@@ -6,6 +6,8 @@ runge_kutta.py. Lanes that diverge become NaN and stay so; the others do not not
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.lanes import WIDTH
 from dynamics.arrays.tables import lane_root, scatter, spread, where_less
@@ -129,13 +131,26 @@ def feedback(alpha, U, k, K, lower, upper, n, dx, u):
 
 
 @kernel
-def actuated(tree, S, u, v, tau):
-    """τ := S u - damping v."""
+def entries_of(S):
+    """(row, column, entry) of all that S (nv, nu) has but zeros, row after row: few, of most robots."""
+    out, count = np.empty((S.size, 3)), 0
     for i in range(S.shape[0]):
-        total = -tree.damping[i] * v[i]
         for j in range(S.shape[1]):
             if S[i, j] != 0.0:
-                total += S[i, j] * u[j]
+                out[count, 0], out[count, 1], out[count, 2] = i, j, S[i, j]
+                count += 1
+    return out[:count]
+
+
+@kernel
+def actuated(tree, entries, u, v, tau):
+    """τ := S u - damping v."""
+    e = 0
+    for i in range(tree.nv):
+        total = -tree.damping[i] * v[i]
+        while e < entries.shape[0] and entries[e, 0] == i:
+            total += entries[e, 2] * u[int(entries[e, 1])]
+            e += 1
         tau[i] = total
 
 
@@ -172,12 +187,12 @@ def bracket(tree, scale, x, y, out):
 
 
 @kernel
-def euler_step(tree, S, h, nq, x, u, w, memory):
+def euler_step(tree, entries, h, nq, x, u, w, memory):
     """x := its next state by semi-implicit Euler; memory: lanes for τ, a and ξ."""
     nv = tree.nv
     q, v = column(x), column(x + 64 * nq)
     tau, a, xi = column(memory), column(memory + 64 * nv), column(memory + 128 * nv)
-    actuated(tree, S, u, v, tau)
+    actuated(tree, entries, u, v, tau)
     wrong = poison(forward_dynamics(tree, q, v, tau, w, a), a, nv)
     for i in range(nv):
         v[i] += h * a[i] + wrong
@@ -186,7 +201,7 @@ def euler_step(tree, S, h, nq, x, u, w, memory):
 
 
 @kernel
-def explicit_step(tree, S, h, stages, nq, x, u, w, memory):
+def explicit_step(tree, entries, h, stages, nq, x, u, w, memory):
     """x := its next state by the method of runge_kutta.py; memory: lanes for τ, ξ, a configuration, and all v and a."""
     nv = tree.nv
     q, v = column(x), column(x + 64 * nq)
@@ -208,7 +223,7 @@ def explicit_step(tree, S, h, stages, nq, x, u, w, memory):
             if i == 2:
                 bracket(tree, h * h / 8.0, column(first), before, xi)
             moved(tree, q, xi, stage)
-        actuated(tree, S, u, vi, tau)
+        actuated(tree, entries, u, vi, tau)
         wrong += poison(forward_dynamics(tree, stage, vi, tau, w, ai), ai, nv)
     for j in range(nv):
         xi[j] = wrong
@@ -223,19 +238,19 @@ def explicit_step(tree, S, h, stages, nq, x, u, w, memory):
 
 
 @kernel
-def one_step(tree, S, h, stages, nq, x, u, w, memory):
+def one_step(tree, entries, h, stages, nq, x, u, w, memory):
     """x := its next state by either method."""
     if stages == 0:
-        euler_step(tree, S, h, nq, x, u, w, memory)
+        euler_step(tree, entries, h, nq, x, u, w, memory)
     else:
-        explicit_step(tree, S, h, stages, nq, x, u, w, memory)
+        explicit_step(tree, entries, h, stages, nq, x, u, w, memory)
 
 
 @kernel
 def step(context, arena, S, h, stages, X, U, Xn):
     """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
     M, nx = X.shape
-    nu, tree = U.shape[1], tables_of(read_tree(context))
+    nu, tree, entries = U.shape[1], tables_of(read_tree(context)), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 64 * (nx + WIDTH)
@@ -249,7 +264,7 @@ def step(context, arena, S, h, stages, X, U, Xn):
                 states[WIDTH * i + lane] = X[t, i]
             for i in range(nu):
                 controls[WIDTH * i + lane] = U[t, i]
-        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
         for i in range(0, nx, WIDTH):
             scatter(x + 64 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(WIDTH, M - begin))
 
@@ -258,7 +273,7 @@ def step(context, arena, S, h, stages, X, U, Xn):
 def rollout(context, arena, S, h, stages, U, X):
     """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
     N, nu = U.shape
-    nx, tree = X.shape[1], tables_of(read_tree(context))
+    nx, tree, entries = X.shape[1], tables_of(read_tree(context)), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 64 * (nx + WIDTH)
@@ -269,7 +284,7 @@ def rollout(context, arena, S, h, stages, U, X):
     for t in range(N):
         for i in range(nu):
             column(u)[i] = U[t, i]
-        one_step(tree, S, h, stages, nx - nv, x, column(u), w, memory)
+        one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
         for i in range(0, nx, WIDTH):
             scatter(x + 64 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
 
@@ -285,7 +300,7 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
     controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
     low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
     old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
-    tree = tables_of(read_tree(context))
+    tree, entries = tables_of(read_tree(context)), entries_of(S)
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
     dx = x + 64 * (nx + WIDTH)
@@ -312,7 +327,7 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
             )  # fmt: skip
             for i in range(0, nu, WIDTH):
                 scatter(u + 64 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
-            one_step(tree, S, h, stages, nq, x, column(u), w, memory)
+            one_step(tree, entries, h, stages, nq, x, column(u), w, memory)
             if torn:
                 open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
 

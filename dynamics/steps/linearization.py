@@ -27,6 +27,7 @@ from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_work
 from dynamics.robots.joints import FREE_FLYER, SPHERICAL, is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
+from dynamics.steps.step_rows import write_steps
 
 
 def size(tree: Model, nu: int, record_size: int) -> int:
@@ -37,7 +38,7 @@ def size(tree: Model, nu: int, record_size: int) -> int:
 
 @kernel
 def linearize(context, arena, S, h, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, as much of it as is of first order."""
+    """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
     N, nu = U.shape
     tree = views_of(read_tree(context))
     nv = tree.body.size
@@ -50,28 +51,27 @@ def linearize(context, arena, S, h, X, U, A, B, record):
         pack(X, t, x[: nq + nv])
         pack(U, t, u)
         relate_controls(tree, S, nq, u, x, ws, scratch)
-        unpack(x, record, t)
-        for k in range(t, min(t + WIDTH, N)):
-            write_blocks(h, nv, nu, record[k].ctypes.data + 8 * start, view(A[k]), A[k].ctypes.data, B[k].ctypes.data)
+        unpack(x[:start], record, t)
+        write_steps(tree, h, x, start, A, B, t)
         for b in range(tree.parent.size):
             if is_group(tree.kind[b]):
                 turn_rows(tree, b, h, nq, x, J, rows, A, B, t)
 
 
 @kernel
-def write_blocks(h, nv, nu, rates, diagonals, A, B):
-    """A and B (addresses) of a knot from a_q, a_v, a_u at an address, as if every joint had T = J = 1."""
-    n, of_v, of_u = 2 * nv, rates + 8 * nv * nv, rates + 16 * nv * nv
-    write_scaled(A, n, h * h, rates, nv, nv, nv)
-    write_scaled(A + 8 * nv, n, h * h, of_v, nv, nv, nv)
-    write_scaled(A + 8 * nv * n, n, h, rates, nv, nv, nv)
-    write_scaled(A + 8 * nv * (n + 1), n, h, of_v, nv, nv, nv)
-    write_scaled(B, 0, h * h, of_u, 0, 1, nv * nu)
-    write_scaled(B + 8 * nv * nu, 0, h, of_u, 0, 1, nv * nu)
-    for i in range(nv):
-        diagonals[i, i] += 1.0
-        diagonals[i, nv + i] += h
-        diagonals[nv + i, nv + i] += 1.0
+def keep_rates(nq, h, A, B, record):
+    """a_q, a_v, a_u of every knot from A and B into its record, behind q, v, a and M⁻¹."""
+    N, n, nu = B.shape
+    nv = n // 2
+    start, own = nq + n + nv * nv, nv * (n + nu)
+    for t in range(N):
+        rates, E = record[t].ctypes.data + 8 * start, A[t].ctypes.data + 8 * nv * n
+        write_scaled(rates, nv, 1.0 / h, E, n, nv, nv)
+        write_scaled(rates + 8 * nv * nv, nv, 1.0 / h, E + 8 * nv, n, nv, nv)
+        write_scaled(rates + 16 * nv * nv, 0, 1.0 / h, B[t].ctypes.data + 8 * nv * nu, 0, 1, nv * nu)
+        of_v = record[t, start + nv * nv : start + own]
+        for i in range(nv):
+            of_v[i * (nv + 1)] -= 1.0 / h
 
 
 @kernel

@@ -24,7 +24,7 @@ from dynamics.steps.gaps import closing_callback
 from dynamics.steps.knot_plan import Curvature, record_parts
 from dynamics.steps.lane_rollouts import rollout, step, track
 from dynamics.steps.lane_rollouts import size as room_of_rollouts
-from dynamics.steps.linearization import linearize, size
+from dynamics.steps.linearization import keep_rates, linearize, size
 from dynamics.steps.runge_kutta import EULER, RK4
 from dynamics.steps.runge_kutta_linearization import linearize_explicit, stage_sizes
 
@@ -215,6 +215,7 @@ class RobotDynamics:
         """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
         if not self._stages:
             nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
+            keep_rates(nq, self._dt, out.A, out.B, out.record)
             lane_curvature.describe_knots(self._tree, arena(lane_curvature.size(self._tree, nq)), nq, out.record, begin)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
