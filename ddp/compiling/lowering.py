@@ -37,6 +37,9 @@ from ddp.compiling.short import Short
 FEW = 6
 """Records of at most so many words are passed as words."""
 
+ALIGNED = "alignstack(64)"
+"""LLVM lays registers of eight doubles across cache lines, and pages, where it keeps them on a stack aligned to 16."""
+
 
 class Options(compiler.Flags):  # type: ignore[misc]
     """numba's options, compared without reading every one of them: its caches are asked thousands of times."""
@@ -202,6 +205,7 @@ class _Lower(Short):
         context: Any = self.context
         self.context: Any = lean(context)
         super().setup_function(fndesc)
+        set.add(self.function.attributes, ALIGNED)
         self.context = context
 
     def lower_normal_function(self, fndesc: Any) -> None:

@@ -55,6 +55,27 @@ def view(typingctx, array):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def views_of(typingctx, record):  # type: ignore[no-untyped-def]
+    """A named tuple with its arrays, C-contiguous, as views; one without arrays as it came."""
+    kinds = [ViewType(kind.dtype, kind.ndim) if isinstance(kind, types.Array) else kind for kind in record.types]
+    made = types.BaseTuple.from_types(kinds, record.instance_class)
+    if made == record:
+        return record(record), lambda context, builder, sig, args: args[0]
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        parts = cgutils.unpack_tuple(builder, args[0])
+        for k, (given, kind) in enumerate(zip(record.types, kinds, strict=True)):
+            if isinstance(given, types.Array):
+                array = context.make_array(given)(context, builder, parts[k])
+                struct = cgutils.create_struct_proxy(kind)(context, builder)
+                struct.data, struct.shape = array.data, array.shape
+                parts[k] = struct._getvalue()
+        return context.make_tuple(builder, made, parts)
+
+    return made(record), codegen
+
+
+@intrinsic
 def rows_of(typingctx, array):  # type: ignore[no-untyped-def]
     """A C-contiguous array or a view (N, ...) as a view (N, m) of flat rows."""
     is_view = isinstance(array, ViewType)

@@ -10,7 +10,7 @@ from ddp.compiling.kernel import kernel
 from dynamics.rigid_bodies import forward, hessian, inverse, tensors
 from dynamics.rigid_bodies.implicit import adjoint_weight, first_order, second_order
 from dynamics.rigid_bodies.inverse import first_felt
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear, composites, views_of, workspace, workspace_views
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear, composites, views_of, workspace
 from dynamics.rigid_bodies.tensor_entries import SLOTS, spread
 
 
@@ -121,7 +121,7 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], workspace_views(ws), r)
+        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         out[0, t], out[1, t], out[2, t] = r.aq, r.av, r.Minv
         if not forward.is_positive(r.D, r.a):
             return t
@@ -144,7 +144,7 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
     """
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], workspace_views(ws), r)
+        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         if not forward.is_positive(r.D, r.a):
             return t
         clear(out[2, t])
@@ -166,7 +166,7 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, d
     values = np.empty((entries.triples + 1, SLOTS))
     Tqq, Tvv, Tvq, Taq = T4[0], T4[1], T4[2], T4[3]
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], workspace_views(ws), r)
+        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         if not forward.is_positive(r.D, r.a):
             return t
         tensors.inverse_dynamics_tensors(tree, ws, values)

@@ -7,7 +7,7 @@ import numpy as np
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.products import symmetric_product
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix
-from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites, views_of, workspace_views
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites, views_of
 
 
 @kernel
@@ -115,7 +115,7 @@ def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
 
     LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
     """
-    _forward_dynamics(views_of(tree), q, qd, tau, fext, workspace_views(ws), LD, D, qdd)
+    _forward_dynamics(views_of(tree), q, qd, tau, fext, views_of(ws), LD, D, qdd)
 
 
 @kernel

@@ -23,14 +23,14 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees, views_of, workspace_views
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees, views_of
 from dynamics.robots.joints import FREE_FLYER
 
 
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
-    _mass_matrix(views_of(tree), workspace_views(ws), view(M))
+    _mass_matrix(views_of(tree), views_of(ws), view(M))
 
 
 @kernel
@@ -101,7 +101,7 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    _derivatives(views_of(tree), workspace_views(ws), view(dq), view(dv))
+    _derivatives(views_of(tree), views_of(ws), view(dq), view(dv))
 
 
 @kernel

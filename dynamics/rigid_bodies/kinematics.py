@@ -13,6 +13,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import lane_matrix
 from dynamics.arrays.views import view
+from dynamics.arrays.views import views_of as views_of
 from dynamics.geometry.spatial import (
     add6,
     cross_motion,
@@ -99,29 +100,9 @@ def clear(M):
 
 
 @kernel
-def views_of(tree):
-    """A tree whose arrays are views, for kernels that call many others."""
-    return Model(
-        view(tree.parent), view(tree.kind), view(tree.iq), view(tree.iv), view(tree.nj), view(tree.placement),
-        view(tree.subspace), view(tree.inertia), view(tree.armature), view(tree.gravity), view(tree.damping),
-        view(tree.body), view(tree.previous), view(tree.segment), view(tree.relatives),
-    )  # fmt: skip
-
-
-@kernel
-def workspace_views(ws):
-    """A workspace whose arrays are views."""
-    return Workspace(
-        view(ws.R), view(ws.p), view(ws.v), view(ws.a), view(ws.w), view(ws.I), view(ws.Ic), view(ws.f), view(ws.hK),
-        view(ws.hKc), view(ws.hKw), view(ws.z), view(ws.s), view(ws.psi), view(ws.psidd), view(ws.eta), view(ws.chi),
-        view(ws.Y),
-    )  # fmt: skip
-
-
-@kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
-    _place_bodies(views_of(tree), view(q), origin_at_root, workspace_views(ws))
+    _place_bodies(views_of(tree), view(q), origin_at_root, views_of(ws))
 
 
 @kernel
@@ -162,7 +143,7 @@ def forces(tree, qd, qdd, fext, ws):
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext (nb, 6): a wrench on each body in its own frame, or no row at all.
     """
-    _forces(views_of(tree), view(qd), view(qdd), view(fext), workspace_views(ws))
+    _forces(views_of(tree), view(qd), view(qdd), view(fext), views_of(ws))
 
 
 @kernel
@@ -178,7 +159,7 @@ def add_accelerations(tree, qdd, ws):
     A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
     w = w_p + δ the acceleration that q'' adds to a body.
     """
-    _add_accelerations(views_of(tree), view(qdd), workspace_views(ws))
+    _add_accelerations(views_of(tree), view(qdd), views_of(ws))
 
 
 @kernel
@@ -231,7 +212,7 @@ def composite_inertias(tree, ws):
 @kernel
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
-    _sum_composites(views_of(tree), workspace_views(ws))
+    _sum_composites(views_of(tree), views_of(ws))
 
 
 @kernel

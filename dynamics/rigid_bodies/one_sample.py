@@ -9,7 +9,7 @@ from ddp.compiling.kernel import kernel
 from ddp.errors import ModelError
 from dynamics.rigid_bodies.batch import relate
 from dynamics.rigid_bodies.forward import is_positive
-from dynamics.rigid_bodies.kinematics import views_of, workspace_views
+from dynamics.rigid_bodies.kinematics import views_of
 from dynamics.rigid_bodies.results import ForwardDerivatives
 from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Robot
@@ -46,6 +46,6 @@ def forward_derivatives_at(context, q, v, tau, first):
     tree = views_of(read_tree(context))
     nb, nv = tree.parent.size, tree.body.size
     scratch = read_numbers(context)[4]
-    ws, r = workspace_views(workspace_at(scratch, nb, nv)), relation_at(scratch + 8 * (95 * nb + 36 * nv), nv, first)
+    ws, r = views_of(workspace_at(scratch, nb, nv)), relation_at(scratch + 8 * (95 * nb + 36 * nv), nv, first)
     relate(tree, q, v, tau, matrix(scratch, 0, 6), ws, r)
     return is_positive(r.D, r.a)
