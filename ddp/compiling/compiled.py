@@ -133,6 +133,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         super().__init__(codegen, name)
         self._needed = needed
         self.main: str | None = None
+        self.only_inlined = False
         self.enable_object_caching()
 
     def add_linking_library(self, library: Any) -> None:
@@ -144,13 +145,19 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager()
+        passes, builder = self._codegen._module_pass_manager(opt=1 if self.only_inlined else 3)
         passes.run(self._final_module, builder)
         if self.main:
             text = str(self._final_module.get_function(self.main))
             raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
             if raising and lowering.raises not in self._needed:
                 self._needed.append(lowering.raises)
+
+    def _finalize_final_module(self) -> None:
+        if self.only_inlined:
+            self._finalized = True  # nobody calls it: no machine code
+        else:
+            super()._finalize_final_module()
 
 
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
@@ -169,6 +176,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = number
         if state.library is None:
             state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
+            state.library.only_inlined = state.flags.no_compile = bool(state.flags.forceinline)
         return [lowering.pipeline()]
 
 
@@ -281,6 +289,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
+        if cres.entry_point is None:
+            cres = cres._replace(entry_point=object())  # what the kernel is known by
+        else:
+            self.targetctx.remove_user_function(cres.entry_point)
         cres.reload_init[:] = dict.fromkeys(cres.reload_init)
         cres.library._reload_init.update(cres.reload_init)
         _named.add((cres.fndesc.uid, args))
@@ -289,7 +301,6 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             library = _Callee(
                 cres, Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
             )
-        self.targetctx.remove_user_function(cres.entry_point)
         call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
         self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
@@ -305,7 +316,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """The kernel for a signature as Python can call it."""
         args, _ = normalize_signature(sig)
-        with global_compiler_lock:
+        with uncollected(), global_compiler_lock:
             if args not in self.entries:
                 self.prepare(args)
                 found = self._entry_cache.load_overload(args, self.targetctx) if self._entry_cache else None

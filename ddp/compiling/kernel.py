@@ -35,7 +35,7 @@ from ddp.compiling.compiled import Callback, Kernel
 
 logger = logging.getLogger("mayne")
 
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
+OPTIONS = {"forceinline": False, "error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
 """`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
 
 _PACKAGES = ("ddp", "dynamics", "problems")
