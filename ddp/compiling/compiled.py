@@ -127,13 +127,15 @@ class _Callee:
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked."""
+    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked.
 
-    def __init__(self, codegen: Any, name: str, needed: list[Any]) -> None:
+    level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
+    """
+
+    def __init__(self, codegen: Any, name: str, needed: list[Any], level: int = 3, only_inlined: bool = False) -> None:
         super().__init__(codegen, name)
-        self._needed = needed
+        self._needed, self._level, self._only_inlined = needed, level, only_inlined
         self.main: str | None = None
-        self.only_inlined = False
         self.enable_object_caching()
 
     def add_linking_library(self, library: Any) -> None:
@@ -145,7 +147,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager(opt=1 if self.only_inlined else 3)
+        passes, builder = self._codegen._module_pass_manager(opt=self._level)
         passes.run(self._final_module, builder)
         if self.main:
             text = str(self._final_module.get_function(self.main))
@@ -154,8 +156,8 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
                 self._needed.append(lowering.raises)
 
     def _finalize_final_module(self) -> None:
-        if self.only_inlined:
-            self._finalized = True  # nobody calls it: no machine code
+        if self._only_inlined:
+            self._finalized = True
         else:
             super()._finalize_final_module()
 
@@ -175,8 +177,9 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
         if is_findable(function) and (number, state.args) not in _named:  # taken: by what was imported before
             state.func_id.unique_id = number
         if state.library is None:
-            state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
-            state.library.only_inlined = state.flags.no_compile = bool(state.flags.forceinline)
+            inlined = state.flags.no_compile = bool(state.flags.forceinline)
+            made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
+            state.library = _Library(*made, level=1 if inlined else 3, only_inlined=inlined)  # its callers do the rest
         return [lowering.pipeline()]
 
 
@@ -334,7 +337,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
         needed: list[Any] = []
-        library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed)
+        library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed, level=1)
         fndesc = copy(kernel.fndesc)
         fndesc.env_name += ".entry"  # objects that results are made of are the wrapper's, not the kernel's
         environment = Environment.from_fndesc(fndesc)
