@@ -127,11 +127,14 @@ class _Callee:
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked."""
+    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked.
 
-    def __init__(self, codegen: Any, name: str, needed: list[Any]) -> None:
+    level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
+    """
+
+    def __init__(self, codegen: Any, name: str, needed: list[Any], level: int = 3, only_inlined: bool = False) -> None:
         super().__init__(codegen, name)
-        self._needed = needed
+        self._needed, self._level, self._only_inlined = needed, level, only_inlined
         self.main: str | None = None
         self.enable_object_caching()
 
@@ -144,13 +147,19 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager()
+        passes, builder = self._codegen._module_pass_manager(opt=self._level)
         passes.run(self._final_module, builder)
         if self.main:
             text = str(self._final_module.get_function(self.main))
             raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
             if raising and lowering.raises not in self._needed:
                 self._needed.append(lowering.raises)
+
+    def _finalize_final_module(self) -> None:
+        if self._only_inlined:
+            self._finalized = True
+        else:
+            super()._finalize_final_module()
 
 
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
@@ -168,7 +177,9 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
         if is_findable(function) and (number, state.args) not in _named:  # taken: by what was imported before
             state.func_id.unique_id = number
         if state.library is None:
-            state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init)
+            inlined = state.flags.no_compile = bool(state.flags.forceinline)
+            made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
+            state.library = _Library(*made, level=1 if inlined else 3, only_inlined=inlined)  # its callers do the rest
         return [lowering.pipeline()]
 
 
@@ -281,6 +292,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
+        if cres.entry_point is None:
+            cres = cres._replace(entry_point=object())  # what the kernel is known by
+        else:
+            self.targetctx.remove_user_function(cres.entry_point)
         cres.reload_init[:] = dict.fromkeys(cres.reload_init)
         cres.library._reload_init.update(cres.reload_init)
         _named.add((cres.fndesc.uid, args))
@@ -289,7 +304,6 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             library = _Callee(
                 cres, Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
             )
-        self.targetctx.remove_user_function(cres.entry_point)
         call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
         self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
@@ -305,7 +319,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """The kernel for a signature as Python can call it."""
         args, _ = normalize_signature(sig)
-        with global_compiler_lock:
+        with uncollected(), global_compiler_lock:
             if args not in self.entries:
                 self.prepare(args)
                 found = self._entry_cache.load_overload(args, self.targetctx) if self._entry_cache else None
@@ -323,7 +337,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
         needed: list[Any] = []
-        library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed)
+        library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed, level=1)
         fndesc = copy(kernel.fndesc)
         fndesc.env_name += ".entry"  # objects that results are made of are the wrapper's, not the kernel's
         environment = Environment.from_fndesc(fndesc)

@@ -29,13 +29,14 @@ from llvmlite import ir
 from numba import types
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
+from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic
 
 from ddp.compiling.compiled import Callback, Kernel
 
 logger = logging.getLogger("mayne")
 
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
+OPTIONS = {"forceinline": False, "error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
 """`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
 
 _PACKAGES = ("ddp", "dynamics", "problems")
@@ -177,6 +178,25 @@ def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
     options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
     return Kernel(function, targetoptions=options)
+
+
+def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates what chooses a kernel by the types of arguments: inside kernels, a call of ``function`` calls that."""
+
+    def register(choose: Callable[..., Any]) -> Callable[..., Any]:
+        class Choice(AbstractTemplate):  # type: ignore[misc]
+            def generic(self, args: Any, kws: Any) -> Any:
+                self.chosen = choose(*args, **kws)
+                template, _, args, kws = self.chosen.get_call_template(args, kws)
+                return template(self.context).apply(args, kws)
+
+            def get_impl_key(self, sig: Any) -> Any:
+                return self.chosen.get_overload(sig)
+
+        infer_global(function)(Choice)
+        return choose
+
+    return register
 
 
 def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -> Any:

@@ -22,9 +22,9 @@ from numba import types
 from numba.core import cgutils, typing
 from numba.core.typeconv.rules import default_casting_rules
 from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin, lower_cast, models, overload, register_model
+from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import by_types, inline, kernel
 from ddp.protocols import Array
 from dynamics.arrays.views import ViewModel, ViewType, folded
 
@@ -156,11 +156,14 @@ def sine_cosine(x):  # type: ignore[no-untyped-def]
     return np.sin(x), np.cos(x)
 
 
-@overload(sine_cosine)
+@by_types(sine_cosine)
 def _sine_cosine(x):  # type: ignore[no-untyped-def]
-    if x == lanes:
-        return lambda x: _lane_sine_cosine(x)
-    return lambda x: (np.sin(x), np.cos(x))
+    return _lane_sine_cosine if x == lanes else _scalar_sine_cosine
+
+
+@inline
+def _scalar_sine_cosine(x):
+    return np.sin(x), np.cos(x)
 
 
 # -- arrays of lanes ---------------------------------------------------------------------------------

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.arrays.lanes import LaneArrayType
 from dynamics.geometry.spatial import add3, add6, scale3, scale6
 
@@ -33,22 +32,18 @@ def coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
     out[:] = A @ B if start is None else start + A @ B
 
 
-@overload(product)
+@by_types(product)
 def _product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
-    if isinstance(A, LaneArrayType):
-        return lambda tree, sign, A, B, begin, out: _lane_product(tree, sign, A, B, begin, out)
-    return lambda tree, sign, A, B, begin, out: _float_product(sign, A, B, out)
+    return _lane_product if isinstance(A, LaneArrayType) else _float_product
 
 
-@overload(coupling_product)
+@by_types(coupling_product)
 def _coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
-    if isinstance(A, LaneArrayType):
-        return lambda tree, start, A, B, out: _lane_coupling_product(tree, start, A, B, out)
-    return lambda tree, start, A, B, out: _float_coupling_product(tree, start, A, B, out)
+    return _lane_coupling_product if isinstance(A, LaneArrayType) else _float_coupling_product
 
 
 @kernel
-def _float_product(sign, A, B, out):
+def _float_product(tree, sign, A, B, begin, out):
     np.dot(A, B, out)
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -60,11 +55,19 @@ def _begin(start, i, j, A):  # type: ignore[no-untyped-def]
     return 0.0 if start is None else start[i, j]
 
 
-@overload(_begin)
-def _begin_overload(start, i, j, A):  # type: ignore[no-untyped-def]
-    if isinstance(start, types.NoneType):
-        return lambda start, i, j, A: 0.0 * A[i, i]
-    return lambda start, i, j, A: start[i, j]
+@by_types(_begin)
+def _which_begin(start, i, j, A):  # type: ignore[no-untyped-def]
+    return _zero if isinstance(start, types.NoneType) else _entry
+
+
+@inline
+def _zero(start, i, j, A):
+    return 0.0 * A[i, i]
+
+
+@inline
+def _entry(start, i, j, A):
+    return start[i, j]
 
 
 @kernel

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import overload
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import by_types, kernel
 from dynamics.arrays.lanes import LaneArrayType
 
 
@@ -15,11 +14,9 @@ def dense_product(sign, A, B, out):  # type: ignore[no-untyped-def]
     out *= sign
 
 
-@overload(dense_product)
+@by_types(dense_product)
 def _dense_product(sign, A, B, out):  # type: ignore[no-untyped-def]
-    if isinstance(A, LaneArrayType):
-        return lambda sign, A, B, out: _lane_product(sign, A, B, out)
-    return lambda sign, A, B, out: _float_product(sign, A, B, out)
+    return _lane_product if isinstance(A, LaneArrayType) else _float_product
 
 
 @kernel

@@ -8,9 +8,8 @@ here by Lambert's continued fraction, whose levels have derivatives as simple.
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import overload
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.arrays.lanes import lanes, sine_cosine
 from dynamics.arrays.tables import lane_root, spread, where_less
 
@@ -31,11 +30,9 @@ def stumpff(t):  # type: ignore[no-untyped-def]
     return _stumpff(t)
 
 
-@overload(stumpff, jit_options={"forceinline": True})
-def _stumpff_overload(t):  # type: ignore[no-untyped-def]
-    if t == lanes:
-        return lambda t: _lane_stumpff(t)
-    return lambda t: _stumpff(t)
+@by_types(stumpff)
+def _which_stumpff(t):  # type: ignore[no-untyped-def]
+    return _lane_stumpff if t == lanes else _stumpff
 
 
 @inline

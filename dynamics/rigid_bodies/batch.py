@@ -162,28 +162,43 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, d
     """
     nv = tree.body.size
     ws, r = workspace(tree, Q), relation(tree, Q)
-    S, T4 = np.empty((nv, 3 * nv, 3 * nv)), np.empty((4, nv, nv, nv))
-    values = np.empty((entries.triples + 1, SLOTS))
-    Tqq, Tvv, Tvq, Taq = T4[0], T4[1], T4[2], T4[3]
+    R, S = np.empty((4, nv, nv, nv)), np.empty((2, nv, nv, nv))
+    values, Ryz = np.empty((entries.triples + 1, SLOTS)), np.empty((nv, nv))
     for t in range(Q.shape[0]):
         relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         if not forward.is_positive(r.D, r.a):
             return t
         tensors.inverse_dynamics_tensors(tree, ws, values)
         for k in range(4):
-            spread(values, entries.places[k], T4[k])
-        S[:] = 0.0
+            spread(values, entries.places[k], R[k])
+        qq, vv, vq, aq, qv, qtau = R[0], R[1], R[2], R[3], S[0], S[1]
         for l in range(nv):
-            S[l, :nv, :nv] = Tqq[l]
-            S[l, :nv, nv : 2 * nv] = Tvq[l].T
-            S[l, nv : 2 * nv, nv : 2 * nv] = Tvv[l]
-            qq, qv, qtau = S[l, :nv, :nv], S[l, :nv, nv : 2 * nv], S[l, :nv, 2 * nv :]
-            Ryz = np.ascontiguousarray(Taq[l].T)
-            second_order(tree, Ryz, r.aq, r.av, r.Minv, qq, qv, r.cross, qq, qv, qtau)
-        T = np.dot(r.Minv, S.reshape(nv, 9 * nv * nv)).reshape(nv, 3 * nv, 3 * nv)
-        dqdq[t] = -T[:, :nv, :nv]
-        dvdv[t] = -T[:, nv : 2 * nv, nv : 2 * nv]
-        for l in range(nv):
-            dvdq[t, l] = -T[l, :nv, nv : 2 * nv].T
-            dtaudq[t, l] = -T[l, :nv, 2 * nv :].T
+            transpose(vq[l], qv[l])
+            transpose(aq[l], Ryz)
+            second_order(tree, Ryz, r.aq, r.av, r.Minv, qq[l], qv[l], r.cross, qq[l], qv[l], qtau[l])
+            transpose(qv[l], vq[l])
+            transpose(qtau[l], aq[l])
+        accelerate(r.Minv, qq, dqdq[t])
+        accelerate(r.Minv, vv, dvdv[t])
+        accelerate(r.Minv, vq, dvdq[t])
+        accelerate(r.Minv, aq, dtaudq[t])
     return -1
+
+
+@kernel
+def transpose(A, out):
+    """out := Aᵀ, of other memory."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            out[j, i] = A[i, j]
+
+
+@kernel
+def accelerate(Minv, S, out):
+    """out := -M⁻¹ S, tensors (nv, nv, nv) over their first index."""
+    columns = out.shape[1] * out.shape[2]
+    target = out.reshape(out.shape[0], columns)
+    np.dot(Minv, S.reshape(S.shape[0], columns), target)
+    for l in range(target.shape[0]):
+        for j in range(columns):
+            target[l, j] = -target[l, j]
