@@ -48,11 +48,6 @@ def in_box(H: Array, b: Array, low: Array, high: Array) -> tuple[Array, NDArray[
     return best[1], best[2]
 
 
-def exact_hessians(problem, d: Derivatives) -> Array:
-    """Those of the costs (N+1, nz, nz), wherever they are."""
-    return d.hessians(problem.separable)
-
-
 def dense_sweep(
     d: Derivatives, contract: Callable[[int, Array], Array], closing, blend: float, mu: float,
     gaps: Array | None = None, limits: tuple[Array, Array] | None = None, by_costate: bool = False,

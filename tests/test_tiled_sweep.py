@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recursion import dense_sweep, exact_hessians
+from recursion import dense_sweep
 
 import problems
 from ddp.iterate import Guess, Iterate
@@ -64,7 +64,8 @@ def test_what_the_sweep_knows_of_a_problem_changes_nothing(name, multipliers, to
             K = sweep.K.copy()
             assert sweep.contraction == (multipliers if blend > 0.0 else "none")
             around = d.closing(), blend, mu, iterate.gaps
-            whole = work.derivatives._replace(exact=exact_hessians(problem, work.derivatives))
+            found, where = work.derivatives, problem.separable
+            whole = found._replace(lzz=found.hessians(where, exact=False), exact=found.hessians(where))
             assert_close(sweep, dense_sweep(whole, contract, *around, by_costate=multipliers == COSTATE))
 
 

@@ -9,7 +9,6 @@ import pickle
 import numba
 import numpy as np
 import pytest
-from recursion import exact_hessians
 from systems import Swing, pendulum
 
 import ddp
@@ -92,7 +91,7 @@ def test_expansions_in_one_call_are_the_sums_of_terms_however_knots_are_shared(m
             batch.expand(*own, w, False, np.zeros(1), np.zeros((1, 4)), gauss_newton)
         np.testing.assert_allclose(out.lz[k], gradient[0], atol=1e-13)
         np.testing.assert_allclose(out.hessians(problem.separable, False)[k], gauss_newton[0], atol=1e-13)
-        np.testing.assert_allclose(exact_hessians(problem, out)[k], exact[0], atol=1e-13)
+        np.testing.assert_allclose(out.hessians(problem.separable)[k], exact[0], atol=1e-13)
 
 
 def test_a_rollout_that_diverges_costs_infinity_even_where_no_term_looks(system):
@@ -143,7 +142,7 @@ def test_a_jitted_term_is_exact_whatever_is_given_of_it(given, accuracy, rng):
         H = bent_hessian(X[k], U[k])
         assert out.l[k] == pytest.approx(dt * bent(X[k], U[k]), rel=1e-14)
         np.testing.assert_allclose(out.lz[k], dt * bent_gradient(X[k], U[k]), atol=accuracy)
-        np.testing.assert_allclose(exact_hessians(problem, out)[k], dt * H, atol=accuracy)
+        np.testing.assert_allclose(out.hessians(problem.separable)[k], dt * H, atol=accuracy)
         np.testing.assert_allclose(out.lzz[k], dt * positive_part(H[None])[0], atol=10 * accuracy)
     assert ddp.check_derivatives(problem, X, U[:5]).ok
     assert problem.values(X, U) == pytest.approx(out.l, rel=1e-14)
@@ -287,6 +286,6 @@ def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajec
         problem.expand_at_once(X, U, at_once, start, stop)
     for name in ("A", "B", "record", "l", "lz", "diagonal"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(steps, name))
-    np.testing.assert_array_equal(exact_hessians(problem, at_once), exact_hessians(problem, steps))
+    np.testing.assert_array_equal(at_once.hessians(problem.separable), steps.hessians(problem.separable))
     problem.expand_gauss_newton(X, U, at_once, 0, N + 1)
     np.testing.assert_array_equal(at_once.lzz, steps.lzz)
