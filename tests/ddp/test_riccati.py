@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from ddp.compiling.kernel import kernel
+from ddp.matrices.tiles import padded
 from ddp.sweeps.riccati import (
     action_value,
+    add_blocks,
+    bend,
     factorize,
     forget_idle,
     load,
@@ -15,12 +18,16 @@ from ddp.sweeps.riccati import (
 )
 from ddp.sweeps.room import RoomOwner, read_room, rows_at
 
+NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
 
 
 @kernel
-def sweep(room, h, bent, A, B, H, l, V, v, k, K):
-    """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1."""
+def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
+    """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1.
+
+    T (N, 6 P): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
+    """
     r = read_room(room)
     N, n = len(l), v.size
     own, gradient = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
@@ -29,7 +36,12 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K):
     for t in range(N - 1, -1, -1):
         load_hessian(room, H[t].ctypes.data)
         load(room, h, bent, A[t].ctypes.data, B[t].ctypes.data)
-        action_value(room, h, bent, 2, r.Q, r.ld, l[t].ctypes.data, 0.0, 0)
+        blocks = T[t].ctypes.data if len(T) > 0 else 0
+        if blocks != 0:
+            bend(room, factor, blocks, bent)
+        action_value(room, h, bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
+        if blocks != 0:
+            add_blocks(room, factor, blocks)
         forget_idle(room)
         if not factorize(room):
             return t
@@ -62,13 +74,13 @@ def random_problem(rng, N, n, nu):
     return F, root @ root.transpose(0, 2, 1) + np.eye(nz), rng.normal(size=(N, nz)), V @ V.T / n, rng.normal(size=n)
 
 
-def swept(h, bent, F, H, l, V, v):
+def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     N, nz = l.shape
     n = len(v)
     room = RoomOwner(n, nz - n)
     k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
-    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K)
+    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K, T, factor)
     return failed, k, K, V, v
 
 
@@ -99,6 +111,36 @@ def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, bent):
     failed, *got = swept(h, bent, F, *rest)
     assert failed == -1
     assert all(close(a, b) for a, b in zip(got, dense_sweep(F, *rest), strict=True))
+
+
+@pytest.mark.parametrize(("n", "nu"), [(2, 1), (12, 6), (12, 4), (14, 7), (36, 12)])
+@pytest.mark.parametrize("bent", [[], [(0, 6)], [(1, 3), (4, 2)]])
+@pytest.mark.parametrize("h", [0.0, 0.1])
+def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
+    """Of δq, δv and δv' = E δz it is a Hessian in z = (δq, δv, δu), E being the rows of δv'."""
+    m, N, factor = n // 2, 5, 0.7
+    bent = [(i, size) for i, size in bent if i + size <= m]
+    rng = np.random.default_rng(n + len(bent))
+    F, H, *rest = random_problem(rng, N, n, nu)
+    if h > 0.0:
+        F[:, :m] = h * F[:, m:]
+        F[:, :m, :m] += np.eye(m)
+        for i, size in bent:
+            F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
+    T, dense = np.zeros((N, 6, padded(m * m))), H.copy()
+    for t in range(N):
+        qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
+        qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
+        for i, size in bent:
+            root = rng.normal(size=(size, size))
+            nn[i : i + size, i : i + size] = root @ root.T
+        T[t, :, : m * m] = [block.ravel() for block in (qq, qv, vv, nq.T, nq, nn)]
+        E, q, v = F[t, m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
+        half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
+        dense[t] += factor * (half + half.T)
+    failed, *got = swept(h, bent, F, H, *rest, T.reshape(N, -1), factor)
+    assert failed == -1
+    assert all(close(a, b) for a, b in zip(got, dense_sweep(F, dense, *rest), strict=True))
 
 
 @pytest.mark.parametrize("nu", [1, 2, 5, 7, 12])
