@@ -54,6 +54,23 @@ def test_rollouts_in_lanes_are_the_rollouts_one_by_one(integrator, seed):
     assert np.abs(got[0][:, first] - expected[0][:, first]).max() <= 1e-11 * np.abs(expected[0][:, first]).max()
 
 
+@pytest.mark.parametrize("angle", [0.0, 1e-160, 1e-12, 1e-7, 1e-3, 0.5, 3.0, np.pi - 1e-9])
+def test_deviations_of_any_angle_in_lanes_are_logarithms(rng, angle):
+    system = dynamics.RobotDynamics(dynamics.load("iris"), 0.01, np.eye(6))
+    axis = rng.normal(size=3)
+    axis /= np.linalg.norm(axis)
+    xi = np.concatenate([rng.normal(size=3), angle * axis])
+    x0 = np.concatenate([system.robot.random_configuration(rng), rng.normal(size=6)])
+    x1 = system.step(x0, np.zeros(6))
+    attitude = pin.Quaternion(x1[3:7]) * pin.Quaternion(np.append(-np.sin(angle / 2) * axis, np.cos(angle / 2)))
+    position = x1[:3] - attitude.toRotationMatrix() @ pin.exp6(xi).translation
+    nominal = np.concatenate([position, -attitude.coeffs(), x1[7:]])
+    U, K, free = np.zeros((2, 6)), np.tile(np.eye(6, 12), (2, 1, 1)), np.full((2, 6), np.inf)
+    gaps = np.zeros((2, 12))
+    _, Us = system.track(np.stack([x0, nominal, nominal]), U, U, K, np.ones(1), gaps, -free, free)
+    assert np.abs(Us[0, 1] - xi).max() <= 1e-12
+
+
 def test_a_lane_that_diverges_is_nan_from_there_on_and_does_not_disturb_the_others():
     robot = dynamics.load("ur5")
     system = dynamics.RobotDynamics(robot, 0.01)
