@@ -17,8 +17,8 @@ KEPT = 4
 LARGEST = 64 * 2**20
 """Larger ones [bytes] are not kept."""
 
-_UNUSED = 3
-"""References to memory that nothing but its list, a loop and ``getrefcount`` knows."""
+_UNUSED = 4
+"""References to memory that nothing but its list, the view in it, a loop and ``getrefcount`` knows."""
 
 _ALIGNMENT = 64
 _local = threading.local()
@@ -26,17 +26,18 @@ _local = threading.local()
 
 def recycled(shape: tuple[int, ...]) -> Array:
     """An array, not initialised, aligned to cache lines. No other array, view or buffer shares its memory."""
-    size = math.prod(shape)
     try:
-        kept: list[tuple[int, int, Array]] = _local.kept
+        kept: list[tuple[tuple[int, ...], Array, Array]] = _local.kept
     except AttributeError:
         kept = _local.kept = []
-    for known, start, raw in kept:
-        if known == size and sys.getrefcount(raw) == _UNUSED:
-            return raw[start : start + size].reshape(shape)
+    for known, whole, raw in kept:
+        if known == shape and sys.getrefcount(raw) == _UNUSED:
+            return whole.view()
+    size = math.prod(shape)
     raw = np.empty(size + _ALIGNMENT // 8)
     start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
+    whole = raw[start : start + size].reshape(shape)
     if raw.nbytes <= LARGEST:
-        kept.append((size, start, raw))
+        kept.append((shape, whole, raw))
         del kept[:-KEPT]
-    return raw[start : start + size].reshape(shape)
+    return whole.view()

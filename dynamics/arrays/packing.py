@@ -149,19 +149,21 @@ def _gathered_store(typingctx, source, places, begin, rows, first, soon):  # typ
 @kernel
 def unpack(source, rows, first):
     """An array of m lanes into knots first..first+7 of an array (N, ...) of m numbers each, as many as there are."""
-    x, y = flat(lane_array(source)), rows_of(rows)
-    for field in range(0, x.size - WIDTH + 1, WIDTH):
-        _transposed_store(x, field, y, first, 0)
-    unpack_rest(x, y, first, 0)
+    unpack_columns(source, rows, first, 0)
 
 
 @kernel
 def unpack_columns(source, rows, first, begin):
-    """``unpack`` into the columns from ``begin`` of wider rows."""
+    """``unpack`` into the columns from ``begin`` of wider rows: by eights, the last of which may overlap."""
     x, y = flat(lane_array(source)), rows_of(rows)
-    for field in range(0, x.size - WIDTH + 1, WIDTH):
-        _transposed_store(x, field, y, first, begin)
-    unpack_rest(x, y, first, begin)
+    m = x.size
+    if m >= WIDTH:
+        for field in range(0, m, WIDTH):
+            _transposed_store(x, min(field, m - WIDTH), y, first, begin)
+    else:
+        for i in range(m):
+            for lane in range(min(WIDTH, y.shape[0] - first)):
+                y[first + lane, begin + i] = lane_of(x[i], lane)
 
 
 @kernel
@@ -178,16 +180,3 @@ def unpack_places(source, places, groups, bounds, k, rows, first):
         for i in range(at.size):
             for lane in range(min(WIDTH, y.shape[0] - first)):
                 y[first + lane, i] = lane_of(x[at[i]], lane)
-
-
-@kernel
-def unpack_rest(x, y, first, begin):
-    """The last m % 8 fields, by the last eight if there are as many."""
-    m = x.size
-    if m >= WIDTH:
-        if m % WIDTH > 0:
-            _transposed_store(x, m - WIDTH, y, first, begin)
-    else:
-        for i in range(m):
-            for lane in range(min(WIDTH, y.shape[0] - first)):
-                y[first + lane, begin + i] = lane_of(x[i], lane)

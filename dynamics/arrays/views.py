@@ -57,6 +57,8 @@ def view(typingctx, array):  # type: ignore[no-untyped-def]
 @intrinsic
 def views_of(typingctx, record):  # type: ignore[no-untyped-def]
     """A named tuple with its arrays, C-contiguous, as views; one without arrays as it came."""
+    if any(isinstance(kind, types.Array) and kind.layout != "C" for kind in record.types):
+        return None
     kinds = [ViewType(kind.dtype, kind.ndim) if isinstance(kind, types.Array) else kind for kind in record.types]
     made = types.BaseTuple.from_types(kinds, record.instance_class)
     if made == record:
@@ -66,10 +68,11 @@ def views_of(typingctx, record):  # type: ignore[no-untyped-def]
         parts = cgutils.unpack_tuple(builder, args[0])
         for k, (given, kind) in enumerate(zip(record.types, kinds, strict=True)):
             if isinstance(given, types.Array):
-                array = context.make_array(given)(context, builder, parts[k])
-                struct = cgutils.create_struct_proxy(kind)(context, builder)
-                struct.data, struct.shape = array.data, array.shape
-                parts[k] = struct._getvalue()
+                words, struct = context.data_model_manager[given], context.get_value_type(kind)(ir.Undefined)
+                for place, name in enumerate(("data", "shape")):
+                    word = builder.extract_value(parts[k], words.get_field_position(name))
+                    struct = builder.insert_value(struct, word, place)
+                parts[k] = struct
         return context.make_tuple(builder, made, parts)
 
     return made(record), codegen

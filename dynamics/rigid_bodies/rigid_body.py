@@ -47,7 +47,8 @@ def inverse_dynamics_derivatives(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
     s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
-    return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(*out)))
+    # here and below: *out would take twice as long
+    return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(out[0], out[1], out[2])))
 
 
 def inverse_dynamics_second_derivatives(
@@ -81,7 +82,7 @@ def inverse_dynamics_hessian(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
     memory = s.matrices(4)
     s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
-    out = world_wrenches.inverse_hessian(s, InverseHessian(*memory))
+    out = world_wrenches.inverse_hessian(s, InverseHessian(memory[0], memory[1], memory[2], memory[3]))
     return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
 
 
@@ -106,7 +107,7 @@ def forward_dynamics_derivatives(
     world_wrenches.add_to_torques(s)
     out = s.matrices(3)
     s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, out))
-    return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(*out)))
+    return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(out[0], out[1], out[2])))
 
 
 def forward_dynamics_second_derivatives(
@@ -140,7 +141,7 @@ def forward_dynamics_both_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame, ("weight", weight))
     memory = s.matrices(3)
     hessian = _both_orders(s, memory, symmetric)
-    first = world_wrenches.forward_derivatives(s, ForwardDerivatives(*memory))
+    first = world_wrenches.forward_derivatives(s, ForwardDerivatives(memory[0], memory[1], memory[2]))
     return s.named(first), hessian
 
 
@@ -149,7 +150,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     world_wrenches.add_to_torques(s)
     memory = s.matrices(4)
     s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, memory))
-    out = ForwardHessian(*memory)
+    out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
     return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)

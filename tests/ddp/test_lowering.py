@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -142,3 +143,10 @@ def calls(x):
 @pytest.mark.parametrize(("x", "expected"), [(0.25, 0.75), (0.75, -0.25), (3.0, -2.0)])
 def test_what_a_kernel_catches_itself_is_no_harm(x, expected):
     assert calls(x) == expected
+
+
+def test_registers_are_kept_on_a_stack_where_cache_lines_begin(tree):
+    weighed(tree, 0)
+    (compiled,) = weighed.overloads.values()
+    (head,) = re.findall(r"^define .*weighed.*#(\d+) {$", compiled.library.get_llvm_str(), re.MULTILINE)
+    assert re.search(rf"^attributes #{head} = .*alignstack=64", compiled.library.get_llvm_str(), re.MULTILINE)

@@ -3,10 +3,12 @@
 import gc
 from fractions import Fraction
 from math import factorial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
 from oracles import random_state, random_tree, relative_error
 
@@ -18,7 +20,7 @@ from ddp.protocols import Expansion
 from dynamics.arrays.lanes import WIDTH, lane_array
 from dynamics.arrays.memory import recycled
 from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.views import folded, rows_of, view
+from dynamics.arrays.views import folded, rows_of, view, views_of
 from dynamics.geometry.coefficients import stumpff
 from dynamics.steps.contraction import contract_rows
 
@@ -59,6 +61,34 @@ def through_views(x, words):
     part, rows, square = view(words)[1:3], rows_of(x), folded(view(words), 2, 2)
     view(x)[0, 1, 2] = float(square[1, 0])
     return rows[1, 4], part[0] + part[1], part.size
+
+
+class Pair(NamedTuple):
+    """Two arrays and what is none."""
+
+    x: Any
+    words: Any
+    scale: float
+
+
+@kernel
+def through_records(pair):
+    """Entries written and read by way of a record of views, and of one that was made of it."""
+    light = views_of(pair)
+    again = views_of(light)
+    light.x[0, 1, 2] = again.scale * again.words[1]
+    return again.x[0, 1, 2], again.words.size
+
+
+def test_a_record_of_views_shares_the_memory_of_its_arrays(rng):
+    pair = Pair(rng.normal(size=(2, 3, 4)), rng.normal(size=5), 2.0)
+    assert through_records(pair) == (2.0 * pair.words[1], 5)
+    assert pair.x[0, 1, 2] == 2.0 * pair.words[1]
+
+
+def test_an_array_with_gaps_is_no_view(rng):
+    with pytest.raises(TypingError):
+        through_records(Pair(rng.normal(size=(2, 3, 4)), rng.normal(size=10)[::2], 2.0))
 
 
 def test_views_share_the_memory_they_are_made_of(rng):
