@@ -250,10 +250,10 @@ class Callback(CFunc):  # type: ignore[misc]
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A compiled function whose machine code and whose wrapper for Python are made apart, each when it is called.
 
-    for_constants: whether it is compiled anew for each integer that callers write out, which it then knows.
+    constants: the places of arguments for whose integers, where callers write them out, it is compiled anew.
     """
 
-    for_constants = False
+    constants: frozenset[int] = frozenset()
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
         options = {**(targetoptions or {}), "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -310,8 +310,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self._compiler.fold_argument_types(args, kws)
-        if not self.for_constants:
-            args = tuple(map(types.unliteral, args))  # one kernel for all integers
+        args = tuple(kind if k in self.constants else types.unliteral(kind) for k, kind in enumerate(args))
         self.prepare(args)
         name, signatures = self.py_func.__name__, [self.overloads[args].signature]
         return typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=signatures), pysig, args, {}

@@ -19,7 +19,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -147,10 +147,15 @@ def kernel(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-def for_constants(function: Callable[..., Any]) -> Any:
-    """A kernel that is compiled anew for each integer that callers write out: strides and lengths of inner loops."""
+def for_constants(function: Callable[..., Any] | None = None, *, but: tuple[str, ...] = ()) -> Any:
+    """A kernel that is compiled anew for each integer that callers write out: strides and lengths of inner loops.
+
+    but: arguments that it need not know.
+    """
+    if function is None:
+        return partial(for_constants, but=but)
     made = kernel(function)
-    made.for_constants = True
+    made.constants = frozenset(k for k, name in enumerate(inspect.signature(function).parameters) if name not in but)
     return made
 
 

@@ -153,7 +153,7 @@ def bands(entries: Any) -> Any:
     return np.array(found, dtype=np.int64)
 
 
-@for_constants
+@for_constants(but=("K",))
 def banded_product(C, ldc, S, lds, rows, bands, a, ai, ak, B, ldb, K):
     """``product`` within the columns that ``bands``, at its address, has for each panel of rows."""
     i = 0

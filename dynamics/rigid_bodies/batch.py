@@ -117,12 +117,22 @@ def relate(tree, q, v, tau, fext, ws, r):
 
 
 @kernel
+def write(r, t, out):
+    """Sample t of out (3, N, nv, nv): ∂a/∂q, ∂a/∂v, M⁻¹."""
+    for i in range(r.aq.shape[0]):
+        for j in range(r.aq.shape[1]):
+            out[0, t, i, j] = r.aq[i, j]
+            out[1, t, i, j] = r.av[i, j]
+            out[2, t, i, j] = r.Minv[i, j]
+
+
+@kernel
 def forward_dynamics_derivatives(tree, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
         relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
-        out[0, t], out[1, t], out[2, t] = r.aq, r.av, r.Minv
+        write(r, t, out)
         if not forward.is_positive(r.D, r.a):
             return t
     return -1
@@ -150,7 +160,7 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
         clear(out[2, t])
         relate_twice(tree, weight[t], ws, r, out[0, t], out[1, t], out[2, t], out[3, t])
         if first.shape[1] > 0:
-            first[0, t], first[1, t], first[2, t] = r.aq, r.av, r.Minv
+            write(r, t, first)
     return -1
 
 

@@ -20,7 +20,7 @@ from dynamics.arrays.lanes import WIDTH, lane_vector
 from dynamics.arrays.packing import pack, unpack
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.rigid_bodies.kinematics import lane_workspace
+from dynamics.rigid_bodies.kinematics import clear, lane_workspace
 from dynamics.robots.joints import is_group, slot
 from dynamics.robots.packed import views_of
 from dynamics.steps.curvature import accelerations_of
@@ -67,13 +67,14 @@ def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
     for t in range(0, N, WIDTH):
         count = min(WIDTH, N - t)
         pack(U, t, u)
-        total[:] = 0.0
         for i in range(stages):
             for k in range(count):
                 s = Stages(v[k], a[k], q, xi)
                 begin_stage(tree, h, i, X[t + k, :nq], X[t + k, nq:], s)
-                x[k, :nq] = q
-                x[k, nq:] = v[k, i]
+                for j in range(nq):
+                    x[k, j] = q[j]
+                for j in range(nv):
+                    x[k, nq + j] = v[k, i, j]
                 r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
                 begin_rates(tree, h, i, v[k], xi, r, record[t + k], size, own)
             pack(x[:count], 0, packed[: x.shape[1]])
@@ -81,14 +82,17 @@ def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
             unpack(packed, kept[:count], 0)
             for k in range(count):
                 stored = record[t + k, i * size : (i + 1) * size]
-                stored[:own] = kept[k]
-                a[k, i] = kept[k, nq + nv : nq + 2 * nv]
+                for j in range(own):
+                    stored[j] = kept[k, j]
+                for j in range(nv):
+                    a[k, i, j] = kept[k, nq + nv + j]
                 end_rates(nq, nv, nu, share(i, stages), stored, own, W[k], total[k])
         for k in range(count):
             r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
             step_twist(tree, h, stages, v[k], xi)
             step_rates(tree, h, stages, v[k], xi, r, record[t + k], size, own)
             write_blocks(h, r, A[t + k], B[t + k])
+            clear(total[k])
 
 
 @kernel

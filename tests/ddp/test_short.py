@@ -165,6 +165,16 @@ def telling(x, k):
     return knowing(0, x) + 10 * knowing(1, x) + 100 * knowing(k, x)
 
 
+@for_constants(but=("x",))
+def indifferent(k, x):
+    return 10 * x + k
+
+
+@kernel
+def indifferent_to_one():
+    return indifferent(1, 2) + indifferent(1, 3)
+
+
 def test_one_kernel_for_all_integers():
     x = np.array([1.0, 2.0, 4.0])
     assert giving(x, 2) == 1 + 30 + 600 + 3000
@@ -175,6 +185,8 @@ def test_kernels_for_constants():
     x = np.array([1.0, 2.0, 4.0])
     assert telling(x, 2) == 1 + 30 + 600
     assert len(knowing.overloads) == 3
+    assert indifferent_to_one() == 52
+    assert len(indifferent.overloads) == 1
 
 
 @kernel
