@@ -102,7 +102,7 @@ def pack(rows, first, out):
         x[i] = _gather(y[a, i], y[b, i], y[c, i], y[d, i], y[e, i], y[f, i], y[g, i], y[h, i])
 
 
-def _writetransposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
+def _write_transposed(builder, fields, rows, first, column, soon):  # type: ignore[no-untyped-def]
     """Eight registers, at their addresses, transposed to columns column.. of rows first..first+7 or the last.
 
     The lines of columns ``soon`` are asked for: waiting for a line takes longer than writing it.
@@ -124,7 +124,7 @@ def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ig
         dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
         fields = [builder.gep(src.data, [builder.add(args[1], ir.Constant(args[1].type, i))]) for i in range(WIDTH)]
         column = builder.add(args[1], args[4])
-        _writetransposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
+        _write_transposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
         return context.get_dummy_value()
 
     return types.void(source, types.intp, rows, types.intp, types.intp), codegen
@@ -140,7 +140,7 @@ def _gathered_store(typingctx, source, places, begin, rows, first, soon):  # typ
         dst = cgutils.create_struct_proxy(sig.args[3])(context, builder, value=args[3])
         wanted = [builder.gep(at.data, [builder.add(args[2], ir.Constant(args[2].type, i))]) for i in range(WIDTH)]
         fields = [builder.gep(src.data, [builder.load(where)]) for where in wanted]
-        _writetransposed(builder, fields, dst, args[4], args[2], args[5])
+        _write_transposed(builder, fields, dst, args[4], args[2], args[5])
         return context.get_dummy_value()
 
     return types.void(source, places, types.intp, rows, types.intp, types.intp), codegen
