@@ -148,4 +148,19 @@ def remembered(ask: Any) -> Any:
     return get_call_type
 
 
-types.Function.get_call_type = remembered(types.Function.get_call_type)
+_remembered = remembered(types.Function.get_call_type)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Inference(typed_passes.NopythonTypeInference):  # type: ignore[misc]
+    """numba's inference of types, asking what it has asked before no more."""
+
+    _name = "kernel_inference"
+
+    def run_pass(self, state: Any) -> bool:
+        before = types.Function.get_call_type
+        types.Function.get_call_type = _remembered  # under numba's lock
+        try:
+            return bool(super().run_pass(state))
+        finally:
+            types.Function.get_call_type = before

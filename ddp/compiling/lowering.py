@@ -27,7 +27,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
 from numba.core.runtime.context import NRTContext
-from numba.core.typed_passes import NativeLowering, NoPythonBackend, NopythonTypeInference
+from numba.core.typed_passes import NativeLowering, NoPythonBackend
 from numba.extending import overload
 from numba.np import arrayobj
 
@@ -291,7 +291,7 @@ def pipeline() -> Any:
     """From bytecode to machine code."""
     made = frontend.Passes("kernel")
     made.passes = [(one, one._name) for one in (
-        frontend.Untyped, NopythonTypeInference, frontend.Typed, _Lowering, NoPythonBackend
+        frontend.Untyped, frontend.Inference, frontend.Typed, _Lowering, NoPythonBackend
     )]  # fmt: skip
     made.finalize()
     return made

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba import types
 
 from ddp.compiling import compiled
-from ddp.compiling.kernel import jitted, kernel
+from ddp.compiling.kernel import by_types, inline, jitted, kernel
 
 
 class Tree(NamedTuple):
@@ -150,3 +151,61 @@ def test_registers_are_kept_on_a_stack_where_cache_lines_begin(tree):
     (compiled,) = weighed.overloads.values()
     (head,) = re.findall(r"^define .*weighed.*#(\d+) {$", compiled.library.get_llvm_str(), re.MULTILINE)
     assert re.search(rf"^attributes #{head} = .*alignstack=64", compiled.library.get_llvm_str(), re.MULTILINE)
+
+
+@kernel
+def halved(x):
+    return 0.5 * x
+
+
+@inline
+def quartered(x):
+    return halved(halved(x))
+
+
+@kernel
+def an_eighth(x):
+    return quartered(halved(x))
+
+
+def test_only_what_is_to_be_inlined_always_is():
+    assert an_eighth(8.0) == 1.0
+    (called,), (inlined,) = halved.overloads.values(), quartered.overloads.values()
+    assert not called.fndesc.inline
+    assert inlined.fndesc.inline
+    assert called.library.get_pointer_to_function(called.fndesc.llvm_func_name) > 0
+    assert not inlined.library.codegen._engine.is_symbol_defined(inlined.fndesc.llvm_func_name)  # no machine code
+    assert quartered(8.0) == 2.0  # from Python, too
+
+
+def either(x):
+    """What kernels call by the type of x."""
+
+
+@kernel
+def _of_numbers(x):
+    return x + 1.0
+
+
+@kernel
+def _of_arrays(x):
+    return x[0] + 2.0
+
+
+@by_types(either)
+def _which(x):
+    return _of_arrays if isinstance(x, types.Array) else _of_numbers
+
+
+@kernel
+def both_of(x, y):
+    return either(x) + 10.0 * either(y)
+
+
+def test_a_kernel_is_chosen_by_the_types_of_its_arguments():
+    assert both_of(np.array([5.0]), 1) == 27.0
+
+
+def test_what_others_compile_is_compiled_by_numba_as_it_is():
+    assert both_of(np.array([5.0]), 1.0) == 27.0
+    assert types.Function.get_call_type is types.BaseFunction.get_call_type
