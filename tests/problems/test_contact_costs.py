@@ -8,7 +8,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import Constrained
-from recursion import exact_hessians
 
 from ddp import differences
 from ddp.errors import ProblemError
@@ -153,12 +152,12 @@ def test_what_the_dynamics_have_found_of_forces_is_what_costs_find_themselves(he
             close(mine[own], given, 1e-9)
             assert not mine[:3].any()
         system.contract(out.record, weights, both)
-        close((exact_hessians(problem, out)[:N] + both)[own], truth[1][2] + plain[own], 1e-9)
+        close((out.hessians(problem.separable)[:N] + both)[own], truth[1][2] + plain[own], 1e-9)
         at_once, again = problem.allocate(), np.empty((N, nz, nz))
         problem.expand_at_once(X, U, at_once, 0, N + 1)
         system.contract(at_once.record, weights, again)
         np.testing.assert_array_equal(at_once.lz, out.lz)
-        np.testing.assert_array_equal(exact_hessians(problem, at_once), exact_hessians(problem, out))
+        np.testing.assert_array_equal(at_once.hessians(problem.separable), out.hessians(problem.separable))
         np.testing.assert_array_equal(again, both)
 
 
