@@ -179,7 +179,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
         if state.library is None:
             inlined = state.flags.no_compile = bool(state.flags.forceinline)
             made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
-            state.library = _Library(*made, level=1 if inlined else 3, only_inlined=inlined)  # its callers do the rest
+            state.library = _Library(*made, only_inlined=inlined)
         return [lowering.pipeline()]
 
 
