@@ -31,13 +31,21 @@ def scales(l, separable, H, diagonal, nu):
 
 
 @kernel
-def move_diagonals(separable, start, stop, H, diagonal):
-    """What H has at separable ones of the knots start .. stop-1 is added to the diagonal, and taken from H."""
+def clear_diagonals(separable, start, stop, H):
+    """H_ii := 0 at separable ones of the knots start .. stop-1, for `add_diagonals`: what else is there is not read."""
+    for t in range(start, stop):
+        if separable[t]:
+            for i in range(H.shape[1]):
+                H[t, i, i] = 0.0
+
+
+@kernel
+def add_diagonals(separable, start, stop, H, diagonal):
+    """The diagonal += H_ii at separable ones of the knots start .. stop-1."""
     for t in range(start, stop):
         if separable[t]:
             for i in range(H.shape[1]):
                 diagonal[t, i] += H[t, i, i]
-                H[t, i, i] = 0.0
 
 
 @kernel

@@ -14,7 +14,7 @@ from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
-from ddp.costs.hessians import move_diagonals
+from ddp.costs.hessians import add_diagonals, clear_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives, broken_rows
@@ -145,11 +145,12 @@ class Objective:
         cost_table.expand(*tables, order, *knots, X, U, out.record, out.l, out.lz, H, out.diagonal)
         if self.interpreted:
             U = padded(U, len(X))
+            clear_diagonals(self.separable, start, stop, H)
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], H[rows]
                     entry.term.expand(X[rows], U[rows], entry.weight, order == EXACT, *own)
-            move_diagonals(self.separable, start, stop, H, out.diagonal)
+            add_diagonals(self.separable, start, stop, H, out.diagonal)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The exact Hessians alone, after `expand`; where knots are separable they are Gauss-Newton's."""

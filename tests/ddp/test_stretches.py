@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from systems import Quadratic
 
 import ddp
 from ddp.errors import ProblemError
@@ -106,3 +107,25 @@ def test_a_moving_target_does_not_serve_knots_that_it_was_not_made_for(system, t
         ddp.Problem(system, [StateCost(system, targets, np.ones(2))], [], np.zeros(2), 8)
     with pytest.raises(ProblemError, match=r"terminal\[0\].*expected a term of 1 knots"):
         ddp.Problem(system, [], [StateCost(system, targets, np.ones(2))], np.zeros(2), 8)
+
+
+class Valley(Quadratic):
+    """A term in Python whose Hessian is diagonal, and known to be."""
+
+    separable = True
+
+
+@pytest.mark.parametrize("knots", [range(0, N, 3), range(0, 4 * N, 2)], ids=["few runs", "many runs"])
+def test_exact_hessians_of_an_earlier_trajectory_are_forgotten_where_knots_are_separable(system, rng, knots):
+    curved = {k: [Quadratic(rng.uniform(1.0, 2.0, 3), np.zeros(3))] for k in knots}
+    valley = Valley(rng.uniform(1.0, 2.0, 3), np.zeros(3))
+    mixed = ddp.Problem(system, [valley], [valley], np.zeros(2), 4 * N, at=curved)
+    X, U = rng.normal(size=(4 * N + 1, 2)), mixed.padded(rng.normal(size=(4 * N, 1)))
+    used, fresh = mixed.allocate(), mixed.allocate()
+    mixed.expand(X, U, used, 0, 4 * N + 1)
+    mixed.expand_second(X, U, used, 0, 4 * N + 1)
+    for out in (used, fresh):
+        mixed.expand_at_once(X, U, out, 0, 4 * N + 1)
+    np.testing.assert_array_equal(used.hessians(mixed.separable), fresh.hessians(mixed.separable))
+    assert not mixed.separable.all()
+    assert fresh.diagonal[mixed.separable].all()
