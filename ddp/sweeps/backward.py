@@ -80,7 +80,7 @@ class Backward:
     """The sweep over one set of derivatives, with its workspace.
 
     gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
-        writes them, and calls `moved` whenever derivatives have changed.
+        assigns them, whole, and calls `moved` whenever derivatives have changed.
     separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
