@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from numba import types
-from numba.core import compiler, event, typing
+from numba.core import compiler, config, event, typing
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
@@ -84,8 +84,8 @@ def uncollected() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         gc.enable()
@@ -132,7 +132,9 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
     """
 
-    def __init__(self, codegen: Any, name: str, needed: list[Any], level: int = 3, only_inlined: bool = False) -> None:
+    def __init__(
+        self, codegen: Any, name: str, needed: list[Any], level: int = config.OPT, only_inlined: bool = False
+    ) -> None:
         super().__init__(codegen, name)
         self._needed, self._level, self._only_inlined = needed, level, only_inlined
         self.main: str | None = None
@@ -293,6 +295,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
         if cres.entry_point is None:
+            cres.library._ensure_finalized()  # so that it is known whether it can raise
             cres = cres._replace(entry_point=object())  # what the kernel is known by
         else:
             self.targetctx.remove_user_function(cres.entry_point)

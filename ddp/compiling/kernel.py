@@ -192,8 +192,8 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
         class Choice(AbstractTemplate):  # type: ignore[misc]
             def generic(self, args: Any, kws: Any) -> Any:
                 self.chosen = choose(*args, **kws)
-                template, _, args, kws = self.chosen.get_call_template(args, kws)
-                return template(self.context).apply(args, kws)
+                template, parameters, args, kws = self.chosen.get_call_template(args, kws)
+                return template(self.context).apply(args, kws).replace(pysig=parameters)
 
             def get_impl_key(self, sig: Any) -> Any:
                 return self.chosen.get_overload(sig)

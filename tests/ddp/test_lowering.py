@@ -146,6 +146,24 @@ def test_what_a_kernel_catches_itself_is_no_harm(x, expected):
     assert calls(x) == expected
 
 
+@inline
+def refused(x):
+    if x > 1.0:
+        raise ValueError("too large")
+    return x
+
+
+@kernel
+def passes_on(x):
+    return refused(x) + 1.0
+
+
+def test_what_is_inlined_and_raises_raises_through_its_callers():
+    assert passes_on(0.5) == 1.5
+    with pytest.raises(ValueError, match="too large"):
+        passes_on(2.0)
+
+
 def test_registers_are_kept_on_a_stack_where_cache_lines_begin(tree):
     anew = compiled.Kernel(weighed.py_func)  # of what is cached there is no text
     anew(tree, 0)
@@ -181,22 +199,22 @@ def test_only_what_is_to_be_inlined_always_is():
     assert quartered(8.0) == 2.0  # from Python, too
 
 
-def either(x):
+def either(x, more=None):
     """What kernels call by the type of x."""
 
 
 @kernel
-def _of_numbers(x):
-    return x + 1.0
+def _of_numbers(x, more=1.0):
+    return x + more
 
 
 @kernel
-def _of_arrays(x):
-    return x[0] + 2.0
+def _of_arrays(x, more=2.0):
+    return x[0] + more
 
 
 @by_types(either)
-def _which(x):
+def _which(x, more=None):
     return _of_arrays if isinstance(x, types.Array) else _of_numbers
 
 
@@ -207,6 +225,15 @@ def both_of(x, y):
 
 def test_a_kernel_is_chosen_by_the_types_of_its_arguments():
     assert both_of(np.array([5.0]), 1) == 27.0
+
+
+@kernel
+def by_name(x, y):
+    return either(more=y, x=x)
+
+
+def test_a_kernel_that_is_chosen_takes_arguments_by_name():
+    assert by_name(np.array([5.0]), 4.0) == 9.0
 
 
 def test_what_others_compile_is_compiled_by_numba_as_it_is():
