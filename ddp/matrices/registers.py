@@ -75,13 +75,18 @@ def plus(builder: Any, index: Any, addend: int) -> Any:
     return builder.add(index, ir.Constant(WORD, addend))
 
 
+def places(builder: Any, relation: str, x: Any) -> Any:
+    """The mask of those of the places 0, 1, .. 7 that are in a relation to an integer."""
+    words = ir.VectorType(WORD, WIDTH)
+    one = builder.insert_element(ir.Constant(words, ir.Undefined), x, ir.Constant(HALF, 0))
+    everywhere = ir.Constant(ir.VectorType(HALF, WIDTH), [0] * WIDTH)
+    others = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), everywhere)
+    return builder.icmp_signed(relation, ir.Constant(words, list(range(WIDTH))), others)
+
+
 def few(builder: Any, count: Any) -> Any:
     """The mask of the first ``count`` of eight lanes."""
-    words = ir.VectorType(WORD, WIDTH)
-    one = builder.insert_element(ir.Constant(words, ir.Undefined), count, ir.Constant(HALF, 0))
-    everywhere = ir.Constant(ir.VectorType(HALF, WIDTH), [0] * WIDTH)
-    counts = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), everywhere)
-    return builder.icmp_signed("<", ir.Constant(words, list(range(WIDTH))), counts)
+    return places(builder, "<", count)
 
 
 def load_some(builder: Any, address: Any, count: Any) -> Any:

@@ -15,30 +15,20 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
+from ddp.matrices.registers import HALF, VECTOR, WORD, few, places, store_where
 from dynamics.arrays.lanes import WIDTH, lanes
 from dynamics.arrays.packing import transposed
 from dynamics.robots.joints import is_group
 
-_WORD, _HALF = ir.IntType(64), ir.IntType(32)
-_WORDS, _VECTOR = ir.VectorType(_WORD, WIDTH), ir.VectorType(ir.DoubleType(), WIDTH)
-_MASK = ir.VectorType(ir.IntType(1), WIDTH)
 _BYTES = ir.IntType(8).as_pointer()
 _AHEAD = 576
 """How many bytes on a cache line is asked for while one is written: some rows on."""
 
 
-def _places(builder, relation, x):  # type: ignore[no-untyped-def]
-    """Which of the places 0, 1, .. 7 are in a relation to an integer."""
-    one = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), x, ir.Constant(_HALF, 0))
-    everywhere = ir.Constant(ir.VectorType(_HALF, WIDTH), [0] * WIDTH)
-    other = builder.shuffle_vector(one, ir.Constant(_WORDS, ir.Undefined), everywhere)
-    return builder.icmp_signed(relation, ir.Constant(_WORDS, list(range(WIDTH))), other)
-
-
 def _one_at(builder, place):  # type: ignore[no-untyped-def]
     """Eight numbers: one at a place, zeros elsewhere; zeros alone if it is none of theirs."""
-    ones, zeros = (ir.Constant(_VECTOR, [x] * WIDTH) for x in (1.0, 0.0))
-    return builder.select(_places(builder, "==", place), ones, zeros)
+    ones, zeros = (ir.Constant(VECTOR, [x] * WIDTH) for x in (1.0, 0.0))
+    return builder.select(places(builder, "==", place), ones, zeros)
 
 
 @intrinsic
@@ -53,43 +43,39 @@ def _write_pair(typingctx, x, field, bound, jump, h, in_lower, in_upper, upper, 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         x, field, bound, jump, h, in_lower, in_upper, upper, lower, stride, knots, some = args
         source = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=x).data
-        zero, one = ir.Constant(_WORD, 0), ir.Constant(_WORD, 1)
+        zero, one = ir.Constant(WORD, 0), ir.Constant(WORD, 1)
         fields = []
         for i in range(WIDTH):
-            place = ir.Constant(_WORD, i)
+            place = ir.Constant(WORD, i)
             further = builder.select(builder.icmp_signed("<", place, bound), zero, jump)
             fields.append(builder.gep(source, [builder.add(builder.add(field, place), further)]))
         scale = context.cast(builder, h, types.float64, lanes)
         on_lower, on_upper = _one_at(builder, in_lower), _one_at(builder, in_upper)
         last = builder.sub(knots, one)
-        whole = builder.icmp_signed(">=", some, ir.Constant(_WORD, WIDTH))
+        whole = builder.icmp_signed(">=", some, ir.Constant(WORD, WIDTH))
         rows = transposed(builder, fields)
         pairs = []
         for lane, row in enumerate(rows):
             below = builder.fadd(builder.fmul(scale, row, flags=("contract",)), on_lower, flags=("contract",))
             above = builder.fadd(builder.fmul(scale, below, flags=("contract",)), on_upper, flags=("contract",))
-            here = ir.Constant(_WORD, lane)
+            here = ir.Constant(WORD, lane)
             shift = builder.mul(builder.select(builder.icmp_signed("<", here, last), here, last), stride)
             pairs.append((builder.add(upper, shift), above))
             pairs.append((builder.add(lower, shift), below))
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _HALF, _HALF, _HALF])
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, HALF, HALF, HALF])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        to_write = [ir.Constant(_HALF, k) for k in (1, 3, 1)]
+        to_write = [ir.Constant(HALF, k) for k in (1, 3, 1)]
         for address, _ in pairs:
-            ahead = builder.add(address, ir.Constant(_WORD, _AHEAD))
+            ahead = builder.add(address, ir.Constant(WORD, _AHEAD))
             builder.call(prefetch, [builder.inttoptr(ahead, _BYTES), *to_write])
-        kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _VECTOR.as_pointer(), _HALF, _MASK])
-        name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
-        masked = cgutils.get_or_insert_function(builder.module, kind, name)
-        wanted = _places(builder, "<", some)
-        with builder.if_else(whole) as (all_of_them, few):
+        wanted = few(builder, some)
+        with builder.if_else(whole) as (all_of_them, some_of_them):
             with all_of_them:
                 for address, value in pairs:
-                    builder.store(value, builder.inttoptr(address, _VECTOR.as_pointer())).align = 8
-            with few:
+                    builder.store(value, builder.inttoptr(address, VECTOR.as_pointer())).align = 8
+            with some_of_them:
                 for address, value in pairs:
-                    where = builder.inttoptr(address, _VECTOR.as_pointer())
-                    builder.call(masked, [value, where, ir.Constant(_HALF, 8), wanted])
+                    store_where(builder, value, address, wanted)
         return context.get_dummy_value()
 
     word = types.int64
