@@ -36,7 +36,6 @@ from dynamics.geometry.spatial import (
     load6,
     load9,
     load10,
-    load12,
     mass_moment,
     move_inertia,
     rotate,
@@ -48,7 +47,7 @@ from dynamics.geometry.spatial import (
     sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.kinematics import joint_displacement
+from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
 from dynamics.robots.joints import FREE_FLYER
 from dynamics.robots.model import Model
 
@@ -70,6 +69,7 @@ class Tree(NamedTuple):
     iv: Any
     nj: Any
     placement: Any
+    turns: Any
     subspace: Any
     inertia: Any
     armature: Any
@@ -83,9 +83,9 @@ def tables_of(tree):
     return Tree(
         tree.parent.size, tree.body.size, _integers(tree.parent.ctypes.data), _integers(tree.kind.ctypes.data),
         _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
-        _numbers12(tree.placement.ctypes.data), _numbers6(tree.subspace.ctypes.data),
-        _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data), numbers(tree.gravity.ctypes.data),
-        numbers(tree.damping.ctypes.data),
+        _numbers12(tree.placement.ctypes.data), _numbers10(tree.turns.ctypes.data),
+        _numbers6(tree.subspace.ctypes.data), _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data),
+        numbers(tree.gravity.ctypes.data), numbers(tree.damping.ctypes.data),
     )  # fmt: skip
 
 
@@ -221,14 +221,7 @@ def place(tree, q, v, w):
     falling = sub6(still, six(g, 0))
     for b in range(tree.nb):
         iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
-        local = load12(tree.placement, b)
-        R, p = (
-            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
-            (local[9], local[10], local[11]),
-        )
-        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, tree.iq[b])
-        p = add3(p, rotate(R, shift))
-        R = rotation_product(R, turn)
+        R, p = seen_by_parent(tree, b, q)
         if parent >= 0:
             Rp = load9(w.R, parent)
             p = add3(load3(w.p, parent), rotate(Rp, p))
@@ -246,9 +239,7 @@ def place(tree, q, v, w):
                 e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
                 s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
             else:
-                S = load6(tree.subspace, k)
-                axis = rotate(R, angular(S))
-                s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
+                s = motion_of(R, p, load6(tree.subspace, k))
             store(w.s, k, s)
             own = add6(own, scale6(v[k], s))
         if is_free(tree, b):
