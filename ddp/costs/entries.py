@@ -12,7 +12,17 @@ from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, naming
 from ddp.errors import ProblemError
-from ddp.protocols import Array, BatchTerm, CompiledCost, CompiledTerm, Dynamics, NotedTerm, Noting, Term
+from ddp.protocols import (
+    Array,
+    BatchTerm,
+    CompiledCost,
+    CompiledTerm,
+    Dynamics,
+    NotedTerm,
+    Noting,
+    Separable,
+    Term,
+)
 
 
 class Entry(NamedTuple):
@@ -83,3 +93,17 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: Dynamics, x0: 
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"
         )
+    if isinstance(one, Separable) and one.separable and not entry.compiled:
+        with naming(entry.name, knots), np.errstate(all="ignore"):
+            _try_hessians(one, X, U, dynamics.n + dynamics.nu)
+
+
+def _try_hessians(term: BatchTerm, X: Array, U: Array, nz: int) -> None:
+    """Raise ProblemError unless the Hessians of a term that says it is `Separable` are: only diagonals are kept."""
+    plain, exact = np.zeros((2, len(X), nz, nz))
+    for H in (plain, exact):
+        term.expand(X, U, 1.0, H is exact, np.zeros(len(X)), np.zeros((len(X), nz)), H)
+    for what, wrong in (("off its diagonal", exact * (1.0 - np.eye(nz))), ("beyond Gauss-Newton's", exact - plain)):
+        size = np.abs(wrong).max()
+        if size > 1e-9 * np.abs(exact).max():
+            raise ProblemError(f"separable: expected a Hessian with nothing {what}, got entries of {size:.3g}")

@@ -115,6 +115,29 @@ class Valley(Quadratic):
     separable = True
 
 
+class Crooked(Valley):
+    """One that says so, and has more: off the diagonal, or beyond Gauss-Newton."""
+
+    def __init__(self, row, column, beyond):
+        super().__init__(np.ones(3), np.zeros(3))
+        self.row, self.column, self.beyond = row, column, beyond
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        super().expand(X, U, weight, exact, l, lz, lzz)
+        if exact or not self.beyond:
+            lzz[:, self.row, self.column] += 0.25 * weight
+
+
+@pytest.mark.parametrize(
+    ("term", "said"), [(Crooked(0, 2, False), "nothing off its diagonal"), (Crooked(1, 1, True), "nothing beyond")]
+)
+def test_terms_that_are_not_separable_may_not_say_so(system, term, said):
+    with pytest.raises(ProblemError, match=rf"running\[0\] \(Crooked\): separable.*{said}.*, got entries of 0.25"):
+        ddp.Problem(system, [term], [], np.zeros(2), N)
+    term.separable = False
+    ddp.Problem(system, [term], [], np.zeros(2), N)
+
+
 @pytest.mark.parametrize("knots", [range(0, N, 3), range(0, 4 * N, 2)], ids=["few runs", "many runs"])
 def test_exact_hessians_of_an_earlier_trajectory_are_forgotten_where_knots_are_separable(system, rng, knots):
     curved = {k: [Quadratic(rng.uniform(1.0, 2.0, 3), np.zeros(3))] for k in knots}
