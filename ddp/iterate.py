@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
 from ddp.line_search import LineSearch
-from ddp.parallel.stages import Differentiator
+from ddp.parallel.stages import Differentiator, Stage
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
@@ -35,6 +36,31 @@ CLOSED = 1e-10
 
 WORSE = 2.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
+
+
+@cache
+def missing(known: int, wanted: int, curved: bool) -> tuple[tuple[Stage, ...], int]:
+    """What makes what is wanted and not known, in the order and the company that cost least; what is known then.
+
+    curved: whether the exact Hessians of costs are others than Gauss-Newton's.
+    """
+    stages: list[tuple[Stage, int]] = []
+    if not known and wanted & RECORDS:
+        stages.append(("expand_at_once", FIRST | EXACT | RECORDS))
+    elif not known and (wanted & GAUSS_NEWTON or not curved):
+        stages.append(("expand", FIRST | GAUSS_NEWTON))
+    elif not known:
+        stages.append(("expand_exact", FIRST | EXACT))
+    left = wanted & ~known & ~sum(made for _, made in stages)
+    if left & RECORDS:
+        stages.append(("expand_second", EXACT | RECORDS))
+    elif left & EXACT and curved:
+        stages.append(("expand_costs", EXACT))
+    if left & GAUSS_NEWTON:
+        stages.append(("expand_gauss_newton", GAUSS_NEWTON))
+    for _, made in stages:
+        known |= made
+    return tuple(stage for stage, _ in stages), known | wanted
 
 
 class Guess(NamedTuple):
@@ -171,39 +197,30 @@ class Iterate:
         """
         if convex and blend < 1.0:
             with self._convex_costs():
-                return self._swept(blend, mu, costates)
-        return self._followed(blend, mu, costates) or self._swept(blend, mu, costates)
-
-    def _swept(self, blend: float, mu: float, costates: bool) -> Sweep:
+                return self.sweep(blend, mu, costates)
         wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
         if blend > 0.0:
             wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
-        self._know(wanted)
+        if wanted & ~self.known:
+            if sweep := self._followed(wanted, blend, mu, costates):
+                return sweep
+            self._know(wanted)
         sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self._swept(blend, mu, costates)
+            return self.sweep(blend, mu, costates)
         return sweep
 
     def _know(self, wanted: int) -> None:
-        """Compute what is not known yet, in the order and the company that cost least."""
-        work = self.work
-        if not self.known:
-            if wanted & RECORDS:
-                work.at_once(self.X, self.U)
-                self.known = FIRST | EXACT | RECORDS
-            else:
-                work.first(self.X, self.U)
-                self.known = FIRST | GAUSS_NEWTON
+        """Compute what is not known yet."""
+        fresh, (stages, known) = not self.known, missing(self.known, wanted, self.curved)
+        if fresh:
+            self.work.begin(self.X, self.U)
+        for stage in stages:
+            self.work.each(stage)
+        self.known = known
+        if fresh:
             self._scale()
-        missing = wanted & ~self.known
-        if missing & RECORDS:
-            work.second()
-        elif missing & EXACT and self.curved:
-            work.costs()
-        if missing & GAUSS_NEWTON:
-            work.gauss_newton()
-        self.known |= missing if not missing & RECORDS else missing | EXACT
 
     @contextmanager
     def _convex_costs(self) -> Iterator[None]:
@@ -224,23 +241,21 @@ class Iterate:
         finally:
             d.lzz[knots] = kept
 
-    def _followed(self, blend: float, mu: float, costates: bool) -> Sweep | None:
-        """The same while derivatives are being made, where those who make them can be followed and have not begun."""
+    def _followed(self, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
+        """A sweep while derivatives are being made, where those who make them can be followed and have not begun."""
         follow = None if self.known else self.work.followed
         behind = self.backward.behind(blend, mu, costates) if follow else None
         if follow is None or behind is None:
             return None
-        follow(self.X, self.U, blend > 0.0, behind)
-        self.known = FIRST | GAUSS_NEWTON
-        if blend > 0.0:
-            self.known |= EXACT | RECORDS if behind.described else EXACT
+        stages, self.known = missing(0, wanted, self.curved)
+        follow(self.X, self.U, stages, behind)
         self._scale()
         return behind.outcome()
 
     def _scale(self) -> None:
-        """What later judgements are relative to; by the exact Hessians where records were asked for with the first."""
+        """What later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
-        H = d.exact if self.known & RECORDS else d.lzz
+        H = d.lzz if self.known & GAUSS_NEWTON else d.exact
         magnitude, self._control_weight = scales(d.l, self.problem.separable, H, d.diagonal, self.U.shape[1])
         self.resolution = EPSILON * magnitude
 

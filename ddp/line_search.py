@@ -21,7 +21,7 @@ tried."""
 
 
 Rollouts = tuple[Array, Array, Array]
-"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .) if there are any."""
+"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
 class Chunk(NamedTuple):
@@ -72,8 +72,10 @@ class LineSearch:
             rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
             for lane, alpha in enumerate(tried):
                 step = self._priced(alpha, lane, rolled)
-                if not self._is_finite(step):
+                if not abs(step.cost) < np.inf:
+                    self._explain(step)
                     continue
+                self.diverged = None
                 decrease, promised = cost - step.cost, sweep.promised(alpha)
                 share = 0.1 if promised >= 0.0 else (2.0 if torn else 0.0)
                 if not (decrease > share * promised or (flat and decrease >= -rounding)):
@@ -95,16 +97,12 @@ class LineSearch:
 
     def _priced(self, alpha: float, lane: int, rolled: Rollouts) -> Step:
         """One of the rollouts, with its cost."""
-        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2][lane]
-        return Step(alpha, self._problem.total(X, U, notes), X, U)
+        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
+        return Step(alpha, self._problem.total(X, U, notes[lane] if len(notes) else notes), X, U)
 
-    def _is_finite(self, step: Step) -> bool:
-        """Whether the cost of a step is a number; why it is not is kept."""
-        self.diverged = None
-        if abs(step.cost) < np.inf:
-            return True
+    def _explain(self, step: Step) -> None:
+        """Keep why the cost of a step is no number."""
         if np.isfinite(step.X[-1]).all():
-            self.unpriced = step.X, step.U
+            self.unpriced, self.diverged = (step.X, step.U), None
         else:
             self.diverged = step.X, step.U
-        return False

@@ -130,26 +130,20 @@ class Objective:
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
-    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N."""
-        self._expand(X, U, out, start, stop, GAUSS_NEWTON, out.lzz)
-
-    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """`expand` and `expand_exact`, but for Gauss-Newton Hessians that are not the exact ones as well."""
-        self._expand(X, U, out, start, stop, EXACT, out.exact)
-
-    def _expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, order: int, H: Array) -> None:
-        """Costs, gradients, diagonals of separable knots, and of others the Hessians H that ``order`` says."""
+    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False) -> None:
+        """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, knots = (self.table, self.noted), (self.runs, start, stop)
-        cost_table.expand(*tables, order, *knots, X, U, out.record, out.l, out.lz, H, out.diagonal)
+        order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
+        cost_table.expand(
+            self.table, self.noted, order, self.runs, start, stop, X, U, out.record, out.l, out.lz, H, out.diagonal
+        )
         if self.interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], H[rows]
-                    entry.term.expand(X[rows], U[rows], entry.weight, order == EXACT, *own)
+                    entry.term.expand(X[rows], U[rows], entry.weight, exact, *own)
             add_diagonals(self.separable, start, stop, H, out.diagonal)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
