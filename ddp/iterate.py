@@ -82,6 +82,8 @@ class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
     known: which of them have been computed, see `FIRST`.
+    separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them,
+        so that there is a ``convex`` sweep.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
@@ -99,9 +101,10 @@ class Iterate:
             work.derivatives, problem.dynamics, multipliers, reuse, problem.limited, work.contract, segments,
             problem.structure,
         )  # fmt: skip
-        self.backward.separable = problem.separable
-        self._curved_knots = np.flatnonzero(~problem.separable)
-        self._control_weight = -1.0
+        self.separable = self.backward.separable = problem.separable
+        self._curved_knots = np.flatnonzero(~self.separable)
+        self.curved, self._control_weight = len(self._curved_knots) > 0, -1.0
+        self._limited, self._constrained = problem.limited, problem.constrained
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -160,7 +163,7 @@ class Iterate:
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
             self.backward.gaps = gaps
-        if self.problem.limited:
+        if self._limited:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
     @property
@@ -171,24 +174,15 @@ class Iterate:
         return self._control_weight
 
     @property
-    def curved(self) -> bool:
-        """Whether Gauss-Newton leaves anything out of the costs, so that there is a ``convex`` sweep."""
-        return len(self._curved_knots) > 0
-
-    @property
     def noise(self) -> float:
         """What rounding may hide of the total cost: a step that brings less cannot be judged."""
         return 1e-12 * (1.0 + abs(self.cost))
 
-    @property
-    def violation(self) -> float:
-        """The largest violation of a constraint."""
-        return self.problem.violation(self.X, self.U)
-
-    @property
-    def penalty(self) -> float:
-        """The largest penalty of a constraint; 0 without any."""
-        return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
+    def violated(self) -> tuple[float, float]:
+        """The largest violation of a constraint, and the largest penalty; zeros without any."""
+        if not self._constrained:
+            return 0.0, 0.0
+        return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
 
     def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``.
@@ -256,7 +250,7 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        magnitude, self._control_weight = scales(d.l, self.problem.separable, H, d.diagonal, self.U.shape[1])
+        magnitude, self._control_weight = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
         self.resolution = EPSILON * magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:

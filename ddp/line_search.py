@@ -52,7 +52,7 @@ class LineSearch:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+        self._problem, self._lanes = problem, problem.lanes
         self.diverged: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
 
@@ -68,7 +68,7 @@ class LineSearch:
         self.unpriced = None
         rounding = 1e-14 * (1.0 + abs(cost))
         flat = abs(sweep.d0) < max(1e-12, rounding)
-        for tried, alphas in chunks(longest, self._problem.lanes):
+        for tried, alphas in chunks(longest, self._lanes):
             rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
             for lane, alpha in enumerate(tried):
                 step = self._priced(alpha, lane, rolled)

@@ -251,13 +251,13 @@ def _descend(
         settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
         if _converged(iterate, attempt, solver.tolerance):
             outcome = "converged"
-        elif settled == SETTLED or (attempt.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
+        elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
             outcome = "converged to rounding"
         iterate.accept(attempt.step)
         now = time.perf_counter()
         record = Record(
-            attempt.cost, attempt.gradient, attempt.expected, attempt.alpha, attempt.mu, attempt.hessian, attempt.blend,
-            now - before, iterate.gap, attempt.contraction, iterate.violation, iterate.penalty,
+            attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
+            attempt.blend, now - before, iterate.gap, attempt.contraction, *iterate.violated(),
         )  # fmt: skip
         before = now
         history.append(record)
