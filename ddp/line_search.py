@@ -66,8 +66,6 @@ class LineSearch:
         promise is less than rounding can show, a step that does not raise the cost is as good.
         """
         self.unpriced = None
-        rounding = 1e-14 * (1.0 + abs(cost))
-        flat = abs(sweep.d0) < max(1e-12, rounding)
         for tried, alphas in chunks(longest, self._lanes):
             rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
             for lane, alpha in enumerate(tried):
@@ -78,7 +76,7 @@ class LineSearch:
                 self.diverged = None
                 decrease, promised = cost - step.cost, sweep.promised(alpha)
                 share = 0.1 if promised >= 0.0 else (2.0 if torn else 0.0)
-                if not (decrease > share * promised or (flat and decrease >= -rounding)):
+                if not (decrease > share * promised or self._is_even(decrease, cost, sweep)):
                     continue
                 if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
                     return step
@@ -99,6 +97,11 @@ class LineSearch:
         """One of the rollouts, with its cost."""
         X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
         return Step(alpha, self._problem.total(X, U, notes[lane] if len(notes) else notes), X, U)
+
+    def _is_even(self, decrease: float, cost: float, sweep: Sweep) -> bool:
+        """Whether rounding may hide what is promised, and what has come of it."""
+        rounding = 1e-14 * (1.0 + abs(cost))
+        return abs(sweep.d0) < max(1e-12, rounding) and decrease >= -rounding
 
     def _explain(self, step: Step) -> None:
         """Keep why the cost of a step is no number."""

@@ -125,10 +125,9 @@ class Problem:
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
     ) -> tuple[Array, Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes, if any."""
-        given = X, U, k, K, alphas, gaps, *self._limits
         if len(self._objective.noted):
-            return cast(Noting, self.dynamics).track_noting(*given)
-        Xs, Us = self.dynamics.track(*given)
+            return cast(Noting, self.dynamics).track_noting(X, U, k, K, alphas, gaps, *self._limits)
+        Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
         return np.ascontiguousarray(Xs, np.float64), np.ascontiguousarray(Us, np.float64), cost_table.NO_NOTES
 
     def padded(self, U: Array) -> Array:

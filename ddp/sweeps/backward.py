@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ddp.derivatives import Derivatives
 from ddp.matrices.tiles import padded
-from ddp.protocols import Array, Batched, Dynamics
+from ddp.protocols import Array, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.limits import improve
@@ -104,8 +104,8 @@ class Backward:
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
         batched = N if batches and multipliers != VALUE and not limited else 0
-        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
-        self._weights = np.zeros((N, n))
+        self._batched, self._in_blocks = batched > 0, np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._weights, self._last_costate = np.zeros((N, n)), derivatives.lz[N, :n]
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         everywhere = (multipliers != VALUE and not batched) or reuse or limited
@@ -122,6 +122,8 @@ class Backward:
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
             self._steps[1],
         )  # fmt: skip
+        if self._batched:
+            self._model.take(self._in_blocks, True)
         self._action = np.zeros((nu, nu))
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
 
@@ -155,14 +157,14 @@ class Backward:
         if self._multipliers in (VALUE, COSTATE):
             return self._multipliers
         known = self._followed and not self._torn
-        if known and (self._multipliers == POLICY or len(self._in_blocks)):
+        if known and (self._batched or self._multipliers == POLICY):
             return POLICY
         return COSTATE if costates else VALUE
 
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
         multiplier = self.multiplier(costates)
-        return not self._keeps(multiplier) and (multiplier == VALUE or not len(self._in_blocks))
+        return (multiplier == VALUE or not self._batched) and not self._keeps(multiplier)
 
     def _keeps(self, multiplier: str) -> bool:
         """Whether what is contracted already serves."""
@@ -187,6 +189,7 @@ class Backward:
         """Whether the next sweep finds the second order contracted, and need not do it itself."""
         if multiplier != VALUE and self._age is None:
             self._contract_before(multiplier)
+            return True
         if self._keeps(multiplier):
             return True
         self._age = None  # what is there is overwritten
@@ -208,18 +211,17 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        N, n = self._weights.shape
-        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy())
-        second = self._in_blocks if len(self._in_blocks) else self._second
-        self._contract(self._weights, second, second is self._in_blocks)
-        self._model.take(second, second is self._in_blocks)
+        self._weigh(0, len(self._weights), multiplier, self._last_costate.copy())
+        second = self._in_blocks if self._batched else self._second
+        self._contract(self._weights, second, self._batched)
+        self._model.take(second, self._batched)
         self._age = 0
 
     def _weigh(self, start: int, stop: int, multiplier: str, p: Array) -> None:
         """The weights of these knots, p being that after the last of them."""
         d, closing = self._derivatives, self._closing
         weigh(
-            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps,
+            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self._gaps,
             closing.address if self._torn else 0, closing.context, p, self._weights,
         )  # fmt: skip
 
@@ -228,17 +230,22 @@ class Backward:
         known: bool = False,
     ) -> Sweep:  # fmt: skip
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
-        how = float(blend), float(mu), by_costate, kept, self.separable, *self._halves
-        around = self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known, self._held
+        blend, mu = float(blend), float(mu)
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
-            done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *around)
+            done, change, gradient = self._segments.sweep(
+                self._model.address, d.A, d.lz, blend, mu, by_costate, kept, self.separable, *self._halves, self._gaps,
+                self._torn, self._blocks, self._limited, self.low, self.high, known, self._held,
+            )  # fmt: skip
             if done:
                 self._judge(-1)
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
+        h, bent = self._halves
         failed, slope, change, gradient = tiled_sweep.sweep(
-            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *around, self._action
-        )
+            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, blend, mu, by_costate, kept,
+            self.separable, h, bent, self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known,
+            self._held, self._action,
+        )  # fmt: skip
         self._judge(failed)
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
 
@@ -283,7 +290,7 @@ class Behind:
         self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
         self._how = float(blend), float(mu), multiplier == COSTATE
         self.weighted = self._multiplier not in (NONE, VALUE)
-        self.described = self._multiplier == VALUE or (self.weighted and not len(backward._in_blocks))
+        self.described = self._multiplier == VALUE or (self.weighted and not backward._batched)
         N, n = backward.gaps.shape
         self._N, self._costate, self._weights = N, np.empty(n), backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
@@ -327,6 +334,7 @@ class Behind:
 def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
     """The second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
     if in_blocks:
-        cast(Batched, dynamics).contract_batch(record, weights, out)
+        batched: Any = dynamics
+        batched.contract_batch(record, weights, out)
     else:
         dynamics.contract(record, weights, out)
