@@ -79,8 +79,8 @@ class Sweep(NamedTuple):
 class Backward:
     """The sweep over one set of derivatives, with its workspace.
 
-    gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
-        assigns them, whole, and calls `moved` whenever derivatives have changed.
+    gaps (N, n), low, high (N, nu): open gaps, and, where any control has limits, how far controls are from them, ±inf
+        for none; the owner assigns them, whole, and calls `moved` whenever derivatives have changed.
     separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
@@ -111,10 +111,10 @@ class Backward:
         everywhere = (multipliers != VALUE and not batched) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
-        self._limited, self._held = limited, np.zeros((N, nu))
+        self._limited, self._held = limited, np.zeros((N if limited else 0, nu))
         self.separable = np.zeros(N + 1, dtype=bool)
-        self.gaps = np.zeros((N, n))
-        self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+        self._gaps, self._torn = np.zeros((N, n)), False
+        self.low, self.high = self._held - np.inf, self._held + np.inf
         self._closing = dynamics.closing()
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._room = RoomOwner(n, nu)
