@@ -123,6 +123,26 @@ def holds_references(models: Any, kind: Any) -> bool:
     return bool(models[kind].contains_nrt_meminfo())
 
 
+def is_borrowing(signature: Any) -> bool:
+    """Whether a kernel that Python calls returns nothing of its arguments, which Python holds: none need be counted.
+
+    numba's own wrapper allocates a counter for every array, and frees it with Python's lock, which takes it longer than
+    all else about the array.
+    """
+
+    def is_plain(kind: Any) -> bool:
+        if isinstance(kind, types.BaseTuple):
+            return all(is_plain(part) for part in kind)
+        return isinstance(kind, (types.Number, types.Boolean, types.NoneType))
+
+    def is_held(kind: Any) -> bool:
+        if isinstance(kind, types.BaseTuple):
+            return all(is_held(part) for part in kind)
+        return isinstance(kind, types.Array) or is_plain(kind)
+
+    return is_plain(signature.return_type) and all(is_held(kind) for kind in signature.args)
+
+
 class _References(NRTContext):  # type: ignore[misc]
     """Counting references, without looking for them where there are none."""
 
