@@ -102,9 +102,8 @@ class Iterate:
             problem.structure,
         )  # fmt: skip
         self.separable = self.backward.separable = problem.separable
-        self._curved_knots = np.flatnonzero(~self.separable)
-        self.curved, self._control_weight = len(self._curved_knots) > 0, -1.0
-        self._limited, self._constrained = problem.limited, problem.constrained
+        self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
+        self._control_weight = -1.0
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -114,7 +113,7 @@ class Iterate:
         self._moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
-        elif not np.isfinite(self.gaps).all():
+        elif not self.gap < np.inf:
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
         elif not np.isfinite(cost := self.problem.total(self.X, self.U)):
@@ -135,8 +134,10 @@ class Iterate:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
-        U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed or guess.alone else guess.U
-        X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros_like(U), guess.K, FULL, self.gaps)[:2])
+        U = guess.U
+        if self._limited and (guess.imposed or guess.alone):
+            U = np.clip(U, problem.lower, problem.upper)
+        X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)[:2])
         instead = self._no_motion(guess.X, X, U) if guess.alone and not guess.imposed else ""
         self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
         if not guess.imposed and not instead:
@@ -224,7 +225,7 @@ class Iterate:
         """
         self._know(FIRST | GAUSS_NEWTON)
         self._know(EXACT)
-        d, knots = self.work.derivatives, self._curved_knots
+        d, knots = self.work.derivatives, np.flatnonzero(~self.separable)
         kept = d.lzz[knots]
         if self._convex is None:
             self._convex = np.empty_like(kept)

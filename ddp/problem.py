@@ -251,6 +251,11 @@ class Problem:
         """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
         return self._objective.separable
 
+    @property
+    def curved(self) -> bool:
+        """Whether Gauss-Newton leaves anything out of the costs' Hessians."""
+        return len(self._objective.curved) > 0
+
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
         return self._objective.fault(X, U, order)

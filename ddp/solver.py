@@ -189,11 +189,11 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
         d.check_state("guess[0]", X)
         X[0] = problem.x0
-        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)), np.zeros((N, d.nu, d.n)), imposed=True)
+        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)).copy(), np.zeros((N, d.nu, d.n)), imposed=True)
     elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
-        U = as_array("guess", guess, (N, d.nu))
+        U = as_array("guess", guess, (N, d.nu)).copy()
     return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 
