@@ -14,7 +14,7 @@ from ddp.sweeps.backward import Sweep
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
 
-GENEROUS, LONGER = 1.2, (2.0, 4.0)
+GENEROUS, LONGER = 1.2, np.array([2.0, 4.0])
 """Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
 tried."""
 
@@ -70,12 +70,12 @@ class LineSearch:
                     continue
                 if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
                     return step
-                return self._longer(step, self._problem.track(X, U, sweep.k, sweep.K, np.array(LONGER), gaps))
+                return self._longer(step, self._problem.track(X, U, sweep.k, sweep.K, LONGER, gaps))
         return Step(0.0, cost, X, U)
 
     def _longer(self, step: Step, rolled: Rollouts) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
-        for lane, alpha in enumerate(LONGER):
+        for lane, alpha in enumerate(LONGER.tolist()):
             further = self._priced(alpha, lane, rolled)
             if -np.inf < further.cost < step.cost:
                 step = further
