@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +15,11 @@ from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
 from ddp.line_search import LineSearch
-from ddp.parallel.stages import Differentiator, Stage
+from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Differentiator, missing
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
-
-FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
-"""What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
-order of the dynamics. Bits of one number."""
 
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
@@ -36,31 +31,6 @@ CLOSED = 1e-10
 
 WORSE = 2.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
-
-
-@cache
-def missing(known: int, wanted: int, curved: bool) -> tuple[tuple[Stage, ...], int]:
-    """What makes what is wanted and not known, in the order and the company that cost least; what is known then.
-
-    curved: whether the exact Hessians of costs are others than Gauss-Newton's.
-    """
-    stages: list[tuple[Stage, int]] = []
-    if not known and wanted & RECORDS:
-        stages.append(("expand_at_once", FIRST | EXACT | RECORDS))
-    elif not known and (wanted & GAUSS_NEWTON or not curved):
-        stages.append(("expand", FIRST | GAUSS_NEWTON))
-    elif not known:
-        stages.append(("expand_exact", FIRST | EXACT))
-    left = wanted & ~known & ~sum(made for _, made in stages)
-    if left & RECORDS:
-        stages.append(("expand_second", EXACT | RECORDS))
-    elif left & EXACT and curved:
-        stages.append(("expand_costs", EXACT))
-    if left & GAUSS_NEWTON:
-        stages.append(("expand_gauss_newton", GAUSS_NEWTON))
-    for _, made in stages:
-        known |= made
-    return tuple(stage for stage, _ in stages), known | wanted
 
 
 class Guess(NamedTuple):
@@ -81,7 +51,7 @@ class Guess(NamedTuple):
 class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
-    known: which of them have been computed, see `FIRST`.
+    known: which of them have been computed, see `stages.FIRST`.
     separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them,
         so that there is a ``convex`` sweep.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
