@@ -105,7 +105,7 @@ class Backward:
         self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
         batched = N if batches and multipliers != VALUE and not limited else 0
         self._batched, self._in_blocks = batched > 0, np.zeros((batched, 6 * padded((n // 2) ** 2)))
-        self._weights, self._last_costate = np.zeros((N, n)), derivatives.lz[N, :n]
+        self._weights, self._costate = np.zeros((N, n)), np.zeros(n)
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         everywhere = (multipliers != VALUE and not batched) or reuse or limited
@@ -211,18 +211,18 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        self._weigh(0, len(self._weights), multiplier, self._last_costate.copy())
+        self._weigh(0, len(self._weights), multiplier)
         second = self._in_blocks if self._batched else self._second
         self._contract(self._weights, second, self._batched)
         self._model.take(second, self._batched)
         self._age = 0
 
-    def _weigh(self, start: int, stop: int, multiplier: str, p: Array) -> None:
-        """The weights of these knots, p being that after the last of them."""
+    def _weigh(self, start: int, stop: int, multiplier: str) -> None:
+        """The weights of these knots, after those of the knots behind them."""
         d, closing = self._derivatives, self._closing
         weigh(
             start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self._gaps,
-            closing.address if self._torn else 0, closing.context, p, self._weights,
+            closing.address if self._torn else 0, closing.context, self._costate, self._weights,
         )  # fmt: skip
 
     def _swept(
@@ -291,8 +291,8 @@ class Behind:
         self._how = float(blend), float(mu), multiplier == COSTATE
         self.weighted = self._multiplier not in (NONE, VALUE)
         self.described = self._multiplier == VALUE or (self.weighted and not backward._batched)
-        N, n = backward.gaps.shape
-        self._N, self._costate, self._weights = N, np.empty(n), backward._weights
+        N = len(backward._weights)
+        self._N, self._weights = N, backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
         self._second = backward._in_blocks if self.weighted and not self.described else backward._second
         if blend > 0.0:
@@ -300,9 +300,7 @@ class Behind:
 
     def weigh(self, start: int, stop: int) -> None:
         """The weights of the knots start .. stop-1 of 0 .. N."""
-        if stop > self._N:
-            self._costate[:] = self._of._derivatives.lz[self._N, : self._costate.size]
-        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate)
+        self._of._weigh(start, min(stop, self._N), self._multiplier)
 
     def contract(self, start: int, stop: int) -> None:
         """The second order of these knots with their weights."""
