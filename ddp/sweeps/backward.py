@@ -104,9 +104,9 @@ class Backward:
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
         batched = N if batches and multipliers != VALUE and not limited else 0
-        self._batched, self._in_blocks = batched > 0, np.zeros((batched, 6 * padded((n // 2) ** 2)))
-        self._weights, self._costate = np.zeros((N, n)), np.zeros(n)
-        self._followed = False
+        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._weights = np.zeros((N, n))
+        self._followed, self._batched, self._costate = False, batched > 0, np.zeros(n)
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         everywhere = (multipliers != VALUE and not batched) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
