@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ddp.derivatives import Derivatives
 from ddp.matrices.tiles import padded
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Batched, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.limits import improve
@@ -332,7 +332,6 @@ class Behind:
 def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
     """The second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
     if in_blocks:
-        batched: Any = dynamics
-        batched.contract_batch(record, weights, out)
+        cast(Batched, dynamics).contract_batch(record, weights, out)
     else:
         dynamics.contract(record, weights, out)
