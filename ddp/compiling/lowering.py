@@ -5,7 +5,7 @@ and what it drops, counts references to fields that have none, and asks after ev
 something. For a tree of fifteen arrays that is hundreds of instructions a call, most of what there is to compile. Here
 
 * records are passed by one pointer to memory that nobody writes to while the callee runs, and passed on as they came;
-* arguments are borrowed: the caller holds them, the callee neither counts nor stores them;
+* arguments are borrowed: the caller, another kernel or Python, holds them, the callee neither counts nor stores them;
 * only what can hold a reference is looked through for references;
 * only callees that can raise are asked.
 
