@@ -212,8 +212,9 @@ class Iterate:
         behind = self.backward.behind(blend, mu, costates) if follow else None
         if follow is None or behind is None:
             return None
-        stages, self.known = missing(0, wanted, self.curved)
+        stages, known = missing(0, wanted, self.curved)
         follow(self.X, self.U, stages, behind)
+        self.known = known
         self._scale()
         return behind.outcome()
 
