@@ -61,16 +61,6 @@ class Attempt(NamedTuple):
     step: Step
     contraction: str
 
-    @property
-    def alpha(self) -> float:
-        """The fraction of the step that was accepted."""
-        return self.step.alpha
-
-    @property
-    def cost(self) -> float:
-        """The cost reached; that of the current iterate if no step was accepted."""
-        return self.step.cost
-
 
 class Point(Protocol):
     """The current iterate, as the globalisation sees it."""
@@ -148,9 +138,9 @@ class Globalisation:
         """
         entered = self.mode
         best: Attempt | None = None
-        if self.mode == LEVENBERG_MARQUARDT:
+        if entered == LEVENBERG_MARQUARDT:
             best = self._damped_iteration(point)
-        elif self.mode == EXACT:
+        elif entered == EXACT:
             best = self._exact_iteration(point)
         if best is None and self.mode == GAUSS_NEWTON:
             best = self._gauss_newton_iteration(point)
@@ -161,7 +151,7 @@ class Globalisation:
         if self.mixed and self.mode == GAUSS_NEWTON and self.exact_patience.over:
             close = abs(best.expected) < self.switch * (1.0 + abs(point.cost))
             rate = best.expected / self.previous if self.previous != 0.0 else 0.0  # 0: at the optimum
-            done_in_two = best.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance
+            done_in_two = best.step.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance
             if close and not done_in_two:
                 self.mode = EXACT
         self.previous = best.expected
@@ -173,12 +163,12 @@ class Globalisation:
         best = own = self._gauss_newton(point)
         if own is None:
             return None
-        if own.alpha > 0.5:
+        if own.step.alpha > 0.5:
             self.mu[self.base] /= 10.0
-        elif own.alpha <= 0.01:
+        elif own.step.alpha <= 0.01:
             self.mu[self.base] *= 10.0
         best = own = self._other_base(point, own)
-        struggles = own.alpha == 0.0 or max(self.alphas[self.base]) < 0.1
+        struggles = own.step.alpha == 0.0 or max(self.alphas[self.base]) < 0.1
         if not (self.mixed and struggles and self.exact_patience.over):
             self.exact_patience.wait -= 1
             return best
@@ -210,12 +200,12 @@ class Globalisation:
         if own is None:
             self._give_up(self.exact_patience)
             return None
-        if own.alpha > 0.5:
+        if own.step.alpha > 0.5:
             self.blend = min(1.0, 2.0 * self.blend)
-        elif own.alpha == 0.0:
+        elif own.step.alpha == 0.0:
             self.blend = max(0.5 * self.blend, SMALLEST_BLEND)
         best = self._compared_with_gauss_newton(point, own, self.exact_patience)
-        if best.alpha == 0.0 and own.blend <= SMALLEST_BLEND:  # nothing left to try here but a larger mu
+        if best.step.alpha == 0.0 and own.blend <= SMALLEST_BLEND:  # nothing left to try here but a larger mu
             self._give_up(self.exact_patience)
             self.mu[self.base] *= 10.0
         elif best is own:
@@ -239,7 +229,7 @@ class Globalisation:
 
     def _compared_with_gauss_newton(self, point: Point, own: Attempt, patience: _Patience) -> Attempt:
         """If a model struggles, Gauss-Newton is tried as well and takes over when it reaches a lower cost."""
-        if own.alpha >= 0.25 or abs(own.expected) <= 1e-10 * (1.0 + abs(point.cost)):
+        if own.step.alpha >= 0.25 or abs(own.expected) <= 1e-10 * (1.0 + abs(point.cost)):
             return own
         best = _lower(own, self._gauss_newton(point))
         if best is not own:
@@ -253,8 +243,8 @@ class Globalisation:
     def _watch_for_stagnation(self, point: Point, best: Attempt) -> Attempt:
         """Levenberg-Marquardt where steps stay tiny, or short while the expected decrease does not fall."""
         self.lm_patience.wait -= 1
-        self.past.append((best.expected, best.alpha))
-        if best.alpha > 0.25 or not self.lm_patience.over:
+        self.past.append((best.expected, best.step.alpha))
+        if best.step.alpha > 0.25 or not self.lm_patience.over:
             return best
         alphas = [alpha for _, alpha in self.past]
         tiny = len(alphas) >= 2 and max(alphas[-2:]) <= 1.0 / 64.0
@@ -326,7 +316,7 @@ class Globalisation:
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search of a model, starting no more than four times beyond where its last two ended."""
         alphas = self.alphas[hessian]
-        longest = min(1.0, 4.0 * max(*alphas, 1.0 / 64.0))
+        longest = min(1.0, 4.0 * max(alphas[0], alphas[1], 1.0 / 64.0))
         step = point.search(sweep, longest)
         alphas.append(step.alpha)
         if hessian in self.trusted:
@@ -343,18 +333,18 @@ def shift(point: Point) -> float:
 
 def _lower(one: Attempt, other: Attempt | None) -> Attempt:
     """The attempt with the lower cost, the first if they are equal."""
-    return one if other is None or other.cost >= one.cost else other
+    return one if other is None or other.step.cost >= one.step.cost else other
 
 
 def _damping_factor(attempt: Attempt, cost: float) -> float:
     """What to multiply mu by, after the ratio of actual to expected decrease and the step's length."""
-    if attempt.alpha == 0.0:
+    if attempt.step.alpha == 0.0:
         return 16.0
-    if attempt.alpha < 0.5:
+    if attempt.step.alpha < 0.5:
         return 4.0
-    if attempt.alpha < 1.0:
+    if attempt.step.alpha < 1.0:
         return 2.0
-    ratio = _kept(cost - attempt.cost, attempt.expected)
+    ratio = _kept(cost - attempt.step.cost, attempt.expected)
     if abs(ratio - 1.0) < 0.2:
         return 1e-3
     if ratio > 0.5:

@@ -15,15 +15,11 @@ from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
 from ddp.line_search import LineSearch
-from ddp.parallel.stages import Differentiator
+from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Differentiator, missing
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
-
-FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
-"""What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
-order of the dynamics. Bits of one number."""
 
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
@@ -55,7 +51,9 @@ class Guess(NamedTuple):
 class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
-    known: which of them have been computed, see `FIRST`.
+    known: which of them have been computed, see `stages.FIRST`.
+    separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them,
+        so that there is a ``convex`` sweep.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
@@ -73,8 +71,8 @@ class Iterate:
             work.derivatives, problem.dynamics, multipliers, reuse, problem.limited, work.contract, segments,
             problem.structure,
         )  # fmt: skip
-        self.backward.separable = problem.separable
-        self._curved_knots = np.flatnonzero(~problem.separable)
+        self.separable = self.backward.separable = problem.separable
+        self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
         self._control_weight = -1.0
         self._place(*self._started(guess))
         self.evaluate()
@@ -85,7 +83,7 @@ class Iterate:
         self._moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
-        elif not np.isfinite(self.gaps).all():
+        elif not self.gap < np.inf:
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
         elif not np.isfinite(cost := self.problem.total(self.X, self.U)):
@@ -106,8 +104,10 @@ class Iterate:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
-        U = np.clip(guess.U, problem.lower, problem.upper) if guess.imposed or guess.alone else guess.U
-        X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros_like(U), guess.K, FULL, self.gaps)[:2])
+        U = guess.U
+        if self._limited and (guess.imposed or guess.alone):
+            U = np.clip(U, problem.lower, problem.upper)
+        X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)[:2])
         instead = self._no_motion(guess.X, X, U) if guess.alone and not guess.imposed else ""
         self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
         if not guess.imposed and not instead:
@@ -134,7 +134,7 @@ class Iterate:
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
             self.backward.gaps = gaps
-        if self.problem.limited:
+        if self._limited:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
     @property
@@ -145,24 +145,15 @@ class Iterate:
         return self._control_weight
 
     @property
-    def curved(self) -> bool:
-        """Whether Gauss-Newton leaves anything out of the costs, so that there is a ``convex`` sweep."""
-        return len(self._curved_knots) > 0
-
-    @property
     def noise(self) -> float:
         """What rounding may hide of the total cost: a step that brings less cannot be judged."""
         return 1e-12 * (1.0 + abs(self.cost))
 
-    @property
-    def violation(self) -> float:
-        """The largest violation of a constraint."""
-        return self.problem.violation(self.X, self.U)
-
-    @property
-    def penalty(self) -> float:
-        """The largest penalty of a constraint; 0 without any."""
-        return float(self.problem.lagrangian.penalties.max()) if self.problem.constrained else 0.0
+    def violated(self) -> tuple[float, float]:
+        """The largest violation of a constraint, and the largest penalty; zeros without any."""
+        if not self._constrained:
+            return 0.0, 0.0
+        return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
 
     def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``.
@@ -171,39 +162,30 @@ class Iterate:
         """
         if convex and blend < 1.0:
             with self._convex_costs():
-                return self._swept(blend, mu, costates)
-        return self._followed(blend, mu, costates) or self._swept(blend, mu, costates)
-
-    def _swept(self, blend: float, mu: float, costates: bool) -> Sweep:
+                return self.sweep(blend, mu, costates)
         wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
         if blend > 0.0:
             wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
-        self._know(wanted)
+        if wanted & ~self.known:
+            if sweep := self._followed(wanted, blend, mu, costates):
+                return sweep
+            self._know(wanted)
         sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self._swept(blend, mu, costates)
+            return self.sweep(blend, mu, costates)
         return sweep
 
     def _know(self, wanted: int) -> None:
-        """Compute what is not known yet, in the order and the company that cost least."""
-        work = self.work
-        if not self.known:
-            if wanted & RECORDS:
-                work.at_once(self.X, self.U)
-                self.known = FIRST | EXACT | RECORDS
-            else:
-                work.first(self.X, self.U)
-                self.known = FIRST | GAUSS_NEWTON
+        """Compute what is not known yet."""
+        fresh, (stages, known) = not self.known, missing(self.known, wanted, self.curved)
+        if fresh:
+            self.work.begin(self.X, self.U)
+        for stage in stages:
+            self.work.each(stage)
+        self.known = known
+        if fresh:
             self._scale()
-        missing = wanted & ~self.known
-        if missing & RECORDS:
-            work.second()
-        elif missing & EXACT and self.curved:
-            work.costs()
-        if missing & GAUSS_NEWTON:
-            work.gauss_newton()
-        self.known |= missing if not missing & RECORDS else missing | EXACT
 
     @contextmanager
     def _convex_costs(self) -> Iterator[None]:
@@ -213,7 +195,7 @@ class Iterate:
         """
         self._know(FIRST | GAUSS_NEWTON)
         self._know(EXACT)
-        d, knots = self.work.derivatives, self._curved_knots
+        d, knots = self.work.derivatives, np.flatnonzero(~self.separable)
         kept = d.lzz[knots]
         if self._convex is None:
             self._convex = np.empty_like(kept)
@@ -224,24 +206,23 @@ class Iterate:
         finally:
             d.lzz[knots] = kept
 
-    def _followed(self, blend: float, mu: float, costates: bool) -> Sweep | None:
-        """The same while derivatives are being made, where those who make them can be followed and have not begun."""
+    def _followed(self, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
+        """A sweep while derivatives are being made, where those who make them can be followed and have not begun."""
         follow = None if self.known else self.work.followed
         behind = self.backward.behind(blend, mu, costates) if follow else None
         if follow is None or behind is None:
             return None
-        follow(self.X, self.U, blend > 0.0, behind)
-        self.known = FIRST | GAUSS_NEWTON
-        if blend > 0.0:
-            self.known |= EXACT | RECORDS if behind.described else EXACT
+        stages, known = missing(0, wanted, self.curved)
+        follow(self.X, self.U, stages, behind)
+        self.known = known
         self._scale()
         return behind.outcome()
 
     def _scale(self) -> None:
-        """What later judgements are relative to; by the exact Hessians where records were asked for with the first."""
+        """What later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
-        H = d.exact if self.known & RECORDS else d.lzz
-        magnitude, self._control_weight = scales(d.l, self.problem.separable, H, d.diagonal, self.U.shape[1])
+        H = d.lzz if self.known & GAUSS_NEWTON else d.exact
+        magnitude, self._control_weight = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
         self.resolution = EPSILON * magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:

@@ -14,13 +14,13 @@ from ddp.sweeps.backward import Sweep
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do `Lanes` of them for the price of one."""
 
-GENEROUS, LONGER = 1.2, (2.0, 4.0)
+GENEROUS, LONGER = 1.2, np.array([2.0, 4.0])
 """Where a full step brings this many times what it promised, as along a valley or away from a saddle, longer ones are
 tried."""
 
 
 Rollouts = tuple[Array, Array, Array]
-"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .) if there are any."""
+"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
 @cache
@@ -42,7 +42,7 @@ class LineSearch:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+        self._problem, self._lanes = problem, problem.lanes
         self.diverged: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
 
@@ -56,26 +56,26 @@ class LineSearch:
         promise is less than rounding can show, a step that does not raise the cost is as good.
         """
         self.unpriced = None
-        rounding = 1e-14 * (1.0 + abs(cost))
-        flat = abs(sweep.d0) < max(1e-12, rounding)
-        for alphas in chunks(longest, self._problem.lanes):
+        for alphas in chunks(longest, self._lanes):
             rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
             for lane, alpha in enumerate(alphas.tolist()):
                 step = self._priced(alpha, lane, rolled)
-                if not self._is_finite(step):
+                if not abs(step.cost) < np.inf:
+                    self._explain(step)
                     continue
+                self.diverged = None
                 decrease, promised = cost - step.cost, sweep.promised(alpha)
                 share = 0.1 if promised >= 0.0 else (2.0 if torn else 0.0)
-                if not (decrease > share * promised or (flat and decrease >= -rounding)):
+                if not (decrease > share * promised or self._is_even(decrease, cost, sweep)):
                     continue
                 if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
                     return step
-                return self._longer(step, self._problem.track(X, U, sweep.k, sweep.K, np.array(LONGER), gaps))
+                return self._longer(step, self._problem.track(X, U, sweep.k, sweep.K, LONGER, gaps))
         return Step(0.0, cost, X, U)
 
     def _longer(self, step: Step, rolled: Rollouts) -> Step:
         """Twice or four times the full step, if that lowers the cost further."""
-        for lane, alpha in enumerate(LONGER):
+        for lane, alpha in enumerate(LONGER.tolist()):
             further = self._priced(alpha, lane, rolled)
             if -np.inf < further.cost < step.cost:
                 step = further
@@ -83,16 +83,17 @@ class LineSearch:
 
     def _priced(self, alpha: float, lane: int, rolled: Rollouts) -> Step:
         """One of the rollouts, with its cost."""
-        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2][lane]
-        return Step(alpha, self._problem.total(X, U, notes), X, U)
+        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
+        return Step(alpha, self._problem.total(X, U, notes[lane] if len(notes) else notes), X, U)
 
-    def _is_finite(self, step: Step) -> bool:
-        """Whether the cost of a step is a number; why it is not is kept."""
-        self.diverged = None
-        if abs(step.cost) < np.inf:
-            return True
+    def _is_even(self, decrease: float, cost: float, sweep: Sweep) -> bool:
+        """Whether rounding may hide what is promised, and what has come of it."""
+        rounding = 1e-14 * (1.0 + abs(cost))
+        return abs(sweep.d0) < max(1e-12, rounding) and decrease >= -rounding
+
+    def _explain(self, step: Step) -> None:
+        """Keep why the cost of a step is no number."""
         if np.isfinite(step.X[-1]).all():
-            self.unpriced = step.X, step.U
+            self.unpriced, self.diverged = (step.X, step.U), None
         else:
             self.diverged = step.X, step.U
-        return False

@@ -124,13 +124,11 @@ class Problem:
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
     ) -> tuple[Array, Array, Array]:
-        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes."""
-        given = X, U, k, K, alphas, gaps, *self._limits
+        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes, if any."""
         if len(self._objective.noted):
-            return cast(Noting, self.dynamics).track_noting(*given)
-        Xs, Us = self.dynamics.track(*given)
-        notes = np.empty((len(alphas), 0, 0))
-        return np.ascontiguousarray(Xs, dtype=np.float64), np.ascontiguousarray(Us, dtype=np.float64), notes
+            return cast(Noting, self.dynamics).track_noting(X, U, k, K, alphas, gaps, *self._limits)
+        Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
+        return np.ascontiguousarray(Xs, np.float64), np.ascontiguousarray(Us, np.float64), cost_table.NO_NOTES
 
     def padded(self, U: Array) -> Array:
         """U (N, nu) with the row of zeros (N+1, nu) that the terms of knot N are given."""
@@ -167,24 +165,33 @@ class Problem:
         self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand)
         self._objective.expand(X, U, out, start, stop)
 
+    def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
+        """`expand` with exact cost Hessians, and no Gauss-Newton ones where those are others."""
+        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand)
+        self._objective.expand(X, U, out, start, stop, exact=True)
+
     def expand_second(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """Second order of the dynamics and exact cost Hessians, after `expand` of the same trajectory."""
         self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand_second)
         self._objective.expand_exact(X, U, out, start, stop)
 
     def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """`expand` and `expand_second`, but for Gauss-Newton Hessians that are not the exact ones as well."""
+        """`expand_exact` and the second order of the dynamics."""
         self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand, self.dynamics.expand_second)
-        self._objective.expand_at_once(X, U, out, start, stop)
+        self._objective.expand(X, U, out, start, stop, exact=True)
 
     def _expand_dynamics(
         self, X: Array, U: Array, out: Derivatives, start: int, stop: int, *stages: Callable[..., None]
     ) -> None:
-        knots = slice(start, min(stop, self.horizon))
-        if knots.stop > start:
-            expansion = Expansion(out.A[knots], out.B[knots], out.record[knots])
+        N, expansion = self.horizon, Expansion(out.A, out.B, out.record)
+        if start > 0 or stop < N:
+            knots = slice(start, min(stop, N))
+            X, U, expansion = X[knots], U[knots], Expansion(*(part[knots] for part in expansion))
+        else:
+            X, U = X[:N], U if len(U) == N else U[:N]
+        if len(X) > 0:
             for stage in stages:
-                stage(X[knots], U[knots], expansion, start)
+                stage(X, U, expansion, start)
 
     def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
         """The costs of `expand` alone."""
@@ -243,6 +250,11 @@ class Problem:
     def separable(self) -> NDArray[np.bool_]:
         """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
         return self._objective.separable
+
+    @property
+    def curved(self) -> bool:
+        """Whether Gauss-Newton leaves anything out of the costs' Hessians."""
+        return len(self._objective.curved) > 0
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""

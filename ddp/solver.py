@@ -189,11 +189,11 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
         d.check_state("guess[0]", X)
         X[0] = problem.x0
-        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)), np.zeros((N, d.nu, d.n)), imposed=True)
+        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)).copy(), np.zeros((N, d.nu, d.n)), imposed=True)
     elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
-        U = as_array("guess", guess, (N, d.nu))
+        U = as_array("guess", guess, (N, d.nu)).copy()
     return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 
@@ -251,13 +251,13 @@ def _descend(
         settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
         if _converged(iterate, attempt, solver.tolerance):
             outcome = "converged"
-        elif settled == SETTLED or (attempt.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
+        elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
             outcome = "converged to rounding"
         iterate.accept(attempt.step)
         now = time.perf_counter()
         record = Record(
-            attempt.cost, attempt.gradient, attempt.expected, attempt.alpha, attempt.mu, attempt.hessian, attempt.blend,
-            now - before, iterate.gap, attempt.contraction, iterate.violation, iterate.penalty,
+            attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
+            attempt.blend, now - before, iterate.gap, attempt.contraction, *iterate.violated(),
         )  # fmt: skip
         before = now
         history.append(record)

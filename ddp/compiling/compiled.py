@@ -337,6 +337,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         """A library with what Python calls, around a kernel."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.nrt = not lowering.is_borrowing(kernel.signature)
         context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
         needed: list[Any] = []
         library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed, level=1)

@@ -5,7 +5,7 @@ and what it drops, counts references to fields that have none, and asks after ev
 something. For a tree of fifteen arrays that is hundreds of instructions a call, most of what there is to compile. Here
 
 * records are passed by one pointer to memory that nobody writes to while the callee runs, and passed on as they came;
-* arguments are borrowed: the caller holds them, the callee neither counts nor stores them;
+* arguments are borrowed: the caller, another kernel or Python, holds them, the callee neither counts nor stores them;
 * only what can hold a reference is looked through for references;
 * only callees that can raise are asked.
 
@@ -121,6 +121,26 @@ class _Packer(ArgPacker):  # type: ignore[misc]
 def holds_references(models: Any, kind: Any) -> bool:
     """Whether anything in a type is counted."""
     return bool(models[kind].contains_nrt_meminfo())
+
+
+def is_borrowing(signature: Any) -> bool:
+    """Whether a kernel that Python calls returns nothing of its arguments, which Python holds: none need be counted.
+
+    numba's own wrapper allocates a counter for every array, and frees it with Python's lock, which takes it longer than
+    all else about the array.
+    """
+
+    def is_plain(kind: Any) -> bool:
+        if isinstance(kind, types.BaseTuple):
+            return all(is_plain(part) for part in kind)
+        return isinstance(kind, (types.Number, types.Boolean, types.NoneType))
+
+    def is_held(kind: Any) -> bool:
+        if isinstance(kind, types.BaseTuple):
+            return all(is_held(part) for part in kind)
+        return isinstance(kind, types.Array) or is_plain(kind)
+
+    return is_plain(signature.return_type) and all(is_held(kind) for kind in signature.args)
 
 
 class _References(NRTContext):  # type: ignore[misc]

@@ -90,13 +90,13 @@ class Objective:
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
         """The same terms, with other contributions of constraints."""
         twin = object.__new__(Objective)
-        others = ("separable", "runs", "curved", "interpreted")  # they are of other terms
+        others = ("separable", "runs", "curved", "interpreted", "_tables")  # they are of other terms
         vars(twin).update({name: value for name, value in vars(self).items() if name not in others})
         vars(twin)["lagrangian"] = lagrangian
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_readers"  # addresses
+        of_this_process = "table", "_alive", "noted", "_readers", "_tables"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -114,11 +114,11 @@ class Objective:
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
         costs = np.empty(self.horizon + 1)
-        noted = self.noted if len(notes) else cost_table.NONE
-        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        total = cost_table.total(self.table, noted, X, U, notes, costs)
-        if (self.interpreted or len(noted) < len(self.noted)) and total < np.inf:
-            self._add_values(X, U, costs, len(noted) > 0)
+        table, noted, _, interpreted = self._tables
+        read = noted if len(notes) else cost_table.NONE
+        total = cost_table.total(table, read, np.ascontiguousarray(X), np.ascontiguousarray(U), notes, costs)
+        if (interpreted or len(read) < len(noted)) and total < np.inf:
+            self._add_values(X, U, costs, len(read) > 0)
             total = cost_table.sum_of(costs)
         return total
 
@@ -130,26 +130,19 @@ class Objective:
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
-    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """Costs, gradients and Gauss-Newton Hessians of the knots start .. stop-1 of 0 .. N."""
-        self._expand(X, U, out, start, stop, GAUSS_NEWTON, out.lzz)
-
-    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """`expand` and `expand_exact`, but for Gauss-Newton Hessians that are not the exact ones as well."""
-        self._expand(X, U, out, start, stop, EXACT, out.exact)
-
-    def _expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, order: int, H: Array) -> None:
-        """Costs, gradients, diagonals of separable knots, and of others the Hessians H that ``order`` says."""
+    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, exact: bool = False) -> None:
+        """Costs, gradients and Hessians, Gauss-Newton's or exact, of the knots start .. stop-1 of 0 .. N."""
         X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
-        tables, knots = (self.table, self.noted), (self.runs, start, stop)
-        cost_table.expand(*tables, order, *knots, X, U, out.record, out.l, out.lz, H, out.diagonal)
-        if self.interpreted:
+        table, noted, runs, interpreted = self._tables
+        order, H = (EXACT, out.exact) if exact else (GAUSS_NEWTON, out.lzz)
+        cost_table.expand(table, noted, order, runs, start, stop, X, U, out.record, out.l, out.lz, H, out.diagonal)
+        if interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
             for entry, rows in self._python_terms(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], H[rows]
-                    entry.term.expand(X[rows], U[rows], entry.weight, order == EXACT, *own)
+                    entry.term.expand(X[rows], U[rows], entry.weight, exact, *own)
             add_diagonals(self.separable, start, stop, H, out.diagonal)
 
     def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
@@ -216,6 +209,11 @@ class Objective:
     def interpreted(self) -> bool:
         """Whether there are terms that are neither compiled nor noted."""
         return next(self._python_terms(0, self.horizon + 1, noted=True), None) is not None
+
+    @cached_property
+    def _tables(self) -> tuple[cost_table.Table, cost_table.Table, NDArray[np.int64], bool]:
+        """`table`, `noted`, `runs` and `interpreted`: one is sooner found than four."""
+        return self.table, self.noted, self.runs, self.interpreted
 
     def _python_terms(
         self, start: int, stop: int, dual: Array | None = None, noted: bool = False

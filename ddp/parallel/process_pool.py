@@ -123,10 +123,10 @@ class Processes(Differentiator):
             process.close()
         self._pipes, self._processes = [], []
 
-    def _begin(self, X: Array, U: Array) -> None:
+    def begin(self, X: Array, U: Array) -> None:
         self._shared.X[:], self._shared.U[: len(U)] = X, U
 
-    def _each(self, stage: Stage) -> None:
+    def each(self, stage: Stage) -> None:
         for number, pipe in enumerate(self._pipes):
             try:
                 pipe.send_bytes(stage.encode())

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Array
 from ddp.sweeps.backward import Behind
 
-Stage = Literal["expand", "expand_second", "expand_costs", "expand_at_once", "expand_gauss_newton"]
+Stage = Literal["expand", "expand_exact", "expand_second", "expand_costs", "expand_at_once", "expand_gauss_newton"]
 """A method of `Problem`."""
 
-Follow = Callable[[Array, Array, bool, Behind], None]
-"""Of states and controls the derivatives, of second order too if that is true, with a sweep behind them."""
+FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
+"""What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
+order of the dynamics. Bits of one number."""
+
+Follow = Callable[[Array, Array, Sequence[Stage], Behind], None]
+"""Of states and controls the derivatives that these stages make, with a sweep behind them."""
+
+
+@cache
+def missing(known: int, wanted: int, curved: bool) -> tuple[tuple[Stage, ...], int]:
+    """What makes what is wanted and not known, in the order and the company that cost least; what is known then.
+
+    curved: whether the exact Hessians of costs are others than Gauss-Newton's.
+    """
+    stages: list[tuple[Stage, int]] = []
+    if not known and wanted & RECORDS:
+        stages.append(("expand_at_once", FIRST | EXACT | RECORDS))
+    elif not known and (wanted & GAUSS_NEWTON or not curved):
+        stages.append(("expand", FIRST | GAUSS_NEWTON))
+    elif not known:
+        stages.append(("expand_exact", FIRST | EXACT))
+    left = wanted & ~known & ~sum(made for _, made in stages)
+    if left & RECORDS:
+        stages.append(("expand_second", EXACT | RECORDS))
+    elif left & EXACT and curved:
+        stages.append(("expand_costs", EXACT))
+    if left & GAUSS_NEWTON:
+        stages.append(("expand_gauss_newton", GAUSS_NEWTON))
+    for _, made in stages:
+        known |= made
+    return tuple(stage for stage, _ in stages), known | wanted
 
 
 class Differentiator(ABC):
@@ -29,30 +59,8 @@ class Differentiator(ABC):
 
     @property
     def followed(self) -> Follow | None:
-        """How to sweep while derivatives are being made, instead of ``first`` and ``second``; None where one cannot."""
+        """How to sweep while derivatives are being made, instead of one stage after another; None where one cannot."""
         return None
-
-    def first(self, X: Array, U: Array) -> None:
-        """First order and Gauss-Newton costs of states X (N+1, nx) and controls U (N, nu)."""
-        self._begin(X, U)
-        self._each("expand")
-
-    def second(self) -> None:
-        """Second order and exact costs of the same trajectory."""
-        self._each("expand_second")
-
-    def costs(self) -> None:
-        """Exact costs of the same trajectory alone."""
-        self._each("expand_costs")
-
-    def at_once(self, X: Array, U: Array) -> None:
-        """What ``first`` and ``second`` do, but for the Gauss-Newton Hessians."""
-        self._begin(X, U)
-        self._each("expand_at_once")
-
-    def gauss_newton(self) -> None:
-        """Gauss-Newton costs of the same trajectory alone."""
-        self._each("expand_gauss_newton")
 
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
@@ -63,9 +71,9 @@ class Differentiator(ABC):
         """End whoever has been started."""
 
     @abstractmethod
-    def _begin(self, X: Array, U: Array) -> None:
-        """The stages to come are of this trajectory."""
+    def begin(self, X: Array, U: Array) -> None:
+        """The stages to come are of states X (N+1, nx) and controls U (N, nu)."""
 
     @abstractmethod
-    def _each(self, stage: Stage) -> None:
+    def each(self, stage: Stage) -> None:
         """Do this, of all knots."""

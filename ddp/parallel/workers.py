@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,10 +127,10 @@ class _Local(Differentiator):
     def close(self) -> None:
         """Nothing to end."""
 
-    def _begin(self, X: Array, U: Array) -> None:
+    def begin(self, X: Array, U: Array) -> None:
         self._X, self._U = X, U
 
-    def _each(self, stage: Stage) -> None:
+    def each(self, stage: Stage) -> None:
         getattr(self._problem, stage)(self._X, self._U, self.derivatives, 0, len(self._X))
 
 
@@ -158,14 +158,13 @@ class _Threads(Differentiator):
 
         self._share(contract, len(record))
 
-    def _follow(self, X: Array, U: Array, second: bool, sweep: Behind) -> None:
-        self._begin(X, U)
-        complete = self._problem.expand_second if sweep.described else self._problem.expand_costs
+    def _follow(self, X: Array, U: Array, stages: Sequence[Stage], sweep: Behind) -> None:
+        self.begin(X, U)
+        makers = [getattr(self._problem, stage) for stage in stages]
 
         def derive(start: int, stop: int) -> None:
-            self._problem.expand(X, U, self.derivatives, start, stop)
-            if second:
-                complete(X, U, self.derivatives, start, stop)
+            for make in makers:
+                make(X, U, self.derivatives, start, stop)
 
         blocks = list(reversed(slices(len(X), self._count)))
         weigh = sweep.weigh if sweep.weighted else None
@@ -176,10 +175,10 @@ class _Threads(Differentiator):
         self._waiting.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self, X: Array, U: Array) -> None:
+    def begin(self, X: Array, U: Array) -> None:
         self._X, self._U = X, U
 
-    def _each(self, stage: Stage) -> None:
+    def each(self, stage: Stage) -> None:
         self._share(partial(getattr(self._problem, stage), self._X, self._U, self.derivatives), len(self._X))
 
     def _share(self, work: Callable[[int, int], None], size: int) -> None:
@@ -261,15 +260,15 @@ class _Measured(Differentiator):
         if self._pool is not None:
             self._pool.close()
 
-    def _begin(self, X: Array, U: Array) -> None:
+    def begin(self, X: Array, U: Array) -> None:
         if not self._decided and len(self._times) == TRIED:
             self._decide()
         if not self._decided:
             self._times.append(0.0)
-        self._now._begin(X, U)
+        self._now.begin(X, U)
 
-    def _each(self, stage: Stage) -> None:
-        self._timed(partial(self._now._each, stage))
+    def each(self, stage: Stage) -> None:
+        self._timed(partial(self._now.each, stage))
 
     def _timed(self, stage: Callable[[], None]) -> None:
         before = time.perf_counter()

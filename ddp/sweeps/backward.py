@@ -79,8 +79,8 @@ class Sweep(NamedTuple):
 class Backward:
     """The sweep over one set of derivatives, with its workspace.
 
-    gaps (N, n), low, high (N, nu): open gaps, and how far controls are from their limits, ±inf without; the owner
-        assigns them, whole, and calls `moved` whenever derivatives have changed.
+    gaps (N, n), low, high (N, nu): open gaps, and, where any control has limits, how far controls are from them, ±inf
+        for none; the owner assigns them, whole, and calls `moved` whenever derivatives have changed.
     separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
@@ -106,15 +106,15 @@ class Backward:
         batched = N if batches and multipliers != VALUE and not limited else 0
         self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
         self._weights = np.zeros((N, n))
-        self._followed = False
+        self._followed, self._batched, self._costate = False, batched > 0, np.zeros(n)
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         everywhere = (multipliers != VALUE and not batched) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
-        self._limited, self._held = limited, np.zeros((N, nu))
+        self._limited, self._held = limited, np.zeros((N if limited else 0, nu))
         self.separable = np.zeros(N + 1, dtype=bool)
-        self.gaps = np.zeros((N, n))
-        self.low, self.high = np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
+        self._gaps, self._torn = np.zeros((N, n)), False
+        self.low, self.high = self._held - np.inf, self._held + np.inf
         self._closing = dynamics.closing()
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._room = RoomOwner(n, nu)
@@ -122,6 +122,8 @@ class Backward:
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
             self._steps[1],
         )  # fmt: skip
+        if self._batched:
+            self._model.take(self._in_blocks, True)
         self._action = np.zeros((nu, nu))
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
 
@@ -155,14 +157,14 @@ class Backward:
         if self._multipliers in (VALUE, COSTATE):
             return self._multipliers
         known = self._followed and not self._torn
-        if known and (self._multipliers == POLICY or len(self._in_blocks)):
+        if known and (self._batched or self._multipliers == POLICY):
             return POLICY
         return COSTATE if costates else VALUE
 
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
         multiplier = self.multiplier(costates)
-        return not self._keeps(multiplier) and (multiplier == VALUE or not len(self._in_blocks))
+        return (multiplier == VALUE or not self._batched) and not self._keeps(multiplier)
 
     def _keeps(self, multiplier: str) -> bool:
         """Whether what is contracted already serves."""
@@ -187,6 +189,7 @@ class Backward:
         """Whether the next sweep finds the second order contracted, and need not do it itself."""
         if multiplier != VALUE and self._age is None:
             self._contract_before(multiplier)
+            return True
         if self._keeps(multiplier):
             return True
         self._age = None  # what is there is overwritten
@@ -208,19 +211,18 @@ class Backward:
 
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
-        N, n = self._weights.shape
-        self._weigh(0, N, multiplier, self._derivatives.lz[N, :n].copy())
-        second = self._in_blocks if len(self._in_blocks) else self._second
-        self._contract(self._weights, second, second is self._in_blocks)
-        self._model.take(second, second is self._in_blocks)
+        self._weigh(0, len(self._weights), multiplier)
+        second = self._in_blocks if self._batched else self._second
+        self._contract(self._weights, second, self._batched)
+        self._model.take(second, self._batched)
         self._age = 0
 
-    def _weigh(self, start: int, stop: int, multiplier: str, p: Array) -> None:
-        """The weights of these knots, p being that after the last of them."""
+    def _weigh(self, start: int, stop: int, multiplier: str) -> None:
+        """The weights of these knots, after those of the knots behind them."""
         d, closing = self._derivatives, self._closing
         weigh(
-            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self.gaps,
-            closing.address if self._torn else 0, closing.context, p, self._weights,
+            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self._gaps,
+            closing.address if self._torn else 0, closing.context, self._costate, self._weights,
         )  # fmt: skip
 
     def _swept(
@@ -228,17 +230,22 @@ class Backward:
         known: bool = False,
     ) -> Sweep:  # fmt: skip
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
-        how = float(blend), float(mu), by_costate, kept, self.separable, *self._halves
-        around = self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known, self._held
+        blend, mu = float(blend), float(mu)
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
-            done, change, gradient = self._segments.sweep(self._model.address, d.A, d.lz, *how, *around)
+            done, change, gradient = self._segments.sweep(
+                self._model.address, d.A, d.lz, blend, mu, by_costate, kept, self.separable, *self._halves, self._gaps,
+                self._torn, self._blocks, self._limited, self.low, self.high, known, self._held,
+            )  # fmt: skip
             if done:
                 self._judge(-1)
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
+        h, bent = self._halves
         failed, slope, change, gradient = tiled_sweep.sweep(
-            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, *how, *around, self._action
-        )
+            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, blend, mu, by_costate, kept,
+            self.separable, h, bent, self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known,
+            self._held, self._action,
+        )  # fmt: skip
         self._judge(failed)
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
 
@@ -283,9 +290,9 @@ class Behind:
         self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
         self._how = float(blend), float(mu), multiplier == COSTATE
         self.weighted = self._multiplier not in (NONE, VALUE)
-        self.described = self._multiplier == VALUE or (self.weighted and not len(backward._in_blocks))
-        N, n = backward.gaps.shape
-        self._N, self._costate, self._weights = N, np.empty(n), backward._weights
+        self.described = self._multiplier == VALUE or (self.weighted and not backward._batched)
+        N = len(backward._weights)
+        self._N, self._weights = N, backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
         self._second = backward._in_blocks if self.weighted and not self.described else backward._second
         if blend > 0.0:
@@ -293,9 +300,7 @@ class Behind:
 
     def weigh(self, start: int, stop: int) -> None:
         """The weights of the knots start .. stop-1 of 0 .. N."""
-        if stop > self._N:
-            self._costate[:] = self._of._derivatives.lz[self._N, : self._costate.size]
-        self._of._weigh(start, min(stop, self._N), self._multiplier, self._costate)
+        self._of._weigh(start, min(stop, self._N), self._multiplier)
 
     def contract(self, start: int, stop: int) -> None:
         """The second order of these knots with their weights."""

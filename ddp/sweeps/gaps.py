@@ -66,8 +66,8 @@ def cross(room, blocks, J, C, blend):
 def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p, weights):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
 
-    p (n,), the costate of knot ``stop``, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it
-    ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
+    p (n,), the costate of knot ``stop``, at N set to l_x, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to
+    which, if it ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
     h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
     closing: zero where J = 1 for every gap.   Sums are in whole registers, and so are what they are added to.
     """
@@ -76,7 +76,7 @@ def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p,
     both, own, effective, slope = np.empty((2, n, n)), np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)
     at_p, at_w, at_slope = own.ctypes.data, effective.ctypes.data, slope.ctypes.data
     for j in range(n):
-        own[j] = p[j]
+        own[j] = p[j] if stop < A.shape[0] else lz[stop, j]
     for t in range(stop - 1, start - 1, -1):
         for j in range(n):
             effective[j] = own[j]

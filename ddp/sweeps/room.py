@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -61,8 +62,9 @@ class RoomOwner:
         spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
         spaced[0] = sizes[0]
         self._memory: Array = np.zeros(sum(spaced) + WIDTH)
-        begin = self._memory.ctypes.data + -self._memory.ctypes.data % (8 * WIDTH)
-        _, Z, Q, V, *others = begin + 8 * np.cumsum([0, *spaced[:-1]])
+        begin = self._memory.ctypes.data
+        begin += -begin % (8 * WIDTH)
+        _, Z, Q, V, *others = (begin + 8 * place for place in accumulate(spaced[:-1], initial=0))
         self._header = np.array([n, nu, ld, lx, Z, Q, V, V + 8 * n * lx, *others], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 

@@ -167,6 +167,8 @@ def test_a_guess_of_infinite_cost_says_which_term_and_where():
     solution = ddp.solve(limited, guess=followed, throw=False)
     assert solution.status.startswith("not converged, the guess has no finite cost")
     assert solution.status.endswith("running[1] (Term): its cost is inf at knot 1")
+    np.testing.assert_array_equal(solution.U, controls)
+    assert not any(np.shares_memory(*pair) for pair in zip((solution.X, solution.U), followed, strict=True))
 
 
 def test_a_cost_that_turns_into_no_number_on_the_way_leaves_the_best_iterate():

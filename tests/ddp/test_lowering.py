@@ -110,6 +110,32 @@ def test_what_is_given_back_is_counted_once(tree):
     assert (sys.getrefcount(tree.a), sys.getrefcount(tree.b)) == before
 
 
+@kernel
+def second_half(x):
+    return x[x.size // 2 :]
+
+
+@kernel
+def total(x):
+    return x.sum()
+
+
+def test_arguments_are_lent_unless_they_are_given_back():
+    x = np.arange(6.0)
+    before = sys.getrefcount(x)
+    assert total(x) == 15.0
+    half = second_half(x)
+    assert sys.getrefcount(x) == before + 1  # the part that came back keeps the whole
+    del x
+    gc.collect()
+    np.testing.assert_array_equal(half, [3.0, 4.0, 5.0])
+    for made, counted in ((total, False), (second_half, True)):
+        anew = compiled.Kernel(made.py_func)  # of what is cached there is no text
+        anew(half)
+        (entry,) = anew.entries.values()
+        assert ("NRT_adapt_ndarray_from_python" in entry.library.get_llvm_str()) == counted
+
+
 def test_arrays_of_other_shapes_are_refused_through_every_caller():
     x = np.zeros((2, 3))
     assert put_twice(x, np.arange(3.0)) == 2.0

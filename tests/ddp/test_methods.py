@@ -1,5 +1,7 @@
 """Stagewise Newton and second orders that are used again: the same optima and gains, at what they promise to cost."""
 
+import itertools
+
 import numpy as np
 import pytest
 from systems import Quadratic, cartpole, pendulum
@@ -7,6 +9,7 @@ from systems import Quadratic, cartpole, pendulum
 import ddp
 import problems
 from ddp.iterate import Guess, Iterate
+from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import AUTO, POLICY, VALUE
 from dynamics.steps.function_dynamics import FunctionDynamics
@@ -220,3 +223,28 @@ def test_an_exact_sweep_reads_no_hessians_of_gauss_newton():
             assert (sweep.failed, sweep.contraction) == (-1, POLICY)
             found.append(sweep.k.copy())
     assert np.array_equal(*found)
+
+
+def test_whatever_is_asked_for_is_made_and_nothing_twice():
+    problem, N = problems.find("arm/reach").build(horizon=20), 20
+    X, U, of_matrices = np.tile(problem.x0, (N + 1, 1)), np.ones((N + 1, 6)), ~problem.separable
+    truth = problem.allocate()
+    for stage in ("expand", "expand_second"):
+        getattr(problem, stage)(X, U, truth, 0, N + 1)
+    parts = [
+        *((FIRST, getattr(truth, name), name, slice(None)) for name in ("A", "B", "l", "lz")),
+        (GAUSS_NEWTON, truth.lzz, "lzz", of_matrices), (EXACT, truth.exact, "exact", of_matrices),
+        (RECORDS, truth.record, "record", slice(None)),
+    ]  # fmt: skip
+    kinds = [FIRST | g | e | r for g in (0, GAUSS_NEWTON) for e in (0, EXACT) for r in (0, RECORDS)]
+    for before, then in itertools.product(kinds, kinds):
+        out, known = problem.allocate(), 0
+        for wanted in (before, then):
+            stages, known = missing(known, wanted, problem.curved)
+            for stage in stages:
+                getattr(problem, stage)(X, U, out, 0, N + 1)
+        assert known & (before | then) == before | then
+        for what, array, name, knots in parts:
+            if known & what:
+                np.testing.assert_array_equal(getattr(out, name)[knots], array[knots])
+        assert missing(known, then, problem.curved) == ((), known)
