@@ -204,14 +204,16 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
     return register
 
 
-def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -> Any:
+def callback(
+    function: Callable[..., Any], *origins: str, cached: bool = True,
+    signature: Any = types.void(types.int64, types.int64, types.int64, types.int64),
+) -> Any:
     """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels.
 
     origins: modules of kernels that it calls and its own module does not import.   cached: whether it is kept on disk;
     what calls users' functions must not be, since nobody knows what these depend on.
     """
     with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
-        signature = types.void(types.int64, types.int64, types.int64, types.int64)
         options = {"error_model": "numpy", "fastmath": {"contract"}}
         made = Callback(function, signature, options)
         if cached:

@@ -38,8 +38,10 @@ from ddp.protocols import Array, Batched, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.limits import improve
+from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
+from ddp.sweeps.sized_knot import sized_knot
 from ddp.sweeps.structure import Structure, structure_of
 
 MOST_SWEEPS = 5
@@ -118,9 +120,9 @@ class Backward:
         self._closing = dynamics.closing()
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._room = RoomOwner(n, nu)
-        self._model = tiled_sweep.ModelOwner(
+        self._model = ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            self._steps[1],
+            self._steps[1], sized_knot(n, nu),
         )  # fmt: skip
         self._action = np.zeros((nu, nu))
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
