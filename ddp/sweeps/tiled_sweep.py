@@ -147,7 +147,7 @@ def sweep(
         bend_value(model, room, t, blend)
         brought = 1.0
         if sized:
-            brought = call_knot(p.knot, model, room, t, separable[t], blend, mu)
+            brought = call_knot(p.knot, model, room, t, separable[t], h, blend, mu)
         done = not brought > 0.0
         if not done:
             if sized:
