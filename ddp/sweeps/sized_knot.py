@@ -23,6 +23,10 @@ from ddp.matrices.tiles import padded
 from ddp.matrices.unrolled import ZEROS, Row, Unrolled, number
 from ddp.sweeps.model import load_costs, read_model
 from ddp.sweeps.room import read_room
+from ddp.sweeps.riccati import factorize, policy, complete
+from ddp.matrices.rows import copy_rows
+from ddp.matrices.tiles import add_product
+from ddp.sweeps.large_knot import _Large
 
 LEAST, MOST, CONTROLS = 5, 16, 8
 """States, at least and at most, and controls, at most, of knots that this is for."""
@@ -327,6 +331,77 @@ def _knot_of(n: int, nu: int, halved: bool) -> Any:
     return knot
 
 
+def _intrinsics(n, nu, runs):
+    @intrinsic
+    def carry(typingctx, Z, H, M, G, q, Y, N, V, v, A, B, lz, start, stride, diagonal, T, h, blend, mu):
+        def codegen(context, builder, sig, args):
+            _Large(builder, n, nu, runs, _LargeGiven._make(args)).carry()
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 16, *[types.float64] * 3), codegen
+
+    @intrinsic
+    def close(typingctx, Z, H, M, G, q, Y, N, V, v, A, B, lz, start, stride, diagonal, T, h, blend, mu):
+        def codegen(context, builder, sig, args):
+            _Large(builder, n, nu, runs, _LargeGiven._make(args)).close()
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 16, *[types.float64] * 3), codegen
+
+    return carry, close
+
+
+class _LargeGiven(NamedTuple):
+    Z: Any
+    H: Any
+    M: Any
+    G: Any
+    q: Any
+    Y: Any
+    N: Any
+    V: Any
+    v: Any
+    A: Any
+    B: Any
+    lz: Any
+    start: Any
+    stride: Any
+    diagonal: Any
+    T: Any
+    h: Any
+    blend: Any
+    mu: Any
+
+
+def _large(model, room, t, separable, h, blend, mu):
+    p, r = read_model(model), read_room(room)
+    n, nu, nz = p.n, p.nu, p.n + p.nu
+    start, stride, diagonal, T = r.zeros, 0, r.zeros, 0
+    if separable != 0:
+        diagonal = p.diagonal + 8 * t * nz
+    else:
+        load_costs(model, room, t, blend)
+        start, stride = r.Q, r.ld
+    if blend > 0.0:
+        T = p.T + t * p.step
+    size = _turned + n // 2
+    Y = r.Q + 8 * n * r.ld
+    Z = r.Z
+    H, G = Z - 8 * size * r.ld, Z + 8 * size * r.ld
+    A, B, lz = p.A + 8 * t * n * n, p.B + 8 * t * n * nu, p.lz + 8 * t * nz
+    _carry(Z, H, r.M, G, r.q, Y, r.N, r.V, r.v, A, B, lz, start, stride, diagonal, T, h, blend, mu)
+    if not factorize(room):
+        return 1.0
+    brought = -0.5 * policy(room, p.k + 8 * t * nu, p.K + 8 * t * n * nu)
+    _close(Z, H, r.M, G, r.q, Y, r.N, r.V, r.v, A, B, lz, start, stride, diagonal, T, h, blend, mu)
+    complete(room)
+    copy_rows(r.v, r.lx, r.q, r.ld, 2, n)
+    add_product(r.v, r.lx, 1, r.lx, r.y, 0, 1, r.N, r.ld, nu)
+    return brought
+
+
+_carry = _close = _turned = None
+
 def _template(model, room, t, separable, h, blend, mu):  # type: ignore[no-untyped-def]
     p, r = read_model(model), read_room(room)
     n, nu, nz = p.n, p.nu, p.n + p.nu
@@ -350,8 +425,14 @@ _alive: list[Any] = []
 
 
 @cache
-def sized_knot(n: int, nu: int, halved: bool) -> int:
+def sized_knot(n: int, nu: int, halved: bool, runs: Any=()) -> int:
     """The address of ``double(model, room, t, separable, h, blend, mu)`` for a size, or 0."""
+    if halved and n > MOST and n <= 48:
+        carry, close = _intrinsics(n, nu, runs)
+        made = callback(specialised(_large, f"large_{n}_{nu}_{runs}", _carry=carry, _close=close, _turned=sum(c for _, c in runs)), signature=SIGNATURE)
+        _alive.append(made)
+        return int(made.address)
+    halved = halved and not runs
     if not (LEAST <= n <= MOST and nu <= CONTROLS):
         return 0
     name = f"knot_{n}_{nu}" + "_halved" * halved
