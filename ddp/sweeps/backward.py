@@ -122,7 +122,7 @@ class Backward:
         self._room = RoomOwner(n, nu)
         self._model = ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            self._steps[1], sized_knot(n, nu, self._halves[0] > 0.0, tuple(map(tuple, self._halves[1].tolist()))),
+            self._steps[1], sized_knot(n, nu, self._halves),
         )  # fmt: skip
         self._action = np.zeros((nu, nu))
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None

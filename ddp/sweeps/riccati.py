@@ -39,12 +39,19 @@ def complete(room):
     """The whole of V from its upper triangle."""
     r = read_room(room)
     if r.n > FEW:
-        mirror(r.V, r.lx)
+        mirror(r.V, r.lx)  # and more: what is below V is written after it
     else:
-        V = rows_at(r.V, r.n, r.lx)
-        for i in range(r.n):
-            for j in range(i):
-                V[i, j] = V[j, i]
+        complete_in_place(room)
+
+
+@kernel
+def complete_in_place(room):
+    """The same, number by number; v stays as it is."""
+    r = read_room(room)
+    V = rows_at(r.V, r.n, r.lx)
+    for i in range(r.n):
+        for j in range(i):
+            V[i, j] = V[j, i]
 
 
 @kernel

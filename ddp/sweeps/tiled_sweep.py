@@ -18,6 +18,7 @@ from ddp.sweeps.riccati import (
     add_hessian,
     bend,
     complete,
+    complete_in_place,
     factorize,
     forget_idle,
     load,
@@ -151,7 +152,7 @@ def sweep(
         done = not brought > 0.0
         if not done:
             if sized:
-                complete(room)
+                complete_in_place(room)
             act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
             g = q[1, n + i]
@@ -181,7 +182,7 @@ def sweep(
             action[0, 0] = np.nan
             return t, slope, change, steepest
     if sized:
-        complete(room)
+        complete_in_place(room)
     return -1, slope, change, steepest
 
 

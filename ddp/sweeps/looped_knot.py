@@ -1,0 +1,184 @@
+"""The products of one knot of the backward sweep with semi-implicit steps of some dozens of states, in tight loops.
+
+The recursion is that of riccati.py, where V, v and the other letters are explained. Sums stay in registers from what
+they begin with, blocks of T and V_oo, to what they end in: of V, that is from Q_xx to the last of N_xᵀ Y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ddp.matrices.registers import WIDTH
+from ddp.matrices.tiles import padded
+from ddp.matrices.unrolled import ZEROS, Row, Sums, bunches
+from ddp.sweeps.knot_code import KnotCode
+
+Runs = tuple[tuple[int, int], ...]
+"""Where bent rows begin, and how many there are."""
+
+
+class LoopedKnot(KnotCode):
+    """Their instructions; at most six registers to a row of z, or four rows of them at once are not to be had."""
+
+    def __init__(self, builder: Any, n: int, nu: int, runs: Runs, told: Any) -> None:
+        super().__init__(builder, n, nu, told)
+        self._runs, self._turned = runs, sum(size for _, size in runs)
+        self._size = self._turned + self.m  # of M
+        self._q, self._b = range(padded(self.m) // WIDTH), range(padded(self._turned) // WIDTH)
+        bent = [first + k for first, size in runs for k in range(size)]
+        self._is_straight = [[i < self.m and i not in bent for i in range(8 * j, 8 * j + 8)] for j in self._q]
+        ends = [0, *(first + size for first, size in runs)]
+        self._straight = [*zip(ends, [*(first for first, _ in runs), self.m], strict=True)]  # begin, end
+
+    def before(self) -> None:
+        """Z, H, M, G, q and the rows u of Q."""
+        self._fetch()
+        self._halve()
+        self.hide("Z", "H", "M", "q")
+        self._carry()
+        self.hide("G")
+        self._rows_of_controls()
+
+    def _fetch(self) -> None:
+        """Z := rows b and v of [A B]."""
+        out = self.given.Z
+        for first, size in (*self._runs, (self.m, self.m)):
+
+            def copy(l: Any, _: Sums, first: int = first, out: Any = out) -> None:
+                A = self.row(self.moved(self.given.A, self.n * first), l, self.n)
+                B = self.row(self.moved(self.given.B, self.nu * first), l, self.nu)
+                self.write(self.gather(self.z, (A, 0, self.n), (B, self.n, self.nz)), self.row(out, l, self.ld))
+
+            self.repeat(size, copy)
+            out = self.moved(out, self.ld * size)
+
+    def _halve(self) -> None:
+        """H and M, and below M gradients; q := l_z + [v_q 0] of those."""
+        g, m, lx = self.given, self.m, self.lx
+        out = 0
+        for first, size in self._runs:
+            self._halve_rows(out, size, self.moved(g.V, lx * first))
+            out += size
+        for (begin, end), (first, size) in zip(self._straight, (*self._runs, (m, 0)), strict=True):
+            of_q, of_v = (self.moved(g.V, lx * i) for i in (begin, m + begin))
+            self._halve_rows(out + begin, end - begin, of_v, of_q)
+            self._halve_rows(out + first, size, self.moved(g.V, lx * (m + first)))
+        slopes = self.gather(self.z, (g.lz, 0, self.nz))
+        for i in range(2):
+            straight = self._halve_row(self.moved(g.v, lx * i), None, self.moved(g.M, lx * (self._size + i)))
+            start = [*self.plus(slopes[: len(straight)], straight), *slopes[len(straight) :]]
+            self.write(start, self.moved(g.q, self.ld * i))
+
+        def add_nq(l: Any, _: Sums) -> None:
+            row = self.row(self.moved(g.H, self.ld * self._turned), l, self.ld)
+            self.write(self.add_row(self.read(row, self._q), self.blend, self._of_nq(l)), row)
+
+        with self.builder.if_then(self.coupled):
+            self.repeat(m, add_nq)
+
+    def _of_nq(self, l: Any) -> Row:
+        return self.gather(self._q, (self.of_block(4, l), 0, self.m))
+
+    def _halve_rows(self, out: int, count: int, one: Any, other: Any = None) -> None:
+        """Rows of H and M, of rows of V: of one, or of one and h times another."""
+
+        def halve(l: Any, _: Sums) -> None:
+            rows = (None if row is None else self.row(row, l, self.lx) for row in (one, other))
+            straight = self._halve_row(*rows, self.row(self.moved(self.given.M, self.lx * out), l, self.lx))
+            self.write(straight, self.row(self.moved(self.given.H, self.ld * out), l, self.ld))
+
+        if count > 0:
+            self.repeat(count, halve)
+
+    def _halve_row(self, one: Any, other: Any, M: Any) -> Row:
+        """A row of M, to an address; that of H."""
+
+        def part(take: Callable[[Any], Row]) -> Row:
+            return take(one) if other is None else self.add_row(take(one), self.h, take(other))
+
+        of_q = part(lambda row: self.read(row, self._q))
+        of_v = part(lambda row: self.read(self.moved(row, self.m), self._q))
+        bent = part(self._bent)
+        H = [self.only(*pair) for pair in zip(of_q, self._is_straight, strict=True)]
+        self.write(bent, M)
+        self.write(self.add_row(of_v, self.h, H), self.moved(M, self._turned))
+        return H
+
+    def _bent(self, row: Any) -> Row:
+        """The bent columns of a row of V, side by side."""
+        parts, end = [], 0
+        for first, size in self._runs:
+            parts.append((self.moved(row, first), end, end + size))
+            end += size
+        return self.gather(self._b, *parts)
+
+    def _add_product(self, sums: Sums, length: int, left: Any, right: Any, ldl: int, ldr: int) -> None:
+        """sums += leftᵀ right, of matrices at addresses; rows and registers are those that there are sums of."""
+        which = range(max(j for _, j in sums) + 1)
+
+        def add(l: Any, sums: Sums) -> None:
+            factors = self.row(left, l, ldl)
+            self.add_outer(sums, lambda i: self.everywhere(factors, i), self.read(self.row(right, l, ldr), which))
+
+        self.repeat(length, add, sums)
+
+    def _carry(self) -> None:
+        """[G; q] := [H; q] + [M; v] Z."""
+        g, size = self.given, self._size
+        for rows in (*bunches(range(size), lambda _: len(self.z)), [size, size + 1]):
+            out = self.moved(g.q, -self.ld * size) if rows[0] == size else g.G
+            start, known = (out, self.z) if rows[0] == size else (g.H, self._q)
+            sums: Sums = {}
+            for i in rows:
+                row = [*self.read(self.moved(start, self.ld * i), known), *[ZEROS] * len(self.z)]
+                sums.update({(i, j): row[j] for j in self.z})
+
+            def add(l: Any, sums: Sums) -> None:
+                factors = self.row(g.M, l, 1)
+                self.add_outer(
+                    sums, lambda i: self.everywhere(factors, self.lx * i), self.read(self.row(g.Z, l, self.ld), self.z)
+                )
+
+            self.repeat(size, add, sums)
+            for i in rows:
+                self.write([sums[i, j] for j in self.z], self.moved(out, self.ld * i))
+
+    def _rows_of_controls(self) -> None:
+        """Y := rows u of Q."""
+        g, n = self.given, self.n
+        for rows in bunches(range(n, self.nz), lambda _: len(self.z)):
+            sums = self.start(rows, lambda _: self.z)
+            self._add_product(sums, self._size, g.Z, g.G, self.ld, self.ld)
+            for i in rows:
+                self.write([sums[i, j] for j in self.z], self.moved(g.Y, self.ld * (i - n)))
+
+    def after(self) -> None:
+        """V := Q_xx + N_xᵀ Y on and above its diagonal, after the policy."""
+        m, n = self.m, self.n
+        for rows in (range(m), range(m, n)):
+            for some in bunches(rows, lambda i: len(self.upper(i))):
+                self._rows_of_value(some)
+
+    def _rows_of_value(self, rows: Sequence[int]) -> None:
+        g, lx, ld = self.given, self.lx, self.ld
+        sums = self.start(rows, self.upper)
+        if rows[0] < self.m:
+            self._add_straight(sums)
+        self.change_if(self.coupled, sums, self.add_blocks)
+        self._add_product(sums, self._size, g.Z, g.G, ld, ld)
+        if rows[0] < self.m:
+            self._add_product(sums, self._size, g.H, g.Z, ld, ld)
+        self._add_product(sums, self.nu, g.N, g.Y, ld, ld)
+        for (i, j), x in sums.items():
+            self.write([x], self.moved(g.V, lx * i + WIDTH * j))
+
+    def _add_straight(self, sums: Sums) -> None:
+        """sums += V_oo."""
+        for i in dict.fromkeys(i for i, _ in sums):
+            if any(begin <= i < end for begin, end in self._straight):
+                row = self.moved(self.given.V, self.lx * i)
+                parts = [(self.moved(row, begin), begin, end) for begin, end in self._straight]
+                for j, x in zip(self.upper(i), self.gather(self.upper(i), *parts), strict=True):
+                    if x is not ZEROS:
+                        sums[i, j] = self.builder.fadd(sums[i, j], x)

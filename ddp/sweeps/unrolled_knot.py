@@ -1,0 +1,190 @@
+"""One knot of the backward sweep of few states and controls: a few hundred registers' work, without a loop.
+
+The recursion is that of riccati.py, where V, v and the other letters are explained; of semi-implicit steps those
+without bent rows are treated as such. V is read and written on and above its diagonal alone. What V's products begin
+with stands before the policy, whose divisions wait for each other: processors do both at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from ddp.matrices.algebra import PIVOT
+from ddp.matrices.registers import DOUBLE, WIDTH, exchange, lanes, splat
+from ddp.matrices.unrolled import MOST_SUMS, ZEROS, Row, Sums, number
+from ddp.sweeps.knot_code import KnotCode
+
+
+class UnrolledKnot(KnotCode):
+    """Its instructions; at most sixteen states. halved: whether steps are semi-implicit."""
+
+    def __init__(self, builder: Any, n: int, nu: int, halved: bool, told: Any) -> None:
+        super().__init__(builder, n, nu, told)
+        self._halved = halved
+        self._size = self.m if halved else n  # of M
+        self._first = n - self._size  # of the rows of [A B] that Z is
+
+    def whole(self) -> Any:
+        """What the step of the knot brings, or 1 where Q_uu is not positive definite; V is as it was, then."""
+        brought = cgutils.alloca_once(self.builder, DOUBLE)
+        self.builder.store(number(1.0), brought)
+        if self._halved:
+            self._halve()
+        self._carry()
+        self.hide("G", "H")
+        self._rows_of_controls()
+        self.hide("Y", "q")
+        done, y, inverse = self._eliminate()
+        self.hide("U", "V")
+        Q = self._rows_of_states()
+        with self.builder.if_then(done):
+            self.builder.store(self._policy(y, inverse), brought)
+            self.hide("N", "Y")
+            self._value(Q)
+        return self.builder.load(brought)
+
+    def _halve(self) -> None:
+        """H := V_qvᵀ + h V_qq,   M := V_vv + h V_qv + h H, and below M the rows v_v + h v_q."""
+        g, m, lx = self.given, self.m, self.lx
+        P, S = ([self.read(self.moved(g.V, lx * i + begin), (0,))[0] for i in range(WIDTH)] for begin in (0, m))
+        turned = [exchange(self.builder, rows) for rows in (P, S)]
+        for i in range(m):
+            P_row = self.builder.select(lanes(k < i for k in range(WIDTH)), turned[0][i], P[i])
+            H = self.only(self.add(turned[1][i], self.h, P_row), (k < m for k in range(WIDTH)))
+            R = self.read(self.moved(g.V, lx * (m + i) + m), (0,))[0]
+            self.write([H], self.moved(g.H, lx * i))
+            self.write([self.add(R, self.h, self.builder.fadd(S[i], H))], self.moved(g.M, lx * i))
+        for i in range(2):
+            of_q, of_v = (self.read(self.moved(g.v, lx * i + begin), (0,))[0] for begin in (0, m))
+            self.write([self.add(of_v, self.h, of_q)], self.moved(g.M, lx * (m + i)))
+        self.hide("H", "M")
+
+    def _carry(self) -> None:
+        """[G; q] := [H; l_z] + [M; v] Z, after H += T_nq; without halves H is T_nq alone, in the rows v of G."""
+        g, m, size = self.given, self.m, self._size
+        H = {(i, 0): self.read(self.moved(g.H, self.lx * i), (0,))[0] if self._halved else ZEROS for i in range(m)}
+
+        def add_nq(H: Sums) -> None:
+            for i in range(m):
+                H[i, 0] = self.add(H[i, 0], self.blend, self.gather((0,), (self.of_block(4, i), 0, m))[0])
+                self.write([H[i, 0]], self.moved(g.H, self.lx * i))
+
+        self.change_if(self.coupled, H, add_nq)
+        slopes = self.gather(self.z, (g.lz, 0, self.nz))
+        count = -(-(size + 2) * len(self.z) // MOST_SUMS)
+        each = -(-(size + 2) // count)
+        for first in range(0, size + 2, each):
+            rows = range(first, min(first + each, size + 2))
+            sums = {(i, j): slopes[j] if i >= size else H.get((i - size + m, j), ZEROS) for i in rows for j in self.z}
+            for i in rows:
+                if i >= size and self._halved:
+                    of_q = self.gather((0,), (self.moved(g.v, self.lx * (i - size)), 0, m))[0]
+                    sums[i, 0] = self.builder.fadd(sums[i, 0], of_q)
+            for l in range(size):
+                self.add_outer(sums, lambda i, l=l: self._of_value(i, l), self.of_a(self._first + l, self.z))
+            for i in rows:
+                out = self.moved(g.q, self.ld * (i - size)) if i >= size else self.moved(g.G, self.ld * i)
+                self.write([sums[i, j] for j in self.z], out)
+
+    def _of_value(self, i: int, l: int) -> Any:
+        """An entry of M, or of the gradients that are below it."""
+        M = self.given.M if self._halved else self.given.V  # and below it is v
+        return self.everywhere(M, self.lx * i + l if i >= self._size else self.lx * min(i, l) + max(i, l))
+
+    def _rows_of_controls(self) -> None:
+        """Y := rows u of Q."""
+        g, n, nu = self.given, self.n, self.nu
+        sums = self.start(range(n, self.nz), lambda _: self.z)
+        for l in range(self._size):
+            B = self.moved(g.B, nu * (self._first + l) - n)
+            self.add_outer(sums, lambda i, B=B: self.everywhere(B, i), self.read(self.moved(g.G, self.ld * l), self.z))
+        for i in range(nu):
+            self.write([sums[n + i, j] for j in self.z], self.moved(g.Y, self.ld * i))
+
+    def _eliminate(self) -> tuple[Any, Row, Row]:
+        """U (nu, nu) := -D⁻¹ on its diagonal and -U above; whether all of D > 0, y, and -D⁻¹."""
+        g, n, nu, builder = self.given, self.n, self.nu, self.builder
+        own = {(i, l): self.load(g.Y, self.ld * i + n + l) for i in range(nu) for l in range(i, nu)}
+        y, inverse = [self.load(g.q, n + i) for i in range(nu)], []
+        magnitude = builder.module.declare_intrinsic("llvm.fabs", [DOUBLE])
+        bounds = [builder.fmul(number(PIVOT), builder.call(magnitude, [own[i, i]])) for i in range(nu)]
+        done = ir.Constant(ir.IntType(1), 1)
+        for i in range(nu):
+            done = builder.and_(done, builder.fcmp_ordered(">", own[i, i], bounds[i]))
+            inverse.append(builder.fdiv(number(-1.0), own[i, i]))
+            self.store(inverse[i], g.U, nu * i + i)
+            for l in range(i + 1, nu):
+                factor = builder.fmul(own[i, l], inverse[i])
+                self.store(factor, g.U, nu * i + l)
+                y[l] = self.add(y[l], factor, y[i])
+                for r in range(l, nu):
+                    own[l, r] = self.add(own[l, r], factor, own[i, r])
+        return done, y, inverse
+
+    def _rows_of_states(self) -> Sums:
+        """Q_xx, on and above its diagonal."""
+        g, n, m = self.given, self.n, self.m
+        Q = self.start(range(n), self.upper)
+        for l in range(self._size):
+            A = self.moved(g.A, n * (self._first + l))
+            self.add_outer(Q, lambda i, A=A: self.everywhere(A, i), self.read(self.moved(g.G, self.ld * l), self.x))
+
+        def add_rest(Q: Sums) -> None:
+            of_q = {place: x for place, x in Q.items() if place[0] < m}
+            for l in range(m):
+                H = self.moved(g.H, self.lx * l)
+                self.add_outer(of_q, lambda i, H=H: self.everywhere(H, i), self.of_a(n - m + l, self.x))
+            Q.update(of_q)
+
+        def add_second(Q: Sums) -> None:
+            self.add_blocks(Q)
+            if not self._halved:
+                add_rest(Q)
+
+        if self._halved:
+            add_rest(Q)
+            for i in range(m):
+                of_q = self.gather((0,), (self.moved(g.V, self.lx * i), 0, m))[0]
+                Q[i, 0] = self.builder.fadd(Q[i, 0], of_q)
+        self.change_if(self.coupled, Q, add_second)
+        return Q
+
+    def _policy(self, y: Row, inverse: Row) -> Any:
+        """Y, N, v, k and K; what the step brings."""
+        g, n, nu = self.given, self.n, self.nu
+        step = [self.builder.fmul(*pair) for pair in zip(y, inverse, strict=True)]
+        square, v = number(0.0), self.read(g.q, self.x)
+        Y: list[Row] = []
+        N: list[Row] = []
+        for i in range(nu):
+            square = self.add(square, step[i], y[i])
+            Y.append(self.read(self.moved(g.Y, self.ld * i), self.x))
+            for l in range(i):
+                Y[i] = self.add_row(Y[i], self.everywhere(g.U, nu * l + i), Y[l])
+            scale = self.everywhere(g.U, nu * i + i)
+            N.append([self.builder.fmul(scale, x) for x in Y[i]])
+            self.write(Y[i], self.moved(g.Y, self.ld * i))
+            self.write(N[i], self.moved(g.N, self.ld * i))
+            v = self.add_row(v, splat(self.builder, y[i]), N[i])
+        self.write(v, g.v)
+        self.write(self.read(self.moved(g.q, self.ld), self.x), self.moved(g.v, self.lx))
+        for i in reversed(range(nu)):
+            for l in range(i + 1, nu):
+                factor = self.load(g.U, nu * i + l)
+                step[i] = self.add(step[i], factor, step[l])
+                N[i] = self.add_row(N[i], splat(self.builder, factor), N[l])
+            self.store(step[i], g.k, i)
+            self.scatter(N[i], self.moved(g.K, n * i), n)
+        return self.builder.fmul(number(0.5), square)
+
+    def _value(self, Q: Sums) -> None:
+        """V := Q_xx + N_xᵀ Y."""
+        g = self.given
+        for l in range(self.nu):
+            N = self.moved(g.N, self.ld * l)
+            self.add_outer(Q, lambda i, N=N: self.everywhere(N, i), self.read(self.moved(g.Y, self.ld * l), self.x))
+        for (i, j), x in Q.items():
+            self.write([x], self.moved(g.V, self.lx * i + WIDTH * j))
