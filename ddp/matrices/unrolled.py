@@ -1,7 +1,7 @@
-"""Instructions for the rows of matrices whose sizes are known while they are made: whole registers, no tests, few loops.
+"""Instructions for rows of matrices whose sizes are known while they are made: whole registers, no tests, few loops.
 
-A row is a list of registers, of columns 0..7, 8..15, ..., or of some of these; the sums of a product are a dictionary of
-registers, by row and place in it. Addresses are integers, of doubles.
+A row is a list of registers, of columns 0..7, 8..15, ..., or of some of these; the sums of a product are a dictionary
+of registers, by row and place in it. Addresses are integers, of doubles.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ class Unrolled:
     def everywhere(self, address: Any, index: int = 0) -> Any:
         """A number in every lane."""
         return splat(self.builder, self.load(address, index))
+
+    def entries(self, address: Any, stride: int = 1) -> Callable[[int], Any]:
+        """The same of the i-th of the numbers that begin there."""
+        return lambda i: self.everywhere(address, stride * i)
 
     def read(self, address: Any, which: Iterable[int]) -> Row:
         """Registers of the row at an address."""

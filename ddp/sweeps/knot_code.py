@@ -68,7 +68,7 @@ def given(model, room, t, separable, h, blend, mu, size):
 
 
 class KnotCode(Unrolled):
-    """The instructions of a knot of n states and nu controls, of what there is in riccati.py; z, x: registers of rows."""
+    """The instructions of a knot of n states and nu controls; z, x: the registers of rows of z and of x."""
 
     def __init__(self, builder: Any, n: int, nu: int, told: Any) -> None:
         super().__init__(builder)

@@ -84,9 +84,9 @@ class LoopedKnot(KnotCode):
         """Rows of H and M, of rows of V: of one, or of one and h times another."""
 
         def halve(l: Any, _: Sums) -> None:
-            rows = (None if row is None else self.row(row, l, self.lx) for row in (one, other))
-            straight = self._halve_row(*rows, self.row(self.moved(self.given.M, self.lx * out), l, self.lx))
-            self.write(straight, self.row(self.moved(self.given.H, self.ld * out), l, self.ld))
+            own, rest = self.row(one, l, self.lx), None if other is None else self.row(other, l, self.lx)
+            H = self._halve_row(own, rest, self.row(self.moved(self.given.M, self.lx * out), l, self.lx))
+            self.write(H, self.row(self.moved(self.given.H, self.ld * out), l, self.ld))
 
         if count > 0:
             self.repeat(count, halve)
@@ -118,8 +118,7 @@ class LoopedKnot(KnotCode):
         which = range(max(j for _, j in sums) + 1)
 
         def add(l: Any, sums: Sums) -> None:
-            factors = self.row(left, l, ldl)
-            self.add_outer(sums, lambda i: self.everywhere(factors, i), self.read(self.row(right, l, ldr), which))
+            self.add_outer(sums, self.entries(self.row(left, l, ldl)), self.read(self.row(right, l, ldr), which))
 
         self.repeat(length, add, sums)
 
@@ -135,10 +134,8 @@ class LoopedKnot(KnotCode):
                 sums.update({(i, j): row[j] for j in self.z})
 
             def add(l: Any, sums: Sums) -> None:
-                factors = self.row(g.M, l, 1)
-                self.add_outer(
-                    sums, lambda i: self.everywhere(factors, self.lx * i), self.read(self.row(g.Z, l, self.ld), self.z)
-                )
+                column = self.entries(self.row(g.M, l, 1), self.lx)
+                self.add_outer(sums, column, self.read(self.row(g.Z, l, self.ld), self.z))
 
             self.repeat(size, add, sums)
             for i in rows:

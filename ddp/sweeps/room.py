@@ -56,8 +56,8 @@ class RoomOwner:
         ld, lx = padded(nz), padded(n)
         extended = (n + ROWS) * lx
         sizes = (
-            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx, max(36, nu * nu),
-            nu, nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
+            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
+            max(36, nu * nu), nu, nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
         )  # fmt: skip
         spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
         spaced[0] = sizes[0]

@@ -7,6 +7,7 @@ with stands before the policy, whose divisions wait for each other: processors d
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -84,12 +85,12 @@ class UnrolledKnot(KnotCode):
                     of_q = self.gather((0,), (self.moved(g.v, self.lx * (i - size)), 0, m))[0]
                     sums[i, 0] = self.builder.fadd(sums[i, 0], of_q)
             for l in range(size):
-                self.add_outer(sums, lambda i, l=l: self._of_value(i, l), self.of_a(self._first + l, self.z))
+                self.add_outer(sums, partial(self._of_value, l), self.of_a(self._first + l, self.z))
             for i in rows:
                 out = self.moved(g.q, self.ld * (i - size)) if i >= size else self.moved(g.G, self.ld * i)
                 self.write([sums[i, j] for j in self.z], out)
 
-    def _of_value(self, i: int, l: int) -> Any:
+    def _of_value(self, l: int, i: int) -> Any:
         """An entry of M, or of the gradients that are below it."""
         M = self.given.M if self._halved else self.given.V  # and below it is v
         return self.everywhere(M, self.lx * i + l if i >= self._size else self.lx * min(i, l) + max(i, l))
@@ -100,7 +101,7 @@ class UnrolledKnot(KnotCode):
         sums = self.start(range(n, self.nz), lambda _: self.z)
         for l in range(self._size):
             B = self.moved(g.B, nu * (self._first + l) - n)
-            self.add_outer(sums, lambda i, B=B: self.everywhere(B, i), self.read(self.moved(g.G, self.ld * l), self.z))
+            self.add_outer(sums, self.entries(B), self.read(self.moved(g.G, self.ld * l), self.z))
         for i in range(nu):
             self.write([sums[n + i, j] for j in self.z], self.moved(g.Y, self.ld * i))
 
@@ -130,13 +131,13 @@ class UnrolledKnot(KnotCode):
         Q = self.start(range(n), self.upper)
         for l in range(self._size):
             A = self.moved(g.A, n * (self._first + l))
-            self.add_outer(Q, lambda i, A=A: self.everywhere(A, i), self.read(self.moved(g.G, self.ld * l), self.x))
+            self.add_outer(Q, self.entries(A), self.read(self.moved(g.G, self.ld * l), self.x))
 
         def add_rest(Q: Sums) -> None:
             of_q = {place: x for place, x in Q.items() if place[0] < m}
             for l in range(m):
                 H = self.moved(g.H, self.lx * l)
-                self.add_outer(of_q, lambda i, H=H: self.everywhere(H, i), self.of_a(n - m + l, self.x))
+                self.add_outer(of_q, self.entries(H), self.of_a(n - m + l, self.x))
             Q.update(of_q)
 
         def add_second(Q: Sums) -> None:
@@ -185,6 +186,6 @@ class UnrolledKnot(KnotCode):
         g = self.given
         for l in range(self.nu):
             N = self.moved(g.N, self.ld * l)
-            self.add_outer(Q, lambda i, N=N: self.everywhere(N, i), self.read(self.moved(g.Y, self.ld * l), self.x))
+            self.add_outer(Q, self.entries(N), self.read(self.moved(g.Y, self.ld * l), self.x))
         for (i, j), x in Q.items():
             self.write([x], self.moved(g.V, self.lx * i + WIDTH * j))
