@@ -1,4 +1,4 @@
-"""Knots of the sweep that are compiled for their sizes against the textbook recursion, and against those that are not."""
+"""Knots of the sweep that are compiled for their sizes against the textbook recursion, and against those of tiles."""
 
 from itertools import pairwise
 
