@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.registers import WIDTH, WORD, lanes, splat
+from ddp.matrices.algebra import PIVOT
+from ddp.matrices.registers import DOUBLE, WIDTH, WORD, lanes, splat
 from ddp.matrices.tiles import padded
-from ddp.matrices.unrolled import ZEROS, Row, Sums, Unrolled
+from ddp.matrices.unrolled import ZEROS, Row, Sums, Unrolled, number
 from ddp.sweeps.model import load_costs, read_model
 from ddp.sweeps.room import read_room
 
@@ -32,6 +34,7 @@ class Given(NamedTuple):
     Y: int
     N: int
     U: int
+    y: int
     A: int
     B: int
     lz: int
@@ -61,7 +64,7 @@ def given(model, room, t, separable, h, blend, mu, size):
         T = p.T + t * p.step
     beside = 8 * size * r.ld
     return Given(
-        r.V, r.v, r.q, r.Z, r.Z + beside, r.Z - beside, r.M, r.Q + 8 * n * r.ld, r.N, r.U, p.A + 8 * t * n * n,
+        r.V, r.v, r.q, r.Z, r.Z + beside, r.Z - beside, r.M, r.Q + 8 * n * r.ld, r.N, r.U, r.y, p.A + 8 * t * n * n,
         p.B + 8 * t * n * nu, p.lz + 8 * t * nz, start, stride, diagonal, T, p.k + 8 * t * nu, p.K + 8 * t * n * nu,
         h, blend, mu,
     )  # fmt: skip
@@ -117,3 +120,99 @@ class KnotCode(Unrolled):
                 parts = [(self.of_block(0, i), 0, m), (self.of_block(1, i), m, n)]
             for j, x in zip(self.upper(i), self.gather(self.upper(i), *parts), strict=True):
                 sums[i, j] = self.add(sums[i, j], self.blend, x)
+
+    def whole(self) -> Any:
+        """What the step of the knot brings, or 1 where Q_uu is not positive definite; V and v stay as they are then."""
+        brought = cgutils.alloca_once(self.builder, DOUBLE)
+        self.builder.store(number(1.0), brought)
+        self.action()
+        self.hide("Y", "q", "V")
+        done, step, change = self._eliminate()
+        self.hide("U", "y")
+        Q = self.rows_of_states()
+        with self.builder.if_then(done):
+            self.builder.store(change, brought)
+            for i, x in enumerate(step):
+                self.store(x, self.given.k, i)
+            self._policy()
+            self.hide("N", "Y")
+            self.value(Q)
+            self._gradients()
+        return self.builder.load(brought)
+
+    def action(self) -> None:
+        """H, G, q and Y."""
+        raise NotImplementedError
+
+    def rows_of_states(self) -> Sums:
+        """Of Q_xx what is to be had before the policy."""
+        raise NotImplementedError
+
+    def value(self, Q: Sums) -> None:
+        """V := Q_xx + N_xᵀ Y."""
+        raise NotImplementedError
+
+    def _eliminate(self) -> tuple[Any, Row, Any]:
+        """U (nu, nu) := -D⁻¹ on its diagonal and -U above, and y; whether all of D > 0, k, and what it brings."""
+        g, n, nu, builder = self.given, self.n, self.nu, self.builder
+        own = {(i, l): self.load(g.Y, self.ld * i + n + l) for i in range(nu) for l in range(i, nu)}
+        y, step, factors = [self.load(g.q, n + i) for i in range(nu)], [], {}
+        magnitude = builder.module.declare_intrinsic("llvm.fabs", [DOUBLE])
+        bounds = [builder.fmul(number(PIVOT), builder.call(magnitude, [own[i, i]])) for i in range(nu)]
+        done, change = ir.Constant(ir.IntType(1), 1), number(0.0)
+        for i in range(nu):
+            done = builder.and_(done, builder.fcmp_ordered(">", own[i, i], bounds[i]))
+            inverse = builder.fdiv(number(-1.0), own[i, i])
+            for l in range(i + 1, nu):
+                factors[i, l] = builder.fmul(own[i, l], inverse)
+                y[l] = self.add(y[l], factors[i, l], y[i])
+                for r in range(l, nu):
+                    own[l, r] = self.add(own[l, r], factors[i, l], own[i, r])
+            self.store(inverse, g.U, nu * i + i)
+            self.store(y[i], g.y, i)
+            step.append(builder.fmul(y[i], inverse))
+            change = self.add(change, step[i], y[i])
+        for (i, l), factor in factors.items():
+            self.store(factor, g.U, nu * i + l)
+        for i in reversed(range(nu)):
+            for l in reversed(range(i + 1, nu)):  # the last one known comes last
+                step[i] = self.add(step[i], factors[i, l], step[l])
+        return done, step, builder.fmul(number(0.5), change)
+
+    def _policy(self) -> None:
+        """Y, N and K."""
+        g, whole = self.given, self.n // WIDTH
+
+        def columns(j: Any, _: Sums, count: int = WIDTH) -> None:
+            """Eight of them, of which K has so many."""
+            Y: Row = []
+            for i in range(self.nu):
+                place = self.row(self.moved(g.Y, self.ld * i), j, WIDTH)
+                x = self.read(place, (0,))[0]
+                for l in range(i):
+                    x = self.add(x, self.everywhere(g.U, self.nu * l + i), Y[l])
+                self.write([x], place)
+                Y.append(x)
+            N = [self.builder.fmul(self.everywhere(g.U, (self.nu + 1) * i), x) for i, x in enumerate(Y)]
+            for i in reversed(range(self.nu)):
+                self.write([N[i]], self.row(self.moved(g.N, self.ld * i), j, WIDTH))
+                for l in reversed(range(i + 1, self.nu)):
+                    N[i] = self.add(N[i], self.everywhere(g.U, self.nu * i + l), N[l])
+                self.scatter([N[i]], self.row(self.moved(g.K, self.n * i), j, WIDTH), count)
+
+        if whole > 2:
+            self.repeat(whole, columns)
+        else:
+            for j in range(whole):
+                columns(j, {})
+        if self.n % WIDTH > 0:
+            columns(whole, {}, self.n % WIDTH)
+
+    def _gradients(self) -> None:
+        """v := q_x + N_xᵀ y, and the costate's."""
+        g = self.given
+        v = {(0, j): x for j, x in zip(self.x, self.read(g.q, self.x), strict=True)}
+        for i in range(self.nu):
+            self.add_outer(v, self.entries(self.moved(g.y, i)), self.read(self.moved(g.N, self.ld * i), self.x))
+        self.write([*v.values()], g.v)
+        self.write(self.read(self.moved(g.q, self.ld), self.x), self.moved(g.v, self.lx))

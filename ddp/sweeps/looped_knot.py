@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ddp.matrices.registers import WIDTH
+from ddp.matrices.registers import WIDTH, exchange, lanes
 from ddp.matrices.tiles import padded
 from ddp.matrices.unrolled import ZEROS, Row, Sums, bunches
 from ddp.sweeps.knot_code import KnotCode
@@ -31,8 +31,8 @@ class LoopedKnot(KnotCode):
         ends = [0, *(first + size for first, size in runs)]
         self._straight = [*zip(ends, [*(first for first, _ in runs), self.m], strict=True)]  # begin, end
 
-    def before(self) -> None:
-        """Z, H, M, G, q and the rows u of Q."""
+    def action(self) -> None:
+        """Z, H, M, G, q and Y."""
         self._fetch()
         self._halve()
         self.hide("Z", "H", "M", "q")
@@ -150,12 +150,29 @@ class LoopedKnot(KnotCode):
             for i in rows:
                 self.write([sums[i, j] for j in self.z], self.moved(g.Y, self.ld * (i - n)))
 
-    def after(self) -> None:
-        """V := Q_xx + N_xᵀ Y on and above its diagonal, after the policy."""
+    def rows_of_states(self) -> Sums:
+        """None: there are more than registers."""
+        return {}
+
+    def value(self, Q: Sums) -> None:
+        """V := Q_xx + N_xᵀ Y, and below its diagonal."""
         m, n = self.m, self.n
         for rows in (range(m), range(m, n)):
             for some in bunches(rows, lambda i: len(self.upper(i))):
                 self._rows_of_value(some)
+        self.hide("V")
+        for i in self.x:
+            for j in self.upper(WIDTH * i):
+                self._mirror(i, j)
+
+    def _mirror(self, i: int, j: int) -> None:
+        """Below V's diagonal what is above, of 8 x 8 numbers."""
+        V, lx = self.given.V, self.lx
+        above = [self.read(self.moved(V, lx * (WIDTH * i + k)), (j,))[0] for k in range(WIDTH)]
+        for k, (own, x) in enumerate(zip(above, exchange(self.builder, above), strict=True)):
+            below = self.builder.select(lanes(c < k for c in range(WIDTH)), x, own) if i == j else x
+            if WIDTH * j + k < self.n:
+                self.write([below], self.moved(V, lx * (WIDTH * j + k) + WIDTH * i))
 
     def _rows_of_value(self, rows: Sequence[int]) -> None:
         g, lx, ld = self.given, self.lx, self.ld

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -11,73 +12,38 @@ from numba.extending import intrinsic
 
 from ddp.compiling.kernel import callback, specialised
 from ddp.matrices.registers import DOUBLE, WORD
-from ddp.matrices.rows import copy_rows
-from ddp.matrices.tiles import add_product
-from ddp.sweeps.knot_code import given
-from ddp.sweeps.looped_knot import LoopedKnot, Runs
-from ddp.sweeps.riccati import complete, factorize, policy
-from ddp.sweeps.room import read_room
+from ddp.sweeps.knot_code import KnotCode, given
+from ddp.sweeps.looped_knot import LoopedKnot
 from ddp.sweeps.structure import Halves
 from ddp.sweeps.unrolled_knot import UnrolledKnot
 
 FEW_STATES, FEW_CONTROLS = 16, 8
 """States and controls of an unrolled knot, at most."""
 
-MANY = 48
-"""States and controls together of a looped knot, at most: six registers."""
+MANY, MANY_CONTROLS = 48, 16
+"""States and controls together, six registers of them, and controls of a looped knot, at most."""
 
 _SIGNATURE = types.float64(*[types.int64] * 4, *[types.float64] * 3)
 _whole: Any = None
-_before: Any = None
-_after: Any = None
 _rows: Any = None
-"""What these are in the functions that are compiled."""
+"""What stands for them in the functions that are compiled: the code, and the rows of its Z."""
 
 
-def _unrolled(model, room, t, separable, h, blend, mu):  # type: ignore[no-untyped-def]
+def _knot(model, room, t, separable, h, blend, mu):  # type: ignore[no-untyped-def]
     return _whole(given(model, room, t, separable, h, blend, mu, _rows))
 
 
-def _looped(model, room, t, separable, h, blend, mu):  # type: ignore[no-untyped-def]
-    told, r = given(model, room, t, separable, h, blend, mu, _rows), read_room(room)
-    _before(told)
-    if not factorize(room):
-        return 1.0
-    brought = -0.5 * policy(room, told.k, told.K)
-    _after(told)
-    complete(room)
-    copy_rows(r.v, r.lx, r.q, r.ld, 2, r.n)
-    add_product(r.v, r.lx, 1, r.lx, r.y, 0, 1, r.N, r.ld, r.nu)
-    return brought
-
-
-def _part(code: Any, name: str, returned: Any, *sizes: Any) -> Any:
-    """A part of the code of a knot, for kernels to call."""
-
+@cache
+def _compiled(code: type[KnotCode], rows: int, *sizes: Any) -> Any:
     @intrinsic
-    def part(typingctx, told):  # type: ignore[no-untyped-def]
+    def whole(typingctx, told):  # type: ignore[no-untyped-def]
         def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            made = getattr(code(builder, *sizes, *args), name)()
-            return context.get_dummy_value() if made is None else made
+            return code(builder, *sizes, *args).whole()
 
-        return returned(told), codegen
+        return types.float64(told), codegen
 
-    return part
-
-
-@cache
-def _unrolled_knot(n: int, nu: int, halved: bool) -> Any:
-    whole = _part(UnrolledKnot, "whole", types.float64, n, nu, halved)
-    name = f"unrolled_{n}_{nu}" + "_halved" * halved
-    return callback(specialised(_unrolled, name, _whole=whole, _rows=n), signature=_SIGNATURE)
-
-
-@cache
-def _looped_knot(n: int, nu: int, runs: Runs) -> Any:
-    before, after = (_part(LoopedKnot, name, types.void, n, nu, runs) for name in ("before", "after"))
-    name = "_".join(map(str, ("looped", n, nu, *(number for run in runs for number in run))))
-    rows = n // 2 + sum(size for _, size in runs)
-    return callback(specialised(_looped, name, _before=before, _after=after, _rows=rows), signature=_SIGNATURE)
+    name = "_".join([code.__name__, *re.findall(r"\w+", str(sizes))])
+    return callback(specialised(_knot, name, _whole=whole, _rows=rows), signature=_SIGNATURE)
 
 
 def sized_knot(n: int, nu: int, halves: Halves) -> int:
@@ -88,9 +54,10 @@ def sized_knot(n: int, nu: int, halves: Halves) -> int:
     h, bent = halves
     runs = tuple((int(first), int(size)) for first, size in bent)
     if n <= FEW_STATES and nu <= FEW_CONTROLS:
-        return int(_unrolled_knot(n, nu, h > 0.0 and not runs).address)
-    if h > 0.0 and n + nu <= MANY:
-        return int(_looped_knot(n, nu, runs).address)
+        return int(_compiled(UnrolledKnot, n, n, nu, h > 0.0 and not runs).address)
+    if h > 0.0 and n + nu <= MANY and nu <= MANY_CONTROLS:
+        rows = n // 2 + sum(size for _, size in runs)
+        return int(_compiled(LoopedKnot, rows, n, nu, runs).address)
     return 0
 
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils
-
-from ddp.matrices.algebra import PIVOT
-from ddp.matrices.registers import DOUBLE, WIDTH, exchange, lanes, splat
-from ddp.matrices.unrolled import MOST_SUMS, ZEROS, Row, Sums, number
+from ddp.matrices.registers import WIDTH, exchange, lanes
+from ddp.matrices.unrolled import MOST_SUMS, ZEROS, Sums
 from ddp.sweeps.knot_code import KnotCode
 
 
@@ -28,24 +24,13 @@ class UnrolledKnot(KnotCode):
         self._size = self.m if halved else n  # of M
         self._first = n - self._size  # of the rows of [A B] that Z is
 
-    def whole(self) -> Any:
-        """What the step of the knot brings, or 1 where Q_uu is not positive definite; V is as it was, then."""
-        brought = cgutils.alloca_once(self.builder, DOUBLE)
-        self.builder.store(number(1.0), brought)
+    def action(self) -> None:
+        """H, G, q and Y."""
         if self._halved:
             self._halve()
         self._carry()
         self.hide("G", "H")
         self._rows_of_controls()
-        self.hide("Y", "q")
-        done, y, inverse = self._eliminate()
-        self.hide("U", "V")
-        Q = self._rows_of_states()
-        with self.builder.if_then(done):
-            self.builder.store(self._policy(y, inverse), brought)
-            self.hide("N", "Y")
-            self._value(Q)
-        return self.builder.load(brought)
 
     def _halve(self) -> None:
         """H := V_qvᵀ + h V_qq,   M := V_vv + h V_qv + h H, and below M the rows v_v + h v_q."""
@@ -105,27 +90,7 @@ class UnrolledKnot(KnotCode):
         for i in range(nu):
             self.write([sums[n + i, j] for j in self.z], self.moved(g.Y, self.ld * i))
 
-    def _eliminate(self) -> tuple[Any, Row, Row]:
-        """U (nu, nu) := -D⁻¹ on its diagonal and -U above; whether all of D > 0, y, and -D⁻¹."""
-        g, n, nu, builder = self.given, self.n, self.nu, self.builder
-        own = {(i, l): self.load(g.Y, self.ld * i + n + l) for i in range(nu) for l in range(i, nu)}
-        y, inverse = [self.load(g.q, n + i) for i in range(nu)], []
-        magnitude = builder.module.declare_intrinsic("llvm.fabs", [DOUBLE])
-        bounds = [builder.fmul(number(PIVOT), builder.call(magnitude, [own[i, i]])) for i in range(nu)]
-        done = ir.Constant(ir.IntType(1), 1)
-        for i in range(nu):
-            done = builder.and_(done, builder.fcmp_ordered(">", own[i, i], bounds[i]))
-            inverse.append(builder.fdiv(number(-1.0), own[i, i]))
-            self.store(inverse[i], g.U, nu * i + i)
-            for l in range(i + 1, nu):
-                factor = builder.fmul(own[i, l], inverse[i])
-                self.store(factor, g.U, nu * i + l)
-                y[l] = self.add(y[l], factor, y[i])
-                for r in range(l, nu):
-                    own[l, r] = self.add(own[l, r], factor, own[i, r])
-        return done, y, inverse
-
-    def _rows_of_states(self) -> Sums:
+    def rows_of_states(self) -> Sums:
         """Q_xx, on and above its diagonal."""
         g, n, m = self.given, self.n, self.m
         Q = self.start(range(n), self.upper)
@@ -153,35 +118,7 @@ class UnrolledKnot(KnotCode):
         self.change_if(self.coupled, Q, add_second)
         return Q
 
-    def _policy(self, y: Row, inverse: Row) -> Any:
-        """Y, N, v, k and K; what the step brings."""
-        g, n, nu = self.given, self.n, self.nu
-        step = [self.builder.fmul(*pair) for pair in zip(y, inverse, strict=True)]
-        square, v = number(0.0), self.read(g.q, self.x)
-        Y: list[Row] = []
-        N: list[Row] = []
-        for i in range(nu):
-            square = self.add(square, step[i], y[i])
-            Y.append(self.read(self.moved(g.Y, self.ld * i), self.x))
-            for l in range(i):
-                Y[i] = self.add_row(Y[i], self.everywhere(g.U, nu * l + i), Y[l])
-            scale = self.everywhere(g.U, nu * i + i)
-            N.append([self.builder.fmul(scale, x) for x in Y[i]])
-            self.write(Y[i], self.moved(g.Y, self.ld * i))
-            self.write(N[i], self.moved(g.N, self.ld * i))
-            v = self.add_row(v, splat(self.builder, y[i]), N[i])
-        self.write(v, g.v)
-        self.write(self.read(self.moved(g.q, self.ld), self.x), self.moved(g.v, self.lx))
-        for i in reversed(range(nu)):
-            for l in range(i + 1, nu):
-                factor = self.load(g.U, nu * i + l)
-                step[i] = self.add(step[i], factor, step[l])
-                N[i] = self.add_row(N[i], splat(self.builder, factor), N[l])
-            self.store(step[i], g.k, i)
-            self.scatter(N[i], self.moved(g.K, n * i), n)
-        return self.builder.fmul(number(0.5), square)
-
-    def _value(self, Q: Sums) -> None:
+    def value(self, Q: Sums) -> None:
         """V := Q_xx + N_xᵀ Y."""
         g = self.given
         for l in range(self.nu):
