@@ -14,6 +14,7 @@ from ddp.compiling.kernel import callback, specialised
 from ddp.matrices.registers import DOUBLE, WORD
 from ddp.sweeps.knot_code import KnotCode, given
 from ddp.sweeps.looped_knot import LoopedKnot
+from ddp.sweeps.small_knot import is_small
 from ddp.sweeps.structure import Halves
 from ddp.sweeps.unrolled_knot import UnrolledKnot
 
@@ -47,12 +48,14 @@ def _compiled(code: type[KnotCode], rows: int, *sizes: Any) -> Any:
 
 
 def sized_knot(n: int, nu: int, halves: Halves) -> int:
-    """The address of the code for knots of a size, which `call_knot` calls; 0 if there is none.
+    """The address of the code for knots of a size, which `call_knot` calls; 0 if there is none, or `small_knot` has it.
 
     halves: of semi-implicit steps, where sweeps gain by it.
     """
     h, bent = halves
     runs = tuple((int(first), int(size)) for first, size in bent)
+    if is_small.py_func(n, nu) and not runs:
+        return 0
     if n <= FEW_STATES and nu <= FEW_CONTROLS:
         return int(_compiled(UnrolledKnot, n, n, nu, h > 0.0 and not runs).address)
     if h > 0.0 and n + nu <= MANY and nu <= MANY_CONTROLS:

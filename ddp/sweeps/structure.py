@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ddp.protocols import Batched, Contraction, Dynamics, SemiImplicit
 
-SMALL, BENT = 12, 6
+SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
 
 NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
