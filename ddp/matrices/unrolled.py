@@ -48,11 +48,11 @@ class Unrolled:
         """So many numbers further on."""
         return self.builder.add(address, ir.Constant(WORD, 8 * numbers))
 
-    def row(self, address: Any, i: Any, ld: int) -> Any:
-        """Where the i-th row begins; i may be known only when the code runs."""
+    def row(self, address: Any, i: Any, ld: int, first: int = 0) -> Any:
+        """Where the i-th row begins, from the ``first`` on; i may be known only when the code runs."""
         if isinstance(i, int):
-            return self.moved(address, i * ld)
-        return self.builder.add(address, self.builder.mul(i, ir.Constant(WORD, 8 * ld)))
+            return self.moved(address, (first + i) * ld)
+        return self.builder.add(self.moved(address, first * ld), self.builder.mul(i, ir.Constant(WORD, 8 * ld)))
 
     def hidden(self, address: Any) -> Any:
         """The same address, as far as the compiler can tell another: what was stored there will be loaded from there.
@@ -80,14 +80,18 @@ class Unrolled:
         """The same of the i-th of the numbers that begin there."""
         return lambda i: self.everywhere(address, stride * i)
 
-    def read(self, address: Any, which: Iterable[int]) -> Row:
-        """Registers of the row at an address."""
-        return [load(self.builder, at(self.builder, address), ir.Constant(WORD, WIDTH * j)) for j in which]
+    def read(self, which: Iterable[int], address: Any, begin: int = 0) -> Row:
+        """Registers of the row that begins so many numbers after an address."""
+        return [load(self.builder, at(self.builder, address), ir.Constant(WORD, begin + WIDTH * j)) for j in which]
 
-    def write(self, row: Row, address: Any) -> None:
-        """The same, stored side by side."""
+    def read_one(self, address: Any, begin: int = 0) -> Any:
+        """The first of them."""
+        return self.read((0,), address, begin)[0]
+
+    def write(self, row: Row, address: Any, begin: int = 0) -> None:
+        """Registers, stored side by side."""
         for j, x in enumerate(row):
-            store(self.builder, x, at(self.builder, address), ir.Constant(WORD, WIDTH * j))
+            store(self.builder, x, at(self.builder, address), ir.Constant(WORD, begin + WIDTH * j))
 
     def gather(self, which: Iterable[int], *parts: tuple[Any, int, int]) -> Row:
         """Registers of a row whose columns begin .. end-1 are at an address, for every part; zeros are in the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -70,11 +71,11 @@ def given(model, room, t, separable, h, blend, mu, size):
     )  # fmt: skip
 
 
-class KnotCode(Unrolled):
+class KnotCode(ABC):
     """The instructions of a knot of n states and nu controls; z, x: the registers of rows of z and of x."""
 
     def __init__(self, builder: Any, n: int, nu: int, told: Any) -> None:
-        super().__init__(builder)
+        self.make = Unrolled(builder)
         self.n, self.nu, self.m, self.nz = n, nu, n // 2, n + nu
         self.ld, self.lx = padded(self.nz), padded(n)
         self.z, self.x = range(self.ld // WIDTH), range(self.lx // WIDTH)
@@ -84,31 +85,31 @@ class KnotCode(Unrolled):
 
     def hide(self, *names: str) -> None:
         """What is at these addresses is loaded when it is needed."""
-        self.given = self.given._replace(**{name: self.hidden(getattr(self.given, name)) for name in names})
+        self.given = self.given._replace(**{name: self.make.hidden(getattr(self.given, name)) for name in names})
 
     def upper(self, i: int) -> Sequence[int]:
         """The registers of a row of x on and above the diagonal."""
         return self.x[i // WIDTH :]
 
-    def of_a(self, row: Any, which: Sequence[int]) -> Row:
-        """A row of [A B]."""
-        A, B = self.row(self.given.A, row, self.n), self.row(self.given.B, row, self.nu)
-        return self.gather(which, (A, 0, self.n), (B, self.n, self.nz))
+    def of_a(self, row: Any, which: Sequence[int], first: int = 0) -> Row:
+        """A row of [A B], counted from the ``first`` on."""
+        A, B = self.make.row(self.given.A, row, self.n, first), self.make.row(self.given.B, row, self.nu, first)
+        return self.make.gather(which, (A, 0, self.n), (B, self.n, self.nz))
 
     def of_block(self, block: int, i: Any) -> Any:
         """The address of the i-th row of a block of T: qq, qv, vv, qn, nq."""
-        return self.row(self.moved(self.given.T, padded(self.m * self.m) * block), i, self.m)
+        return self.make.row(self.make.moved(self.given.T, padded(self.m * self.m) * block), i, self.m)
 
     def start(self, rows: Sequence[int], which: Callable[[int], Sequence[int]]) -> Sums:
         """What rows of Q begin with."""
         g, sums = self.given, {}
         for i in rows:
-            row = self.builder.add(g.start, self.builder.mul(g.stride, ir.Constant(WORD, 8 * i)))
-            sums.update({(i, j): self.read(row, (j,))[0] for j in which(i)})
+            row = self.make.builder.add(g.start, self.make.builder.mul(g.stride, ir.Constant(WORD, 8 * i)))
+            sums.update({(i, j): self.make.read((j,), row)[0] for j in which(i)})
             j, own = i // WIDTH, [k == i % WIDTH for k in range(WIDTH)]
-            entries = self.gather((j,), (g.diagonal, 0, self.nz))[0]
-            entry = self.builder.select(lanes(own), self.builder.fadd(entries, self.mu), ZEROS)
-            sums[i, j] = self.builder.fadd(sums[i, j], entry)
+            entries = self.make.gather((j,), (g.diagonal, 0, self.nz))[0]
+            entry = self.make.builder.select(lanes(own), self.make.builder.fadd(entries, self.mu), ZEROS)
+            sums[i, j] = self.make.builder.fadd(sums[i, j], entry)
         return sums
 
     def add_blocks(self, sums: Sums) -> None:
@@ -118,45 +119,45 @@ class KnotCode(Unrolled):
             parts = [(self.of_block(2, i - m), m, n)]
             if i < m:
                 parts = [(self.of_block(0, i), 0, m), (self.of_block(1, i), m, n)]
-            for j, x in zip(self.upper(i), self.gather(self.upper(i), *parts), strict=True):
-                sums[i, j] = self.add(sums[i, j], self.blend, x)
+            for j, x in zip(self.upper(i), self.make.gather(self.upper(i), *parts), strict=True):
+                sums[i, j] = self.make.add(sums[i, j], self.blend, x)
 
     def whole(self) -> Any:
         """What the step of the knot brings, or 1 where Q_uu is not positive definite; V and v stay as they are then."""
-        brought = cgutils.alloca_once(self.builder, DOUBLE)
-        self.builder.store(number(1.0), brought)
+        brought = cgutils.alloca_once(self.make.builder, DOUBLE)
+        self.make.builder.store(number(1.0), brought)
         self.action()
         self.hide("Y", "q", "V")
         done, step, change = self._eliminate()
         self.hide("U", "y")
         Q = self.rows_of_states()
-        with self.builder.if_then(done):
-            self.builder.store(change, brought)
+        with self.make.builder.if_then(done):
+            self.make.builder.store(change, brought)
             for i, x in enumerate(step):
-                self.store(x, self.given.k, i)
+                self.make.store(x, self.given.k, i)
             self._policy()
             self.hide("N", "Y")
             self.value(Q)
             self._gradients()
-        return self.builder.load(brought)
+        return self.make.builder.load(brought)
 
+    @abstractmethod
     def action(self) -> None:
         """H, G, q and Y."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows_of_states(self) -> Sums:
         """Of Q_xx what is to be had before the policy."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value(self, Q: Sums) -> None:
         """V := Q_xx + N_xᵀ Y."""
-        raise NotImplementedError
 
     def _eliminate(self) -> tuple[Any, Row, Any]:
         """U (nu, nu) := -D⁻¹ on its diagonal and -U above, and y; whether all of D > 0, k, and what it brings."""
-        g, n, nu, builder = self.given, self.n, self.nu, self.builder
-        own = {(i, l): self.load(g.Y, self.ld * i + n + l) for i in range(nu) for l in range(i, nu)}
-        y, step, factors = [self.load(g.q, n + i) for i in range(nu)], [], {}
+        g, n, nu, builder = self.given, self.n, self.nu, self.make.builder
+        own = {(i, l): self.make.load(g.Y, self.ld * i + n + l) for i in range(nu) for l in range(i, nu)}
+        y, step, factors = [self.make.load(g.q, n + i) for i in range(nu)], [], {}
         magnitude = builder.module.declare_intrinsic("llvm.fabs", [DOUBLE])
         bounds = [builder.fmul(number(PIVOT), builder.call(magnitude, [own[i, i]])) for i in range(nu)]
         done, change = ir.Constant(ir.IntType(1), 1), number(0.0)
@@ -165,18 +166,18 @@ class KnotCode(Unrolled):
             inverse = builder.fdiv(number(-1.0), own[i, i])
             for l in range(i + 1, nu):
                 factors[i, l] = builder.fmul(own[i, l], inverse)
-                y[l] = self.add(y[l], factors[i, l], y[i])
+                y[l] = self.make.add(y[l], factors[i, l], y[i])
                 for r in range(l, nu):
-                    own[l, r] = self.add(own[l, r], factors[i, l], own[i, r])
-            self.store(inverse, g.U, nu * i + i)
-            self.store(y[i], g.y, i)
+                    own[l, r] = self.make.add(own[l, r], factors[i, l], own[i, r])
+            self.make.store(inverse, g.U, nu * i + i)
+            self.make.store(y[i], g.y, i)
             step.append(builder.fmul(y[i], inverse))
-            change = self.add(change, step[i], y[i])
+            change = self.make.add(change, step[i], y[i])
         for (i, l), factor in factors.items():
-            self.store(factor, g.U, nu * i + l)
+            self.make.store(factor, g.U, nu * i + l)
         for i in reversed(range(nu)):
             for l in reversed(range(i + 1, nu)):  # the last one known comes last
-                step[i] = self.add(step[i], factors[i, l], step[l])
+                step[i] = self.make.add(step[i], factors[i, l], step[l])
         return done, step, builder.fmul(number(0.5), change)
 
     def _policy(self) -> None:
@@ -187,21 +188,21 @@ class KnotCode(Unrolled):
             """Eight of them, of which K has so many."""
             Y: Row = []
             for i in range(self.nu):
-                place = self.row(self.moved(g.Y, self.ld * i), j, WIDTH)
-                x = self.read(place, (0,))[0]
+                place = self.make.row(self.make.moved(g.Y, self.ld * i), j, WIDTH)
+                x = self.make.read_one(place)
                 for l in range(i):
-                    x = self.add(x, self.everywhere(g.U, self.nu * l + i), Y[l])
-                self.write([x], place)
+                    x = self.make.add(x, self.make.everywhere(g.U, self.nu * l + i), Y[l])
+                self.make.write([x], place)
                 Y.append(x)
-            N = [self.builder.fmul(self.everywhere(g.U, (self.nu + 1) * i), x) for i, x in enumerate(Y)]
+            N = [self.make.builder.fmul(self.make.everywhere(g.U, (self.nu + 1) * i), x) for i, x in enumerate(Y)]
             for i in reversed(range(self.nu)):
-                self.write([N[i]], self.row(self.moved(g.N, self.ld * i), j, WIDTH))
+                self.make.write([N[i]], self.make.row(self.make.moved(g.N, self.ld * i), j, WIDTH))
                 for l in reversed(range(i + 1, self.nu)):
-                    N[i] = self.add(N[i], self.everywhere(g.U, self.nu * i + l), N[l])
-                self.scatter([N[i]], self.row(self.moved(g.K, self.n * i), j, WIDTH), count)
+                    N[i] = self.make.add(N[i], self.make.everywhere(g.U, self.nu * i + l), N[l])
+                self.make.scatter([N[i]], self.make.row(self.make.moved(g.K, self.n * i), j, WIDTH), count)
 
         if whole > 2:
-            self.repeat(whole, columns)
+            self.make.repeat(whole, columns)
         else:
             for j in range(whole):
                 columns(j, {})
@@ -211,8 +212,8 @@ class KnotCode(Unrolled):
     def _gradients(self) -> None:
         """v := q_x + N_xᵀ y, and the costate's."""
         g = self.given
-        v = {(0, j): x for j, x in zip(self.x, self.read(g.q, self.x), strict=True)}
+        v = {(0, j): x for j, x in zip(self.x, self.make.read(self.x, g.q), strict=True)}
         for i in range(self.nu):
-            self.add_outer(v, self.entries(self.moved(g.y, i)), self.read(self.moved(g.N, self.ld * i), self.x))
-        self.write([*v.values()], g.v)
-        self.write(self.read(self.moved(g.q, self.ld), self.x), self.moved(g.v, self.lx))
+            self.make.add_outer(v, self.make.entries(self.make.moved(g.y, i)), self.make.read(self.x, g.N, self.ld * i))
+        self.make.write([*v.values()], g.v)
+        self.make.write(self.make.read(self.x, g.q, self.ld), g.v, self.lx)

@@ -27,7 +27,8 @@ class LoopedKnot(KnotCode):
         self._size = self._turned + self.m  # of M
         self._q, self._b = range(padded(self.m) // WIDTH), range(padded(self._turned) // WIDTH)
         bent = [first + k for first, size in runs for k in range(size)]
-        self._is_straight = [[i < self.m and i not in bent for i in range(8 * j, 8 * j + 8)] for j in self._q]
+        straight = [i < self.m and i not in bent for i in range(padded(self.m))]
+        self._is_straight = [straight[WIDTH * j : WIDTH * (j + 1)] for j in self._q]
         ends = [0, *(first + size for first, size in runs)]
         self._straight = [*zip(ends, [*(first for first, _ in runs), self.m], strict=True)]  # begin, end
 
@@ -42,104 +43,101 @@ class LoopedKnot(KnotCode):
 
     def _fetch(self) -> None:
         """Z := rows b and v of [A B]."""
-        out = self.given.Z
+        out = 0
         for first, size in (*self._runs, (self.m, self.m)):
 
-            def copy(l: Any, _: Sums, first: int = first, out: Any = out) -> None:
-                A = self.row(self.moved(self.given.A, self.n * first), l, self.n)
-                B = self.row(self.moved(self.given.B, self.nu * first), l, self.nu)
-                self.write(self.gather(self.z, (A, 0, self.n), (B, self.n, self.nz)), self.row(out, l, self.ld))
+            def copy(l: Any, _: Sums, first: int = first, out: int = out) -> None:
+                self.make.write(self.of_a(l, self.z, first), self.make.row(self.given.Z, l, self.ld, out))
 
-            self.repeat(size, copy)
-            out = self.moved(out, self.ld * size)
+            self.make.repeat(size, copy)
+            out += size
 
     def _halve(self) -> None:
         """H and M, and below M gradients; q := l_z + [v_q 0] of those."""
         g, m, lx = self.given, self.m, self.lx
         out = 0
         for first, size in self._runs:
-            self._halve_rows(out, size, self.moved(g.V, lx * first))
+            self._halve_rows(out, size, self.make.moved(g.V, lx * first))
             out += size
         for (begin, end), (first, size) in zip(self._straight, (*self._runs, (m, 0)), strict=True):
-            of_q, of_v = (self.moved(g.V, lx * i) for i in (begin, m + begin))
+            of_q, of_v = (self.make.moved(g.V, lx * i) for i in (begin, m + begin))
             self._halve_rows(out + begin, end - begin, of_v, of_q)
-            self._halve_rows(out + first, size, self.moved(g.V, lx * (m + first)))
-        slopes = self.gather(self.z, (g.lz, 0, self.nz))
+            self._halve_rows(out + first, size, self.make.moved(g.V, lx * (m + first)))
+        slopes = self.make.gather(self.z, (g.lz, 0, self.nz))
         for i in range(2):
-            straight = self._halve_row(self.moved(g.v, lx * i), None, self.moved(g.M, lx * (self._size + i)))
-            start = [*self.plus(slopes[: len(straight)], straight), *slopes[len(straight) :]]
-            self.write(start, self.moved(g.q, self.ld * i))
+            straight = self._halve_row(self.make.moved(g.v, lx * i), None, self.make.moved(g.M, lx * (self._size + i)))
+            start = [*self.make.plus(slopes[: len(straight)], straight), *slopes[len(straight) :]]
+            self.make.write(start, g.q, self.ld * i)
 
         def add_nq(l: Any, _: Sums) -> None:
-            row = self.row(self.moved(g.H, self.ld * self._turned), l, self.ld)
-            self.write(self.add_row(self.read(row, self._q), self.blend, self._of_nq(l)), row)
+            row = self.make.row(g.H, l, self.ld, self._turned)
+            nq = self.make.gather(self._q, (self.of_block(4, l), 0, m))
+            self.make.write(self.make.add_row(self.make.read(self._q, row), self.blend, nq), row)
 
-        with self.builder.if_then(self.coupled):
-            self.repeat(m, add_nq)
-
-    def _of_nq(self, l: Any) -> Row:
-        return self.gather(self._q, (self.of_block(4, l), 0, self.m))
+        with self.make.builder.if_then(self.coupled):
+            self.make.repeat(m, add_nq)
 
     def _halve_rows(self, out: int, count: int, one: Any, other: Any = None) -> None:
         """Rows of H and M, of rows of V: of one, or of one and h times another."""
 
         def halve(l: Any, _: Sums) -> None:
-            own, rest = self.row(one, l, self.lx), None if other is None else self.row(other, l, self.lx)
-            H = self._halve_row(own, rest, self.row(self.moved(self.given.M, self.lx * out), l, self.lx))
-            self.write(H, self.row(self.moved(self.given.H, self.ld * out), l, self.ld))
+            own, rest = self.make.row(one, l, self.lx), None if other is None else self.make.row(other, l, self.lx)
+            H = self._halve_row(own, rest, self.make.row(self.given.M, l, self.lx, out))
+            self.make.write(H, self.make.row(self.given.H, l, self.ld, out))
 
         if count > 0:
-            self.repeat(count, halve)
+            self.make.repeat(count, halve)
 
     def _halve_row(self, one: Any, other: Any, M: Any) -> Row:
         """A row of M, to an address; that of H."""
 
         def part(take: Callable[[Any], Row]) -> Row:
-            return take(one) if other is None else self.add_row(take(one), self.h, take(other))
+            return take(one) if other is None else self.make.add_row(take(one), self.h, take(other))
 
-        of_q = part(lambda row: self.read(row, self._q))
-        of_v = part(lambda row: self.read(self.moved(row, self.m), self._q))
+        of_q = part(lambda row: self.make.read(self._q, row))
+        of_v = part(lambda row: self.make.read(self._q, row, self.m))
         bent = part(self._bent)
-        H = [self.only(*pair) for pair in zip(of_q, self._is_straight, strict=True)]
-        self.write(bent, M)
-        self.write(self.add_row(of_v, self.h, H), self.moved(M, self._turned))
+        H = [self.make.only(*pair) for pair in zip(of_q, self._is_straight, strict=True)]
+        self.make.write(bent, M)
+        self.make.write(self.make.add_row(of_v, self.h, H), M, self._turned)
         return H
 
     def _bent(self, row: Any) -> Row:
         """The bent columns of a row of V, side by side."""
         parts, end = [], 0
         for first, size in self._runs:
-            parts.append((self.moved(row, first), end, end + size))
+            parts.append((self.make.moved(row, first), end, end + size))
             end += size
-        return self.gather(self._b, *parts)
+        return self.make.gather(self._b, *parts)
 
     def _add_product(self, sums: Sums, length: int, left: Any, right: Any, ldl: int, ldr: int) -> None:
         """sums += leftᵀ right, of matrices at addresses; rows and registers are those that there are sums of."""
         which = range(max(j for _, j in sums) + 1)
 
         def add(l: Any, sums: Sums) -> None:
-            self.add_outer(sums, self.entries(self.row(left, l, ldl)), self.read(self.row(right, l, ldr), which))
+            column, row = self.make.entries(self.make.row(left, l, ldl)), self.make.row(right, l, ldr)
+            self.make.add_outer(sums, column, self.make.read(which, row))
 
-        self.repeat(length, add, sums)
+        self.make.repeat(length, add, sums)
 
     def _carry(self) -> None:
         """[G; q] := [H; q] + [M; v] Z."""
         g, size = self.given, self._size
         for rows in (*bunches(range(size), lambda _: len(self.z)), [size, size + 1]):
-            out = self.moved(g.q, -self.ld * size) if rows[0] == size else g.G
+            out = self.make.moved(g.q, -self.ld * size) if rows[0] == size else g.G
             start, known = (out, self.z) if rows[0] == size else (g.H, self._q)
             sums: Sums = {}
             for i in rows:
-                row = [*self.read(self.moved(start, self.ld * i), known), *[ZEROS] * len(self.z)]
+                row = [*self.make.read(known, start, self.ld * i), *[ZEROS] * len(self.z)]
                 sums.update({(i, j): row[j] for j in self.z})
 
             def add(l: Any, sums: Sums) -> None:
-                column = self.entries(self.row(g.M, l, 1), self.lx)
-                self.add_outer(sums, column, self.read(self.row(g.Z, l, self.ld), self.z))
+                column = self.make.entries(self.make.row(g.M, l, 1), self.lx)
+                self.make.add_outer(sums, column, self.make.read(self.z, self.make.row(g.Z, l, self.ld)))
 
-            self.repeat(size, add, sums)
+            self.make.repeat(size, add, sums)
             for i in rows:
-                self.write([sums[i, j] for j in self.z], self.moved(out, self.ld * i))
+                self.make.write([sums[i, j] for j in self.z], out, self.ld * i)
 
     def _rows_of_controls(self) -> None:
         """Y := rows u of Q."""
@@ -148,7 +146,7 @@ class LoopedKnot(KnotCode):
             sums = self.start(rows, lambda _: self.z)
             self._add_product(sums, self._size, g.Z, g.G, self.ld, self.ld)
             for i in rows:
-                self.write([sums[i, j] for j in self.z], self.moved(g.Y, self.ld * (i - n)))
+                self.make.write([sums[i, j] for j in self.z], g.Y, self.ld * (i - n))
 
     def rows_of_states(self) -> Sums:
         """None: there are more than registers."""
@@ -168,31 +166,31 @@ class LoopedKnot(KnotCode):
     def _mirror(self, i: int, j: int) -> None:
         """Below V's diagonal what is above, of 8 x 8 numbers."""
         V, lx = self.given.V, self.lx
-        above = [self.read(self.moved(V, lx * (WIDTH * i + k)), (j,))[0] for k in range(WIDTH)]
-        for k, (own, x) in enumerate(zip(above, exchange(self.builder, above), strict=True)):
-            below = self.builder.select(lanes(c < k for c in range(WIDTH)), x, own) if i == j else x
+        above = [self.make.read((j,), V, lx * (WIDTH * i + k))[0] for k in range(WIDTH)]
+        for k, (own, x) in enumerate(zip(above, exchange(self.make.builder, above), strict=True)):
+            below = self.make.builder.select(lanes(c < k for c in range(WIDTH)), x, own) if i == j else x
             if WIDTH * j + k < self.n:
-                self.write([below], self.moved(V, lx * (WIDTH * j + k) + WIDTH * i))
+                self.make.write([below], V, lx * (WIDTH * j + k) + WIDTH * i)
 
     def _rows_of_value(self, rows: Sequence[int]) -> None:
         g, lx, ld = self.given, self.lx, self.ld
         sums = self.start(rows, self.upper)
         if rows[0] < self.m:
             self._add_straight(sums)
-        self.change_if(self.coupled, sums, self.add_blocks)
+        self.make.change_if(self.coupled, sums, self.add_blocks)
         self._add_product(sums, self._size, g.Z, g.G, ld, ld)
         if rows[0] < self.m:
             self._add_product(sums, self._size, g.H, g.Z, ld, ld)
         self._add_product(sums, self.nu, g.N, g.Y, ld, ld)
         for (i, j), x in sums.items():
-            self.write([x], self.moved(g.V, lx * i + WIDTH * j))
+            self.make.write([x], g.V, lx * i + WIDTH * j)
 
     def _add_straight(self, sums: Sums) -> None:
         """sums += V_oo."""
         for i in dict.fromkeys(i for i, _ in sums):
             if any(begin <= i < end for begin, end in self._straight):
-                row = self.moved(self.given.V, self.lx * i)
-                parts = [(self.moved(row, begin), begin, end) for begin, end in self._straight]
-                for j, x in zip(self.upper(i), self.gather(self.upper(i), *parts), strict=True):
+                row = self.make.moved(self.given.V, self.lx * i)
+                parts = [(self.make.moved(row, begin), begin, end) for begin, end in self._straight]
+                for j, x in zip(self.upper(i), self.make.gather(self.upper(i), *parts), strict=True):
                     if x is not ZEROS:
-                        sums[i, j] = self.builder.fadd(sums[i, j], x)
+                        sums[i, j] = self.make.builder.fadd(sums[i, j], x)

@@ -20,8 +20,7 @@ class Room(NamedTuple):
 
     Z (n, ld) between H (n, ld) and G (n + 3, ld), of which semi-implicit steps have fewer rows, so that H ends above Z
     and G begins below; Q (nz, ld), V (n, lx), v (3, lx) after its rows, q (3, ld), N (nu, ld), K (nu, lx), U (6, 6) or
-    (nu, nu),
-    inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py.
+    (nu, nu), inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py, knot_code.py.
     zeros (ld,).  kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
     """
 
