@@ -18,7 +18,8 @@ of them are the same. Motion that is unstable makes costates huge, but not v, an
 
 Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
 controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
-above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py.
+above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py; where
+it is compiled for sizes of states and controls, see sized_knot.py.
 
 Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - expected): d0 is the cost's slope along the
 policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀ D⁻¹ y = 2 expected.

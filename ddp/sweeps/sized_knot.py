@@ -1,4 +1,9 @@
-"""One knot of the backward sweep, compiled for its sizes when a sweep of them is first prepared."""
+"""One knot of the backward sweep, compiled for its sizes when a sweep of them is first prepared.
+
+The tiles of riccati.py serve every size: they ask how large matrices are, move rows to where whole registers can be
+read, and keep sums in memory between one product and the next. Where sizes are known, most of that is not there.
+What is left to them: gaps, limits, second orders that are no blocks, large steps, and knots that fail.
+"""
 
 from __future__ import annotations
 
