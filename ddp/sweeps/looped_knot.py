@@ -164,13 +164,12 @@ class LoopedKnot(KnotCode):
                 self._mirror(i, j)
 
     def _mirror(self, i: int, j: int) -> None:
-        """Below V's diagonal what is above, of 8 x 8 numbers."""
+        """Below V's diagonal what is above, of 8 x 8 numbers; gradients, below V, are written later."""
         V, lx = self.given.V, self.lx
         above = [self.make.read((j,), V, lx * (WIDTH * i + k))[0] for k in range(WIDTH)]
         for k, (own, x) in enumerate(zip(above, exchange(self.make.builder, above), strict=True)):
             below = self.make.builder.select(lanes(c < k for c in range(WIDTH)), x, own) if i == j else x
-            if WIDTH * j + k < self.n:
-                self.make.write([below], V, lx * (WIDTH * j + k) + WIDTH * i)
+            self.make.write([below], V, lx * (WIDTH * j + k) + WIDTH * i)
 
     def _rows_of_value(self, rows: Sequence[int]) -> None:
         g, lx, ld = self.given, self.lx, self.ld

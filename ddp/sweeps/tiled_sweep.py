@@ -181,8 +181,6 @@ def sweep(
         if not (abs(change) < np.inf):
             action[0, 0] = np.nan
             return t, slope, change, steepest
-    if sized:
-        complete_in_place(room)
     return -1, slope, change, steepest
 
 
