@@ -17,6 +17,9 @@ from ddp.matrices.unrolled import ZEROS, Row, Sums, Unrolled, number
 from ddp.sweeps.model import load_costs, read_model
 from ddp.sweeps.room import read_room
 
+QQ, QV, VV, NQ = 0, 1, 2, 4
+"""Where blocks of T are, counted by `riccati.block_at`."""
+
 
 class Given(NamedTuple):
     """Addresses, but for h, blend and mu, of one knot.
@@ -97,7 +100,7 @@ class KnotCode(ABC):
         return self.make.gather(which, (A, 0, self.n), (B, self.n, self.nz))
 
     def of_block(self, block: int, i: Any) -> Any:
-        """The address of the i-th row of a block of T: qq, qv, vv, qn, nq."""
+        """The address of the i-th row of a block of T."""
         return self.make.row(self.make.moved(self.given.T, padded(self.m * self.m) * block), i, self.m)
 
     def start(self, rows: Sequence[int], which: Callable[[int], Sequence[int]]) -> Sums:
@@ -116,9 +119,9 @@ class KnotCode(ABC):
         """sums += blend times T_qq, T_qv, T_vv, of rows x of Q."""
         m, n = self.m, self.n
         for i in dict.fromkeys(i for i, _ in sums):
-            parts = [(self.of_block(2, i - m), m, n)]
+            parts = [(self.of_block(VV, i - m), m, n)]
             if i < m:
-                parts = [(self.of_block(0, i), 0, m), (self.of_block(1, i), m, n)]
+                parts = [(self.of_block(QQ, i), 0, m), (self.of_block(QV, i), m, n)]
             for j, x in zip(self.upper(i), self.make.gather(self.upper(i), *parts), strict=True):
                 sums[i, j] = self.make.add(sums[i, j], self.blend, x)
 

@@ -12,7 +12,7 @@ from typing import Any
 from ddp.matrices.registers import WIDTH, exchange, lanes
 from ddp.matrices.tiles import padded
 from ddp.matrices.unrolled import ZEROS, Row, Sums, bunches
-from ddp.sweeps.knot_code import KnotCode
+from ddp.sweeps.knot_code import NQ, KnotCode
 
 Runs = tuple[tuple[int, int], ...]
 """Where bent rows begin, and how many there are."""
@@ -71,7 +71,7 @@ class LoopedKnot(KnotCode):
 
         def add_nq(l: Any, _: Sums) -> None:
             row = self.make.row(g.H, l, self.ld, self._turned)
-            nq = self.make.gather(self._q, (self.of_block(4, l), 0, m))
+            nq = self.make.gather(self._q, (self.of_block(NQ, l), 0, m))
             self.make.write(self.make.add_row(self.make.read(self._q, row), self.blend, nq), row)
 
         with self.make.builder.if_then(self.coupled):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ddp.matrices.registers import WIDTH, exchange, lanes
 from ddp.matrices.unrolled import MOST_SUMS, ZEROS, Sums
-from ddp.sweeps.knot_code import KnotCode
+from ddp.sweeps.knot_code import NQ, KnotCode
 
 
 class UnrolledKnot(KnotCode):
@@ -55,7 +55,7 @@ class UnrolledKnot(KnotCode):
 
         def add_nq(H: Sums) -> None:
             for i in range(m):
-                H[i, 0] = self.make.add(H[i, 0], self.blend, self.make.gather((0,), (self.of_block(4, i), 0, m))[0])
+                H[i, 0] = self.make.add(H[i, 0], self.blend, self.make.gather((0,), (self.of_block(NQ, i), 0, m))[0])
                 self.make.write([H[i, 0]], g.H, self.lx * i)
 
         self.make.change_if(self.coupled, H, add_nq)
