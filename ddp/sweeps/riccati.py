@@ -119,7 +119,7 @@ def add_hessian(room, factor, H):
 
 @kernel
 def block_at(T, k, m):
-    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, nq; or, fifth, of those of nn."""
+    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, nq; fifth, those of nn."""
     return T + 8 * k * ((m * m + WIDTH - 1) // WIDTH * WIDTH)
 
 

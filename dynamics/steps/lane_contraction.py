@@ -6,7 +6,7 @@ rigid_bodies/hessian.py,
 
     qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     nq = (L_qa/h)ᵀ     nn = 0
 
-and for joints whose motions do not commute, with C and D of `knot_curvature.add_group_curvature`, nq += h Dᵀ, nn = h² C.
+and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see `knot_curvature.add_group_curvature`.
 """
 
 from __future__ import annotations
