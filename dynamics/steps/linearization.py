@@ -145,8 +145,7 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     for i in range(nv):
         tau[i] = -tree.damping[i] * v[i]
         for j in range(nu):
-            if S[i, j] != 0.0:
-                tau[i] += S[i, j] * u[j]
+            tau[i] += S[i, j] * u[j]
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
     invert(tree, LD, dq, dv, Minv)
     add_accelerations(tree, a, ws)
