@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.matrices.tiles import add_product, padded
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.arrays.lanes import WIDTH, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.rigid_bodies.batch import contracted
-from dynamics.rigid_bodies.kinematics import composites, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.robots.joints import is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
@@ -60,14 +60,12 @@ def contract_knots(context, arena, nq, h, groups, record, weight, out):
     nb, nv, numbers = tree.parent.size, tree.body.size, out.shape[1]
     lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
-    packed, w = lane_memory(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
+    packed, w = lane_vector(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
     effective, omega = lane_vector(arena, nv), lane_vector(arena, nv)
-    q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv :])
+    q, v, a = packed[:nq], packed[nq : nq + nv], packed[nq + nv : nq + 2 * nv]
     J, C, D = lane_vector(arena, 36 * nb), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
-    qa = lane_matrix(arena, nv, nv)
-    memory = lane_memory(arena, numbers)
-    memory[:] = 0.0
-    blocks = lane_array(memory)
+    qa, blocks = lane_matrix(arena, nv, nv), lane_vector(arena, numbers)
+    clear(folded(blocks, 1, numbers))
     qq, qv = block(blocks, 0, P, nv), block(blocks, 1, P, nv)
     vv, n_q = block(blocks, 2, P, nv), block(blocks, 3, P, nv)
     rows, omegas = np.empty((WIDTH, nv)), np.empty((WIDTH, lx))
