@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,24 +23,15 @@ Rollouts = tuple[Array, Array, Array]
 """Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .) if there are any."""
 
 
-class Chunk(NamedTuple):
-    """Step lengths that are rolled out at once: ``tried`` one after another, and in a first chunk `LONGER` ones."""
-
-    tried: tuple[float, ...]
-    alphas: Array
-
-
 @cache
-def chunks(longest: float, lanes: int) -> list[Chunk]:
+def chunks(longest: float, lanes: int) -> list[Array]:
     """From the longest step on, each half as long: one alone, then as many as are likely wanted; or all lanes full."""
     alphas = [longest]
     while alphas[-1] >= 2.0 * SHORTEST_STEP:
         alphas.append(0.5 * alphas[-1])
-    spare = LONGER if longest == 1.0 and lanes > len(LONGER) else ()
-    starts = range(0, len(alphas), lanes - len(spare)) if lanes else CHUNKS
+    starts = range(0, len(alphas), lanes) if lanes else CHUNKS
     bounds = [start for start in starts if start < len(alphas)] + [len(alphas)]
-    found = [tuple(alphas[bounds[i] : bounds[i + 1]]) for i in range(len(bounds) - 1)]
-    return [Chunk(tried, np.array(tried + (() if i else spare))) for i, tried in enumerate(found)]
+    return [np.array(alphas[bounds[i] : bounds[i + 1]]) for i in range(len(bounds) - 1)]
 
 
 class LineSearch:
@@ -68,9 +58,9 @@ class LineSearch:
         self.unpriced = None
         rounding = 1e-14 * (1.0 + abs(cost))
         flat = abs(sweep.d0) < max(1e-12, rounding)
-        for tried, alphas in chunks(longest, self._problem.lanes):
+        for alphas in chunks(longest, self._problem.lanes):
             rolled = self._problem.track(X, U, sweep.k, sweep.K, alphas, gaps)
-            for lane, alpha in enumerate(tried):
+            for lane, alpha in enumerate(alphas.tolist()):
                 step = self._priced(alpha, lane, rolled)
                 if not self._is_finite(step):
                     continue
@@ -80,15 +70,13 @@ class LineSearch:
                     continue
                 if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
                     return step
-                if len(tried) < len(alphas):
-                    return self._longer(step, len(tried), rolled)
-                return self._longer(step, 0, self._problem.track(X, U, sweep.k, sweep.K, np.array(LONGER), gaps))
+                return self._longer(step, self._problem.track(X, U, sweep.k, sweep.K, np.array(LONGER), gaps))
         return Step(0.0, cost, X, U)
 
-    def _longer(self, step: Step, lane: int, rolled: Rollouts) -> Step:
-        """Twice or four times the full step, rolled out from this lane on, if that lowers the cost further."""
-        for i, alpha in enumerate(LONGER):
-            further = self._priced(alpha, lane + i, rolled)
+    def _longer(self, step: Step, rolled: Rollouts) -> Step:
+        """Twice or four times the full step, if that lowers the cost further."""
+        for lane, alpha in enumerate(LONGER):
+            further = self._priced(alpha, lane, rolled)
             if -np.inf < further.cost < step.cost:
                 step = further
         return step

@@ -31,14 +31,14 @@ def scalar(builder: Any, base: Any, offset: Any) -> Any:
     return splat(builder, builder.load(builder.gep(base, [offset])))
 
 
-def register(builder: Any, base: Any, offset: Any) -> Any:
-    """The place of eight doubles."""
-    return builder.bitcast(builder.gep(base, [offset]), VECTOR.as_pointer())
+def register(builder: Any, base: Any, offset: Any, width: int = WIDTH) -> Any:
+    """The place of eight doubles, or of ``width``."""
+    return builder.bitcast(builder.gep(base, [offset]), ir.VectorType(DOUBLE, width).as_pointer())
 
 
-def load(builder: Any, base: Any, offset: Any) -> Any:
-    """Eight doubles, aligned as one is."""
-    load = builder.load(register(builder, base, offset))
+def load(builder: Any, base: Any, offset: Any, width: int = WIDTH) -> Any:
+    """Eight doubles, or ``width``, aligned as one is."""
+    load = builder.load(register(builder, base, offset, width))
     load.align = 8
     return load
 
@@ -56,11 +56,12 @@ def shuffle(builder: Any, a: Any, b: Any, lanes: Iterable[int]) -> Any:
 
 
 def exchange(builder: Any, rows: list[Any], spans: Iterable[int] = (1, 2, 4)) -> list[Any]:
-    """Eight registers the other way round: blocks of each span are exchanged between registers that far apart."""
+    """As many registers as each has numbers the other way round: blocks of each span change places that far apart."""
+    width = len(rows)
     for span in spans:
-        low = [k if not k & span else WIDTH + k - span for k in range(WIDTH)]
-        high = [k + span if not k & span else WIDTH + k for k in range(WIDTH)]
-        pairs = [(rows[i & ~span], rows[i | span], high if i & span else low) for i in range(WIDTH)]
+        low = [k if not k & span else width + k - span for k in range(width)]
+        high = [k + span if not k & span else width + k for k in range(width)]
+        pairs = [(rows[i & ~span], rows[i | span], high if i & span else low) for i in range(width)]
         rows = [shuffle(builder, *pair) for pair in pairs]
     return rows
 
@@ -75,18 +76,18 @@ def plus(builder: Any, index: Any, addend: int) -> Any:
     return builder.add(index, ir.Constant(WORD, addend))
 
 
-def places(builder: Any, relation: str, x: Any) -> Any:
-    """The mask of those of the places 0, 1, .. 7 that are in a relation to an integer."""
-    words = ir.VectorType(WORD, WIDTH)
+def places(builder: Any, relation: str, x: Any, width: int = WIDTH) -> Any:
+    """The mask of those of the places 0, 1, .. 7, or less, that are in a relation to an integer."""
+    words = ir.VectorType(WORD, width)
     one = builder.insert_element(ir.Constant(words, ir.Undefined), x, ir.Constant(HALF, 0))
-    everywhere = ir.Constant(ir.VectorType(HALF, WIDTH), [0] * WIDTH)
+    everywhere = ir.Constant(ir.VectorType(HALF, width), [0] * width)
     others = builder.shuffle_vector(one, ir.Constant(words, ir.Undefined), everywhere)
-    return builder.icmp_signed(relation, ir.Constant(words, list(range(WIDTH))), others)
+    return builder.icmp_signed(relation, ir.Constant(words, list(range(width))), others)
 
 
-def few(builder: Any, count: Any) -> Any:
-    """The mask of the first ``count`` of eight lanes."""
-    return places(builder, "<", count)
+def few(builder: Any, count: Any, width: int = WIDTH) -> Any:
+    """The mask of the first ``count`` of eight lanes, or of ``width``."""
+    return places(builder, "<", count, width)
 
 
 def load_some(builder: Any, address: Any, count: Any) -> Any:
@@ -104,7 +105,8 @@ def store_some(builder: Any, value: Any, address: Any, count: Any) -> None:
 
 def store_where(builder: Any, value: Any, address: Any, mask: Any) -> None:
     """The numbers that a mask has; nothing else is written."""
-    kind = ir.FunctionType(ir.VoidType(), [VECTOR, VECTOR.as_pointer(), HALF, _LANES])
-    masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64")
-    target = register(builder, at(builder, address), ir.Constant(WORD, 0))
+    vector, width = value.type, value.type.count
+    kind = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), HALF, mask.type])
+    masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{width}f64.p0v{width}f64")
+    target = register(builder, at(builder, address), ir.Constant(WORD, 0), width)
     builder.call(masked, [value, target, ir.Constant(HALF, 8), mask])

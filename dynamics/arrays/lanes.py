@@ -8,6 +8,8 @@ array with a last axis of length ``WIDTH``, its elements are registers and it wo
 Lanes add, subtract, multiply, divide and negate among themselves and with floats, and have ``sine_cosine``.
 Nothing here compares lanes: what happens in one never depends on another, so a knot's result does not depend on its
 neighbours. packing.py moves knots between rows of ordinary arrays and lanes.
+
+Where one knot has to wait for another, as in rollouts, half a register, ``quads``, is sooner done than a whole one.
 """
 
 from __future__ import annotations
@@ -28,16 +30,17 @@ from ddp.compiling.kernel import by_types, inline, kernel
 from ddp.protocols import Array
 from dynamics.arrays.views import ViewModel, ViewType, folded
 
-WIDTH = 8
+WIDTH, QUAD = 8, 4
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _I32 = ir.IntType(32)
 
 
 class LanesType(types.Type):
-    """Eight doubles."""
+    """Some doubles side by side."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"lanes{WIDTH}")
+    def __init__(self, width: int) -> None:
+        self.width, self.vector = width, ir.VectorType(ir.DoubleType(), width)
+        super().__init__(name=f"lanes{width}")
 
 
 class LaneArrayType(ViewType):
@@ -50,13 +53,13 @@ class LaneArrayType(ViewType):
         return LaneArrayType(ndim)
 
 
-lanes = LanesType()
+lanes, quads = LanesType(WIDTH), LanesType(QUAD)
 
 
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, _VECTOR)
+        super().__init__(manager, fe_type, fe_type.vector)
 
 
 register_model(LaneArrayType)(ViewModel)
@@ -65,30 +68,33 @@ register_model(LaneArrayType)(ViewModel)
 # -- arithmetic --------------------------------------------------------------------------------------
 
 
-def _splat(builder: Any, x: Any) -> Any:
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    one = builder.insert_element(undefined, x, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, WIDTH), [0] * WIDTH))
-
-
-default_casting_rules.safe(types.float64, lanes)
-
-
-@lower_cast(types.float64, lanes)
+@lower_cast(types.float64, LanesType)
 def _float_to_lanes(context, builder, fromty, toty, value):  # type: ignore[no-untyped-def]
-    return _splat(builder, value)
+    undefined = ir.Constant(toty.vector, ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, toty.width), [0] * toty.width))
+
+
+for _kind in (lanes, quads):
+    default_casting_rules.safe(types.float64, _kind)
+
+
+def common(*kinds: Any) -> Any:
+    """The type of lanes among types, floats being lanes that are all the same; None if there is anything else."""
+    found = set(kinds) - {types.float64}
+    kind = found.pop() if len(found) == 1 else None
+    return kind if isinstance(kind, LanesType) else None
 
 
 def _binary(op: Any, instruction: str) -> None:
     class Template(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) == 2 and lanes in args and all(a in (lanes, types.float64) for a in args):
-                return typing.signature(lanes, lanes, lanes)
-            return None
+            kind = common(*args)
+            return typing.signature(kind, kind, kind) if kind is not None and len(args) == 2 else None
 
     infer_global(op)(Template)
 
-    @lower_builtin(op, lanes, lanes)
+    @lower_builtin(op, LanesType, LanesType)
     def lower(context, builder, sig, args):  # type: ignore[no-untyped-def]
         return getattr(builder, instruction)(args[0], args[1], flags=("contract", "reassoc"))
 
@@ -103,23 +109,29 @@ for _op, _instruction in (
 @infer_global(operator.neg)
 class _Negation(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        return typing.signature(lanes, lanes) if args == (lanes,) else None
+        return typing.signature(args[0], args[0]) if len(args) == 1 and isinstance(args[0], LanesType) else None
 
 
-@lower_builtin(operator.neg, lanes)
+@lower_builtin(operator.neg, LanesType)
 def _negate(context, builder, sig, args):  # type: ignore[no-untyped-def]
     return builder.fneg(args[0])
+
+
+def called(name: str) -> Any:
+    """The code of an intrinsic that is LLVM's function of that name, lane by lane."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        vector, width = sig.return_type.vector, sig.return_type.width
+        kind = ir.FunctionType(vector, [vector] * len(args))
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{width}f64"), args)
+
+    return codegen
 
 
 @intrinsic
 def _nearest_integer(typingctx, x):  # type: ignore[no-untyped-def]
     """Each lane rounded to the nearest integer."""
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(_VECTOR, [_VECTOR])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.v{WIDTH}f64"), args)
-
-    return lanes(lanes), codegen
+    return x(x), called("rint")
 
 
 @intrinsic
@@ -127,11 +139,11 @@ def _where_odd(typingctx, n, a, b):  # type: ignore[no-untyped-def]
     """Lane by lane a where the integer n is odd, b where it is even."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        words = ir.VectorType(ir.IntType(64), WIDTH)
-        bit = builder.and_(builder.fptosi(args[0], words), ir.Constant(words, [1] * WIDTH))
-        return builder.select(builder.icmp_signed("!=", bit, ir.Constant(words, [0] * WIDTH)), args[1], args[2])
+        words = ir.VectorType(ir.IntType(64), n.width)
+        bit = builder.and_(builder.fptosi(args[0], words), ir.Constant(words, [1] * n.width))
+        return builder.select(builder.icmp_signed("!=", bit, ir.Constant(words, [0] * n.width)), args[1], args[2])
 
-    return lanes(lanes, lanes, lanes), codegen
+    return n(n, n, n), codegen
 
 
 @kernel
@@ -158,7 +170,7 @@ def sine_cosine(x):  # type: ignore[no-untyped-def]
 
 @by_types(sine_cosine)
 def _sine_cosine(x):  # type: ignore[no-untyped-def]
-    return _lane_sine_cosine if x == lanes else _scalar_sine_cosine
+    return _lane_sine_cosine if isinstance(x, LanesType) else _scalar_sine_cosine
 
 
 @inline
@@ -227,6 +239,13 @@ def lane_memory(arena, n):
     start = int(arena[0, 0])
     arena[0, 0] = start + n
     return arena[start : start + n]
+
+
+@kernel
+def quad_memory(arena, n):
+    """Memory of n quads (n, 4), not initialised."""
+    pairs = (n + 1) // 2
+    return lane_memory(arena, pairs).reshape(2 * pairs, QUAD)[:n]
 
 
 @kernel

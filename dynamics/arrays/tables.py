@@ -17,8 +17,8 @@ from numba.core import cgutils, typing
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from ddp.matrices.registers import VECTOR, WIDTH, WORD, at, exchange, few, load, store_where, times
-from dynamics.arrays.lanes import lanes
+from ddp.matrices.registers import WORD, at, exchange, few, load, store_where, times
+from dynamics.arrays.lanes import QUAD, called, common
 
 
 class TableType(types.Type):
@@ -107,74 +107,60 @@ _lower_items(types.BaseTuple)
 # -- what a kernel may ask of lanes without branching ------------------------------------------------
 
 
-def _called(name: str, arguments: int) -> Any:
-    """LLVM's intrinsic function of that name, lane by lane."""
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        kind = ir.FunctionType(VECTOR, [VECTOR] * arguments)
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
-        return builder.call(function, args)
-
-    return codegen
-
-
 @intrinsic
 def lane_root(typingctx, x):  # type: ignore[no-untyped-def]
     """Square roots; NaN of negative numbers."""
-    return lanes(lanes), _called("sqrt", 1)
+    return x(x), called("sqrt")
 
 
 @intrinsic
 def lane_smaller(typingctx, x, y):  # type: ignore[no-untyped-def]
     """Lane by lane the smaller one; the other if one is NaN."""
-    return lanes(lanes, lanes), _called("minnum", 2)
+    return x(x, x), called("minnum")
 
 
 @intrinsic
 def where_less(typingctx, a, b, x, y):  # type: ignore[no-untyped-def]
-    """Lane by lane x where a < b, else (NaN included) y."""
+    """Lane by lane x where a < b, else (NaN included) y; some of the four may be floats."""
+    kind = common(a, b, x, y)
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
 
-    return lanes(lanes, lanes, lanes, lanes), codegen
+    return kind(kind, kind, kind, kind), codegen
 
 
 @intrinsic
 def all_less(typingctx, a, b):  # type: ignore[no-untyped-def]
-    """Whether a < b in every lane."""
+    """Whether a < b in every lane; one of them may be a float."""
+    kind = common(a, b)
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        byte = ir.IntType(WIDTH)
-        return builder.icmp_unsigned(
-            "==", builder.bitcast(builder.fcmp_ordered("<", *args), byte), ir.Constant(byte, 2**WIDTH - 1)
-        )
+        bits = ir.IntType(kind.width)
+        less = builder.bitcast(builder.fcmp_ordered("<", *args), bits)
+        return builder.icmp_unsigned("==", less, ir.Constant(bits, 2**kind.width - 1))
 
-    return types.boolean(lanes, lanes), codegen
+    return types.boolean(kind, kind), codegen
 
 
 @intrinsic
-def spread(typingctx, x):  # type: ignore[no-untyped-def]
-    """A float as lanes that are all the same."""
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        return context.cast(builder, args[0], types.float64, lanes)
-
-    return lanes(types.float64), codegen
+def spread(typingctx, x, like):  # type: ignore[no-untyped-def]
+    """A float as lanes that are all the same, as many as ``like`` has."""
+    return like(like, like), lambda context, builder, sig, args: args[0]
 
 
 @intrinsic
 def scatter(typingctx, source, fields, out, stride, count):  # type: ignore[no-untyped-def]
-    """Up to eight consecutive lanes at ``source`` to eight places: lane l becomes the row at out + 8 l stride bytes.
+    """Up to four consecutive quads at ``source`` to four places: lane l becomes the row at out + 8 l stride bytes.
 
-    fields: how many of a row's eight numbers are written; count: how many rows.
+    fields: how many of a row's four numbers are written; count: how many rows.
     """
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         source, fields, out, stride, count = args
-        rows = [load(builder, at(builder, source), ir.Constant(WORD, WIDTH * i)) for i in range(WIDTH)]
-        mask = few(builder, fields)
-        for lane, row in enumerate(exchange(builder, rows)):
+        rows = [load(builder, at(builder, source), ir.Constant(WORD, QUAD * i), QUAD) for i in range(QUAD)]
+        mask = few(builder, fields, QUAD)
+        for lane, row in enumerate(exchange(builder, rows, (1, 2))):
             with builder.if_then(builder.icmp_signed("<", ir.Constant(WORD, lane), count)):
                 store_where(builder, row, builder.add(out, times(builder, stride, 8 * lane)), mask)
         return context.get_dummy_value()

@@ -52,7 +52,7 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.rigid_bodies.kinematics import joint_displacement
+from dynamics.rigid_bodies.bodies import seen_by_parent
 from dynamics.robots.model import Model
 
 
@@ -154,13 +154,7 @@ def _log_error(target, R, p, place, i):
 @kernel
 def root_offset(tree, q, b):
     """Where root body b, the origin of all that it carries, stands in the world."""
-    local = load12(tree.placement, b)
-    R, p = (
-        (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
-        (local[9], local[10], local[11]),
-    )
-    _, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, tree.iq[b])
-    return add3(p, rotate(R, shift))
+    return seen_by_parent(tree, b, q)[1]
 
 
 @kernel

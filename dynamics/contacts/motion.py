@@ -1,4 +1,4 @@
-"""Motion under contacts and impacts of eight states at once, by articulated bodies: what rollouts and forces need.
+"""Motion under contacts and impacts of four states at once, by articulated bodies: what rollouts and forces need.
 
 With U, d, u of articulated.py, a force F on a body, 6 numbers, is felt by one degree of freedom after another on the
 way to the root, y = s·F, F -= d U y. Rows y of all contacts' unit forces are Y, so that M⁻¹ Jᵀ is Y's transpose taken
@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import WIDTH, lanes
-from dynamics.arrays.tables import spread, table_of
+from dynamics.arrays.lanes import QUAD
+from dynamics.arrays.tables import spread
 from dynamics.contacts.algebra import seen_from, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import root_offset
@@ -37,13 +37,11 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.rigid_bodies.articulated import column
-
-_lanes3, _lanes9 = table_of(lanes, 3), table_of(lanes, 9)
+from dynamics.rigid_bodies.articulated import column, quads3, quads9, six
 
 
 class Push(NamedTuple):
-    """Tables of lanes, of m contacts and nc forces.
+    """Tables of quads, of m contacts and nc forces.
 
     R (m, 9), p (m, 3): contacts' placements from their roots' origins.   f, c, pivots (nc,): pivots relative to the
     diagonal of Σ.   Y (nc nv,).   sigma (nc nc,): the lower triangle in, the factor L above the diagonal, 1/D on it.
@@ -59,17 +57,17 @@ class Push(NamedTuple):
 
 
 def push_size(nv: int, m: int, nc: int) -> int:
-    """How many lanes `push_at` takes."""
+    """How many quads `push_at` takes."""
     return 12 * m + nc + nc * nv + nc * nc
 
 
 @kernel
 def push_at(address, f, pivots, nv, m, nc):
-    """A `Push` in the lanes from an address on, f and pivots at others."""
-    c = address + 64 * 12 * m
+    """A `Push` in the quads from an address on, f and pivots at others."""
+    c = address + 32 * 12 * m
     return Push(
-        _lanes9(address), _lanes3(address + 64 * 9 * m), column(f), column(c), column(pivots), column(c + 64 * nc),
-        column(c + 64 * nc * (1 + nv)),
+        quads9(address), quads3(address + 32 * 9 * m), column(f), column(c), column(pivots), column(c + 32 * nc),
+        column(c + 32 * nc * (1 + nv)),
     )  # fmt: skip
 
 
@@ -92,8 +90,7 @@ def _put(c, r, values):
 @kernel
 def see_motion(tree, contacts, q, w, x):
     """c of steps; surfaces have no gain on their poses."""
-    g = tree.gravity
-    gravity = (spread(g[0]), spread(g[1]), spread(g[2]), spread(g[3]), spread(g[4]), spread(g[5]))
+    gravity = six(tree.gravity, 0)
     for i in range(contacts.body.size):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
@@ -126,7 +123,7 @@ def see_impact(contacts, restitution, w, x):
 @inline
 def _units(kind, part, R, p):
     """Three unit forces of a contact, or its unit couples, about the origin."""
-    zero, one = spread(0.0), spread(1.0)
+    zero, one = spread(0.0, p[0]), spread(1.0, p[0])
     none = (zero, zero, zero)
     if kind == POINT:
         return (
@@ -197,7 +194,7 @@ def form_sigma(tree, previous, contacts, nc, w, x):
 
 @inline
 def _sigma_tile(previous, top, nv, nc, r, c, w, x):
-    zero, k = spread(0.0), top
+    zero, k = spread(0.0, w.d[0]), top
     a, b, e, f, g, h, l, m, n = zero, zero, zero, zero, zero, zero, zero, zero, zero
     while k >= 0:
         d = w.d[k]
@@ -269,9 +266,9 @@ def solve_contacts(tree, previous, contacts, nc, w, x):
 
 @kernel
 def is_any_redundant(pivots, count, limit):
-    """Whether any contact of the first ``count`` lanes of pivots (nc, 8) holds what others hold already."""
+    """Whether any contact of the first ``count`` lanes of pivots (nc, 4) holds what others hold already."""
     for i in range(pivots.shape[0]):
-        for lane in range(min(count, WIDTH)):
+        for lane in range(min(count, QUAD)):
             if pivots[i, lane] <= limit:
                 return True
     return False

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import by_types, inline, kernel
-from dynamics.arrays.lanes import lanes, sine_cosine
-from dynamics.arrays.tables import all_less, lane_root, spread, where_less
+from dynamics.arrays.lanes import LanesType, sine_cosine
+from dynamics.arrays.tables import all_less, lane_root, where_less
 
 
 @inline
@@ -32,7 +32,7 @@ def stumpff(t):  # type: ignore[no-untyped-def]
 
 @by_types(stumpff)
 def _which_stumpff(t):  # type: ignore[no-untyped-def]
-    return _lane_stumpff if t == lanes else _stumpff
+    return _lane_stumpff if isinstance(t, LanesType) else _stumpff
 
 
 @inline
@@ -68,7 +68,7 @@ def _stumpff(t):
 @kernel
 def _lane_stumpff(t):
     """The same of lanes, by both ways where some are far."""
-    ten = spread(10.0)
+    ten = 10.0
     near, far = where_less(t, ten, t, ten), where_less(t, ten, ten, t)
     even, odd = _series(near, 12)
     c6, c7 = even * (1.0 / 720.0), odd * (1.0 / 5040.0)

@@ -15,9 +15,9 @@ from dynamics.geometry.spatial import cross3, dot3, rotate, rotate_back
 @kernel
 def coefficients(t):
     """c0 ... c3 of coefficients.py at t = θ², θ < 1e5: the series of c2 and c3 up to t = 4, sin and cos beyond."""
-    four = spread(4.0)
+    four = 4.0
     near = where_less(t, four, t, four)
-    even = odd = spread(1.0)
+    even = odd = spread(1.0, t)
     for j in range(11, 0, -1):
         even = 1.0 - even * (near * (1.0 / ((2 * j + 1.0) * (2 * j + 2.0))))
         odd = 1.0 - odd * (near * (1.0 / ((2 * j + 2.0) * (2 * j + 3.0))))
@@ -59,7 +59,7 @@ def free_flyer_moved(pose, xi):
     move = rotate(quaternion_to_rotation(old), bent(c[1], c[2], c[3], w, (xi[0], xi[1], xi[2])))
     new = turned(old, w)
     side = new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3]
-    sign = where_less(side, 0.0 * side, spread(-1.0), spread(1.0))
+    sign = where_less(side, 0.0, -1.0, 1.0)
     return (
         pose[0] + move[0], pose[1] + move[1], pose[2] + move[2],
         sign * new[0], sign * new[1], sign * new[2], sign * new[3],
@@ -72,8 +72,7 @@ def logarithm(q):
 
     With s = |sin x| and c = |cos x|, tan x/4 = s/(1 + c + sqrt((1 + c)² + s²)), and x cot x = k c/2.
     """
-    zero = 0.0 * q[3]
-    sign = where_less(q[3], zero, zero - 1.0, zero + 1.0)
+    sign = where_less(q[3], 0.0, -1.0, 1.0)
     c, square = sign * q[3], dot3(q, q)
     e = 1.0 / (1.0 + c + lane_root((1.0 + c) * (1.0 + c) + square))
     k = 8.0 * e * eighth_arctangent(square * (e * e))
@@ -110,12 +109,11 @@ def free_flyer_between(old, new):
 @inline
 def angle_of(c, s):
     """The angle in [-π, π] of a unit (cos, sin)."""
-    zero = 0.0 * c
-    side = where_less(c, zero, zero - 1.0, zero + 1.0)
+    side = where_less(c, 0.0, -1.0, 1.0)
     half = side * s / (1.0 + side * c)
     e = half / (1.0 + lane_root(1.0 + half * half))
-    back = where_less(s, zero, zero - np.pi, zero + np.pi)
-    return where_less(c, zero, back, zero) + 4.0 * e * eighth_arctangent(e * e)
+    back = where_less(s, 0.0, -np.pi, np.pi)
+    return where_less(c, 0.0, back, 0.0) + 4.0 * e * eighth_arctangent(e * e)
 
 
 @inline

@@ -85,18 +85,6 @@ def rotation_product(A, B):
     )  # fmt: skip
 
 
-@inline
-def axis_rotation(axis, c, s):
-    """Rodrigues' rotation about a unit axis by an angle whose cosine and sine are c, s."""
-    x, y, z = axis
-    d = 1.0 - c
-    return (
-        c + d * x * x, d * x * y - s * z, d * x * z + s * y,
-        d * x * y + s * z, c + d * y * y, d * y * z - s * x,
-        d * x * z - s * y, d * y * z + s * x, c + d * z * z,
-    )  # fmt: skip
-
-
 # -- motions and forces ------------------------------------------------------------------------------
 
 

@@ -119,7 +119,8 @@ def columns_of_residuals(tree, contacts, nc):
 def with_segments(light, segment, relatives):
     """A tree of views with other segments, whose arrays the caller keeps alive."""
     return Model(
-        light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.subspace, light.inertia,
+        light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.turns,
+        light.subspace, light.inertia,
         light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
     )  # fmt: skip
 

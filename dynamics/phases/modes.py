@@ -138,7 +138,7 @@ def without_gravity(tree):
     """The tree for impacts."""
     return Model(
         parent=tree.parent, kind=tree.kind, iq=tree.iq, iv=tree.iv, nj=tree.nj, placement=tree.placement,
-        subspace=tree.subspace, inertia=tree.inertia, armature=tree.armature, gravity=np.zeros(6),
+        turns=tree.turns, subspace=tree.subspace, inertia=tree.inertia, armature=tree.armature, gravity=np.zeros(6),
         damping=np.zeros(tree.body.size), body=tree.body, previous=tree.previous, segment=tree.segment,
         relatives=tree.relatives,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array
 from ddp.protocols import Contraction, Expansion
-from dynamics.arrays.lanes import WIDTH, arena
+from dynamics.arrays.lanes import QUAD, arena
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
@@ -111,7 +111,7 @@ class PhasedDynamics:
     @property
     def lanes(self) -> int:
         """How many step lengths a rollout does for the price of one: 0 where each is on its own."""
-        return WIDTH if self._regular else 0
+        return QUAD if self._regular else 0
 
     @property
     def knots(self) -> int:

@@ -1,4 +1,4 @@
-"""Steps of eight states of a hybrid system at once, their contact forces, and rollouts of eight step lengths.
+"""Steps of four states of a hybrid system at once, their contact forces, and rollouts of four step lengths.
 
 What takes branches, surfaces pulled to a pose and contacts that turn out to be redundant, is for phases/steps.py:
 kernels return False where they have met such a thing.
@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_memory
-from dynamics.arrays.packing import unpack
+from dynamics.arrays.lanes import QUAD, quad_memory
 from dynamics.arrays.tables import scatter
 from dynamics.contacts.axes import turn_forces
 from dynamics.contacts.delassus import REDUNDANT
-from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.motion import (
     Push,
     is_any_redundant,
@@ -27,7 +25,6 @@ from dynamics.contacts.motion import (
     see_motion,
     solve_contacts,
 )
-from dynamics.geometry.spatial import load9, store
 from dynamics.phases.modes import IMPACT, contacts_of, step_of
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
@@ -57,19 +54,19 @@ class Bench(NamedTuple):
 
 
 def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces."""
+    """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces; two quads each."""
     nv = len(tree.body)
     bench = room_of_bodies(tree) + push_size(nv, m, nc) + 2 * nv + 2 * nc
-    return bench + lane_places_size(tree, m) + 2 * nq + 6 * nv + nu + 5 * WIDTH
+    return (bench + 2 * nq + 6 * nv + nu + 6 * QUAD) // 2 + 2 * QUAD
 
 
 @kernel
 def bench(tree, contacts, nc, arena):
     """Memory for a mode of nc forces."""
     nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
-    a, tau, pivots, f = lane_memory(arena, nv), lane_memory(arena, nv), lane_memory(arena, nc), lane_memory(arena, nc)
-    bodies = lane_memory(arena, 52 * nb + 14 * nv).ctypes.data
-    pushes = lane_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
+    a, tau, pivots, f = quad_memory(arena, nv), quad_memory(arena, nv), quad_memory(arena, nc), quad_memory(arena, nc)
+    bodies = quad_memory(arena, 52 * nb + 14 * nv).ctypes.data
+    pushes = quad_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
     push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
     return Bench(bodies_at(bodies, nb, nv), push, a, tau, f, pivots)
 
@@ -111,8 +108,8 @@ def advance(tree, contacts, restitution, impact, entries, h, nq, x, u, xi, w):
 
 @kernel
 def take_states(X, U, begin, end, x, u):
-    """Knots begin..begin+7 into lanes, the last before ``end`` repeated."""
-    for lane in range(WIDTH):
+    """Knots begin..begin+3 into lanes, the last before ``end`` repeated."""
+    for lane in range(QUAD):
         knot = min(begin + lane, end - 1)
         for i in range(X.shape[1]):
             x[i, lane] = X[knot, i]
@@ -124,18 +121,17 @@ def take_states(X, U, begin, end, x, u):
 def forces(tree, arena, contacts, nc, S, X, U, F):
     """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
     N, nq = X.shape[0], X.shape[1] - tree.body.size
-    x, u, w = lane_memory(arena, X.shape[1]), lane_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
-    place, f, entries = lane_places(tree, contacts, arena), lane_array(w.f), entries_of(S)
-    for t in range(0, N, WIDTH):
+    x, u, w = quad_memory(arena, X.shape[1]), quad_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
+    f, entries = column(w.f.ctypes.data), entries_of(S)
+    for t in range(0, N, QUAD):
         take_states(X, U, t, N, x, u)
         move(tree, contacts, 0.0, False, entries, x, x[nq:], u, w)
         if is_any_redundant(w.pivots, N - t, REDUNDANT):
             return False
-        for i in range(contacts.body.size):
-            store(place.R, i, load9(w.push.R, i))
-        turn_forces(contacts, place, 0, f)
-        unpack(w.f, F, t)
-        for lane in range(min(WIDTH, N - t)):
+        turn_forces(contacts, w.push, 0, f)
+        for i in range(0, nc, QUAD):
+            scatter(w.f.ctypes.data + 32 * i, nc - i, F[t, i:].ctypes.data, nc, min(QUAD, N - t))
+        for lane in range(min(QUAD, N - t)):
             for i in range(tree.body.size):
                 if not np.isfinite(w.a[i, lane]):
                     F[t + lane] = np.nan
@@ -147,29 +143,29 @@ def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, t, entries = X.shape[1], U.shape[1], 0, entries_of(S)
     nv = tree.body.size
-    x, u, xi = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu), lane_memory(arena, nv)
+    x, u, xi = quad_memory(arena, nx + QUAD), quad_memory(arena, nu), quad_memory(arena, nv)
     start = arena[0, 0]
     while t < U.shape[0]:
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
         arena[0, 0] = start
         w = bench(tree, contacts, modes.table[mode, 2], arena)
-        for begin in range(t, end, WIDTH):
+        for begin in range(t, end, QUAD):
             take_states(X, U, begin, end, x, u)
             h = step_of(modes, mode)
             advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nx - nv, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
-            for i in range(0, nx, WIDTH):
+            for i in range(0, nx, QUAD):
                 out = Xn.ctypes.data + 8 * (begin * nx + i)
-                scatter(x.ctypes.data + 64 * i, nx - i, out, nx, min(WIDTH, end - begin))
+                scatter(x.ctypes.data + 32 * i, nx - i, out, nx, min(QUAD, end - begin))
         t = end
     return True
 
 
 @kernel
 def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes):
-    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
 
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
     """
@@ -177,13 +173,13 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
     nx, n, tables, entries = X.shape[1], gaps.shape[1], tables_of(tree), entries_of(S)
     nv = tree.body.size
     nq = nx - nv
-    x, u, dx = lane_memory(arena, nx + WIDTH), lane_memory(arena, nu + WIDTH), lane_memory(arena, n)
-    xi, lengths = lane_memory(arena, nx), lane_memory(arena, 1)
+    x, u, dx = quad_memory(arena, nx + QUAD), quad_memory(arena, nu + QUAD), quad_memory(arena, n)
+    xi, lengths = quad_memory(arena, nx), quad_memory(arena, 1)
     start = arena[0, 0]
     contacts, e = contacts_of(modes, schedule[0])
-    for begin in range(0, alphas.size, WIDTH):
-        count = min(WIDTH, alphas.size - begin)
-        for lane in range(WIDTH):
+    for begin in range(0, alphas.size, QUAD):
+        count = min(QUAD, alphas.size - begin)
+        for lane in range(QUAD):
             lengths[0, lane] = alphas[begin + min(lane, count - 1)]
         alpha = column(lengths.ctypes.data)[0]
         for i in range(nx):
@@ -192,9 +188,9 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
         contacts, e = contacts_of(modes, schedule[0])
         w = bench(tree, contacts, modes.table[schedule[0], 2], arena)
         for t in range(N + 1):
-            for i in range(0, nx, WIDTH):
+            for i in range(0, nx, QUAD):
                 out = Xs.ctypes.data + 8 * ((begin * (N + 1) + t) * nx + i)
-                scatter(x.ctypes.data + 64 * i, nx - i, out, (N + 1) * nx, count)
+                scatter(x.ctypes.data + 32 * i, nx - i, out, (N + 1) * nx, count)
             if t == N:
                 break
             mode = schedule[t]
@@ -205,15 +201,15 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
             states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
             between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
             feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)
-            for i in range(0, nu, WIDTH):
+            for i in range(0, nu, QUAD):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
-                scatter(u.ctypes.data + 64 * i, nu - i, out, N * nu, count)
+                scatter(u.ctypes.data + 32 * i, nu - i, out, N * nu, count)
             h = step_of(modes, mode)
             advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
-            for i in range(0, w.f.shape[0], WIDTH):
+            for i in range(0, w.f.shape[0], QUAD):
                 out, size = notes[begin, t, i:].ctypes.data, notes.shape[2]
-                scatter(w.f.ctypes.data + 64 * i, w.f.shape[0] - i, out, N * size, count)
+                scatter(w.f.ctypes.data + 32 * i, w.f.shape[0] - i, out, N * size, count)
             open_gap(tables, nq, alpha, gaps[t], states, between_states, column(xi.ctypes.data))
     return True

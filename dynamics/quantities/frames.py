@@ -73,7 +73,8 @@ def branch(robot: Robot, frame: str) -> Branch:
     own = Model(
         parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
         iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
-        placement=tree.placement[chosen], subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
+        placement=tree.placement[chosen], turns=tree.turns.reshape(-1, 30)[chosen].reshape(-1, 10),
+        subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
         armature=tree.armature[dof], gravity=tree.gravity.copy(), damping=tree.damping[dof],
         body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
         **segments(np.arange(len(dof)) - 1)._asdict(),

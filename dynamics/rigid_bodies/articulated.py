@@ -1,4 +1,4 @@
-"""Forward dynamics of eight states at once by articulated bodies (Featherstone, ch. 7), in world axes.
+"""Forward dynamics of four states at once by articulated bodies (Featherstone, ch. 7), in world axes.
 
 With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I v of every body, from the leaves on
 
@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import lanes
+from dynamics.arrays.lanes import quads
 from dynamics.arrays.tables import lane_smaller, spread, table_of
 from dynamics.geometry.spatial import (
     add3,
@@ -36,7 +36,6 @@ from dynamics.geometry.spatial import (
     load6,
     load9,
     load10,
-    load12,
     mass_moment,
     move_inertia,
     rotate,
@@ -45,15 +44,16 @@ from dynamics.geometry.spatial import (
     scale3,
     scale6,
     store,
+    sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.kinematics import joint_displacement
+from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
 from dynamics.robots.joints import FREE_FLYER
 from dynamics.robots.model import Model
 
-column = table_of(lanes, 1)
-_lanes3, _lanes6, _lanes9 = table_of(lanes, 3), table_of(lanes, 6), table_of(lanes, 9)
-_lanes21 = table_of(lanes, 21)
+column = table_of(quads, 1)
+quads3, quads9 = table_of(quads, 3), table_of(quads, 9)
+_quads6, _quads21 = table_of(quads, 6), table_of(quads, 21)
 _integers, numbers = table_of(types.int64, 1), table_of(types.float64, 1)
 _numbers6, _numbers10, _numbers12 = (table_of(types.float64, n) for n in (6, 10, 12))
 
@@ -69,6 +69,7 @@ class Tree(NamedTuple):
     iv: Any
     nj: Any
     placement: Any
+    turns: Any
     subspace: Any
     inertia: Any
     armature: Any
@@ -82,9 +83,9 @@ def tables_of(tree):
     return Tree(
         tree.parent.size, tree.body.size, _integers(tree.parent.ctypes.data), _integers(tree.kind.ctypes.data),
         _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
-        _numbers12(tree.placement.ctypes.data), _numbers6(tree.subspace.ctypes.data),
-        _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data), numbers(tree.gravity.ctypes.data),
-        numbers(tree.damping.ctypes.data),
+        _numbers12(tree.placement.ctypes.data), _numbers10(tree.turns.ctypes.data),
+        _numbers6(tree.subspace.ctypes.data), _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data),
+        numbers(tree.gravity.ctypes.data), numbers(tree.damping.ctypes.data),
     )  # fmt: skip
 
 
@@ -108,19 +109,19 @@ class Bodies(NamedTuple):
 
 
 def room_of_bodies(tree: Model) -> int:
-    """How many lanes `bodies_at` takes."""
+    """How many quads `bodies_at` takes."""
     return 52 * len(tree.parent) + 14 * len(tree.body)
 
 
 @kernel
 def bodies_at(address, nb, nv):
-    """`Bodies` in the lanes from an address on."""
-    dofs = address + 64 * 52 * nb
+    """`Bodies` in the quads from an address on."""
+    dofs = address + 32 * 52 * nb
     return Bodies(
-        _lanes9(address), _lanes3(address + 64 * 9 * nb), _lanes6(address + 64 * 12 * nb),
-        _lanes6(address + 64 * 18 * nb), _lanes6(address + 64 * 24 * nb), _lanes21(address + 64 * 30 * nb),
-        _integers(address + 64 * 51 * nb), _lanes6(dofs), _lanes6(dofs + 64 * 6 * nv), column(dofs + 64 * 12 * nv),
-        column(dofs + 64 * 13 * nv),
+        quads9(address), quads3(address + 32 * 9 * nb), _quads6(address + 32 * 12 * nb),
+        _quads6(address + 32 * 18 * nb), _quads6(address + 32 * 24 * nb), _quads21(address + 32 * 30 * nb),
+        _integers(address + 32 * 51 * nb), _quads6(dofs), _quads6(dofs + 32 * 6 * nv), column(dofs + 32 * 12 * nv),
+        column(dofs + 32 * 13 * nv),
     )  # fmt: skip
 
 
@@ -215,20 +216,12 @@ def is_free(tree, b):
 @kernel
 def place(tree, q, v, w):
     """From the root on: R, p, s, v, a⁰."""
-    nothing = spread(0.0)
+    nothing, g = spread(0.0, v[0]), tree.gravity
     still = (nothing, nothing, nothing, nothing, nothing, nothing)
-    g = tree.gravity
-    falling = (spread(-g[0]), spread(-g[1]), spread(-g[2]), spread(-g[3]), spread(-g[4]), spread(-g[5]))
+    falling = sub6(still, six(g, 0))
     for b in range(tree.nb):
         iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
-        local = load12(tree.placement, b)
-        R, p = (
-            (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
-            (local[9], local[10], local[11]),
-        )
-        turn, shift = joint_displacement(kind, load6(tree.subspace, iv), q, tree.iq[b])
-        p = add3(p, rotate(R, shift))
-        R = rotation_product(R, turn)
+        R, p = seen_by_parent(tree, b, q)
         if parent >= 0:
             Rp = load9(w.R, parent)
             p = add3(load3(w.p, parent), rotate(Rp, p))
@@ -246,9 +239,7 @@ def place(tree, q, v, w):
                 e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
                 s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
             else:
-                S = load6(tree.subspace, k)
-                axis = rotate(R, angular(S))
-                s = join(add3(rotate(R, linear(S)), cross3(p, axis)), axis)
+                s = motion_of(R, p, load6(tree.subspace, k))
             store(w.s, k, s)
             own = add6(own, scale6(v[k], s))
         if is_free(tree, b):
@@ -277,7 +268,7 @@ def forward_dynamics(tree, q, v, tau, w, qdd):
 @kernel
 def articulate(tree, tau, w):
     """From the leaves on: U, d, u; returns the smallest pivot."""
-    pivot = spread(np.inf)
+    pivot = spread(np.inf, tau[0])
     for b in range(tree.nb - 1, -1, -1):
         iv, parent, v, a = tree.iv[b], tree.parent[b], load6(w.v, b), load6(w.a, b)
         R = load9(w.R, b)
@@ -312,11 +303,11 @@ def articulate(tree, tau, w):
 @kernel
 def release(tree, iv, R, tau, w, I, f, pivot):
     """The same of the six degrees of freedom of a root that is free."""
-    o = spread(0.0)
+    o = spread(0.0, pivot)
     for c in range(3):
         e, stiff, spun = (R[c], R[3 + c], R[6 + c]), tree.armature[iv + c], tree.armature[iv + 3 + c]
         if stiff != 0.0 or spun != 0.0:
-            I = less_square(less_square(I, spread(-stiff), join(e, (o, o, o))), spread(-spun), join((o, o, o), e))
+            I = less_square(less_square(I, -stiff, join(e, (o, o, o))), -spun, join((o, o, o), e))
     I, f, pivot = released(w, iv + 5, (I[8], I[11], I[14], I[17], I[19], I[20]), I[20], tau[5] - f[5], I, f, pivot)
     I, f, pivot = released(w, iv + 4, (I[7], I[10], I[13], I[16], I[18], o), I[18], tau[4] - f[4], I, f, pivot)
     I, f, pivot = released(w, iv + 3, (I[6], I[9], I[12], I[15], o, o), I[15], tau[3] - f[3], I, f, pivot)
@@ -340,7 +331,7 @@ def released(w, k, U, D, u, I, f, pivot):
 def accelerate(tree, w, qdd):
     """From the root on: q'' and Δa."""
     for b in range(tree.nb):
-        iv, nothing = tree.iv[b], spread(0.0)
+        iv, nothing = tree.iv[b], spread(0.0, qdd[0])
         if is_free(tree, b):
             for k in range(6):
                 x = w.u[iv + k]

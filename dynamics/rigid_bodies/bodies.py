@@ -13,7 +13,6 @@ from dynamics.geometry.spatial import (
     add3,
     add6,
     angular,
-    axis_rotation,
     cross3,
     cross_force,
     cross_motion,
@@ -36,12 +35,12 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
+from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL, TRANSLATION
 
 
 @inline
 def joint_displacement(kind, s, q, i):
-    """(R, p) of a joint from its numbers q[i], q[i + 1], ...; s: the motion of its first degree of freedom."""
+    """(R, p) of a joint about no axis, from its numbers q[i], q[i + 1], ...; s: the motion of its first one."""
     zero = 0.0 * q[i]
     one, still = 1.0 + zero, (zero, zero, zero)
     if kind == FREE_FLYER:
@@ -53,12 +52,24 @@ def joint_displacement(kind, s, q, i):
         return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
     if kind == TRANSLATION:
         return (one, zero, zero, zero, one, zero, zero, zero, one), (q[i], q[i + 1], q[i + 2])
-    if kind == PRISMATIC:
-        return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
-    if kind == CONTINUOUS:
-        return axis_rotation(angular(s), q[i], q[i + 1]), still
-    sine, cosine = sine_cosine(q[i])
-    return axis_rotation(angular(s), cosine, sine), scale3(q[i], linear(s))
+    return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
+
+
+@inline
+def turned(tree, b, cosine, sine, angle):
+    """R, p of body b, which turns about an axis, in the axes of its parent: see ``Model.turns``."""
+    A, B, C = load9(tree.turns, 3 * b), load9(tree.turns, 3 * b + 1), load9(tree.turns, 3 * b + 2)
+    R = (
+        A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
+        A[3] + B[3] * cosine + C[3] * sine, A[4] + B[4] * cosine + C[4] * sine, A[5] + B[5] * cosine + C[5] * sine,
+        A[6] + B[6] * cosine + C[6] * sine, A[7] + B[7] * cosine + C[7] * sine, A[8] + B[8] * cosine + C[8] * sine,
+    )  # fmt: skip
+    p = (
+        tree.placement[b, 9] + tree.turns[3 * b, 9] * angle,
+        tree.placement[b, 10] + tree.turns[3 * b + 1, 9] * angle,
+        tree.placement[b, 11] + tree.turns[3 * b + 2, 9] * angle,
+    )
+    return R, p
 
 
 @inline
@@ -73,26 +84,7 @@ def row(rows, i):
 def place_body(tree, b, bodies, dofs, q, origin_at_root, ws):
     """R, p of body b, whose parent's are known, and its columns s; bodies, dofs: see ``row``."""
     R, p = seen_by_parent(tree, b, q)
-    place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws)
-
-
-@inline
-def seen_by_parent(tree, b, q):
-    """R, p of body b in the axes of its parent."""
-    local = load12(tree.placement, b)
-    R, p = (
-        (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
-        (local[9], local[10], local[11]),
-    )
-    turn, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, tree.iq[b])
-    return rotation_product(R, turn), add3(p, rotate(R, shift))
-
-
-@inline
-def place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws):
-    """``place_body`` from R and p as the parent sees them."""
-    iv, kind = tree.iv[b], tree.kind[b]
-    parent = tree.parent[b]
+    iv, parent = tree.iv[b], tree.parent[b]
     if parent >= 0:
         Rp = load9(ws.R, row(bodies, parent))
         p = add3(load3(ws.p, row(bodies, parent)), rotate(Rp, p))
@@ -101,16 +93,42 @@ def place_on_parent(tree, b, R, p, bodies, dofs, origin_at_root, ws):
         p = scale3(0.0, p)
     store(ws.R, row(bodies, b), R)
     store(ws.p, row(bodies, b), p)
-    if kind == FREE_FLYER:
+    if tree.kind[b] == FREE_FLYER:
         for k in range(3):
             e = (R[k], R[3 + k], R[6 + k])
             store(ws.s, row(dofs, iv + k), join(e, scale3(0.0, e)))
             store(ws.s, row(dofs, iv + 3 + k), join(cross3(p, e), e))
     else:
         for k in range(iv, iv + tree.nj[b]):
-            S = load6(tree.subspace, k)
-            a = rotate(R, angular(S))
-            store(ws.s, row(dofs, k), join(add3(rotate(R, linear(S)), cross3(p, a)), a))
+            store(ws.s, row(dofs, k), motion_of(R, p, load6(tree.subspace, k)))
+
+
+@inline
+def motion_of(R, p, S):
+    """A motion S in the axes of a frame at (R, p), seen from the origin; about an axis alone it needs half the work."""
+    axis = rotate(R, angular(S))
+    moved = cross3(p, axis)
+    if S[0] != 0.0 or S[1] != 0.0 or S[2] != 0.0:
+        moved = add3(rotate(R, linear(S)), moved)
+    return join(moved, axis)
+
+
+@inline
+def seen_by_parent(tree, b, q):
+    """R, p of body b in the axes of its parent."""
+    i = tree.iq[b]
+    if tree.kind[b] == REVOLUTE:
+        sine, cosine = sine_cosine(q[i])
+        return turned(tree, b, cosine, sine, q[i])
+    if tree.kind[b] == CONTINUOUS:
+        return turned(tree, b, q[i], q[i + 1], 0.0 * q[i])
+    local = load12(tree.placement, b)
+    R, p = (
+        (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
+        (local[9], local[10], local[11]),
+    )
+    turn, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, i)
+    return rotation_product(R, turn), add3(p, rotate(R, shift))
 
 
 @inline

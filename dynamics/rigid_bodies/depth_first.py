@@ -7,7 +7,7 @@ vectors: what others have with it is then a vector itself, and needs no product.
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import sine_cosine
+from dynamics.geometry.lie import quaternion_to_rotation
 from dynamics.geometry.spatial import (
     add6,
     angular,
@@ -26,12 +26,12 @@ from dynamics.geometry.spatial import (
     load10,
     load12,
     rotate_back,
+    rotation_product,
     store,
     sub6,
 )
-from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_on_parent, row, seen_by_parent
+from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_body, row
 from dynamics.rigid_bodies.inverse import floats
-from dynamics.robots.joints import REVOLUTE
 
 
 @kernel
@@ -49,11 +49,7 @@ def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
             if floats(tree.kind[top], tree.parent[top]):
                 enter_root(tree, top, bodies[top], q, qd, qdd, fext, ws)
             else:
-                if tree.kind[top] == REVOLUTE:
-                    R, p = turned(walk.turns, tree.placement, top, q[tree.iq[top]])
-                else:
-                    R, p = seen_by_parent(tree, top, q)
-                place_on_parent(tree, top, R, p, bodies, dofs, True, ws)
+                place_body(tree, top, bodies, dofs, q, True, ws)
                 move_body(tree, top, bodies, dofs, qd, qdd, fext, ws)
             n += 1
         else:
@@ -64,33 +60,15 @@ def derivatives_depth_first(tree, walk, q, qd, qdd, fext, ws, M, dq, dv):
 
 
 @inline
-def turned(turns, placement, b, angle):
-    """R, p of body b as its parent sees them: see ``Walk.turns``."""
-    sine, cosine = sine_cosine(angle)
-    A, B, C = load9(turns, 3 * b), load9(turns, 3 * b + 1), load9(turns, 3 * b + 2)
-    R = (
-        A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
-        A[3] + B[3] * cosine + C[3] * sine, A[4] + B[4] * cosine + C[4] * sine, A[5] + B[5] * cosine + C[5] * sine,
-        A[6] + B[6] * cosine + C[6] * sine, A[7] + B[7] * cosine + C[7] * sine, A[8] + B[8] * cosine + C[8] * sine,
-    )  # fmt: skip
-    p = (
-        placement[b, 9] + turns[3 * b, 9] * angle,
-        placement[b, 10] + turns[3 * b + 1, 9] * angle,
-        placement[b, 11] + turns[3 * b + 2, 9] * angle,
-    )
-    return R, p
-
-
-@inline
 def enter_root(tree, b, at, q, qd, qdd, fext, ws):
     """What place_body and move_body find of a root that floats, in its own axes: R = 1, v = q', a = q'' - Rᵀg.
 
     Rᵀg is kept as w, of which there is none. at: its row of the workspace.
     """
     iv, g = tree.iv[b], tree.gravity
-    R, p = seen_by_parent(tree, b, q)
-    zero = 0.0 * qd[iv]
+    zero, i = 0.0 * qd[iv], tree.iq[b] + 3
     one = 1.0 + zero
+    R = rotation_product(load9(tree.placement, b), quaternion_to_rotation((q[i], q[i + 1], q[i + 2], q[i + 3])))
     down = rotate_back(R, (g[0], g[1], g[2]))
     v = (qd[iv], qd[iv + 1], qd[iv + 2], qd[iv + 3], qd[iv + 4], qd[iv + 5])
     a = sub6((qdd[iv], qdd[iv + 1], qdd[iv + 2], qdd[iv + 3], qdd[iv + 4], qdd[iv + 5]), join(down, (zero, zero, zero)))

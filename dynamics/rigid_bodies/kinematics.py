@@ -28,7 +28,6 @@ from dynamics.geometry.spatial import (
     store,
 )
 from dynamics.rigid_bodies.bodies import carry, move_body, place_body
-from dynamics.rigid_bodies.bodies import joint_displacement as joint_displacement
 from dynamics.robots.model import Model
 
 

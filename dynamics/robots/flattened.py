@@ -11,16 +11,11 @@ if TYPE_CHECKING:
 
 
 class Walk(NamedTuple):
-    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,).
-
-    turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
-    p = placement + θ d: a row for each of A, B and C, with a number of d.
-    """
+    """A walk through a tree depth first: bodies in order (nb,); how many are before each body (nb,) and dof (nv,)."""
 
     order: Any
     bodies: Any
     dofs: Any
-    turns: Any
 
 
 def walk_through(tree: Model) -> Walk:
@@ -36,15 +31,7 @@ def walk_through(tree: Model) -> Walk:
         bodies[b] = 0 if parent[b] < 0 else bodies[parent[b]] + 1
     for i, j in enumerate(tree.previous.tolist()):
         dofs[i] = 0 if j < 0 else dofs[j] + 1
-    turns = np.vstack([_turn(tree.placement[b, :9].reshape(3, 3), tree.subspace[tree.iv[b]]) for b in range(nb)])
-    return Walk(np.array(order, dtype=np.int64), bodies, dofs, turns)
-
-
-def _turn(R: Any, s: Any) -> Any:
-    """Three rows of ``Walk.turns``: with the axis a, A = R a aᵀ, B = R - A, C = R a ×, d = R s_l."""
-    along = np.outer(R @ s[3:], s[3:])
-    parts = [along.ravel(), (R - along).ravel(), np.cross(R, s[3:]).ravel()]
-    return np.column_stack([parts, R @ s[:3]])
+    return Walk(np.array(order, dtype=np.int64), bodies, dofs)
 
 
 class Packed:
@@ -56,9 +43,9 @@ class Packed:
     def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, stages: int = 0) -> None:
         lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
         walk = walk_through(tree)
-        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk[:3]])
+        self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
-        self.reals = np.concatenate([np.ravel(block) for block in (*blocks, walk.turns)])
+        self.reals = np.concatenate([np.ravel(block) for block in (*blocks, tree.turns)])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
         self.scratch = np.zeros(95 * nb + 36 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
         where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]

@@ -30,6 +30,8 @@ class Model(NamedTuple):
     parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
     iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
     placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
+    turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
+    p = placement + θ d: a row for each of A, B and C, with a number of d.
     subspace (nv, 6): each degree of freedom's motion, linear then angular, in the joint's frame.
     inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
     armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
@@ -46,6 +48,7 @@ class Model(NamedTuple):
     iv: Indices
     nj: Indices
     placement: Array
+    turns: Array
     subspace: Array
     inertia: Array
     armature: Array
@@ -247,11 +250,21 @@ def compile_model(model: pin.Model) -> Model:
         raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
     return Model(
         parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
-        placement=placement, subspace=subspace, inertia=inertia,
+        placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
         damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
         **segments(previous)._asdict(),
     )  # fmt: skip
+
+
+def _turns(placement: Array, motion: Array) -> Array:
+    """``Model.turns`` of motions (l ; a), (nb, 6), in frames with R: A = R a aᵀ, B = R - A, C = R a ×, d = R l."""
+    rows = []
+    for frame, s in zip(placement, motion, strict=True):
+        R = frame[:9].reshape(3, 3)
+        along = np.outer(R @ s[3:], s[3:])
+        rows += [np.append(part, x) for part, x in zip((along, R - along, np.cross(R, s[3:])), R @ s[:3], strict=True)]
+    return np.array(rows)
 
 
 class Segments(NamedTuple):

@@ -34,7 +34,8 @@ def read_tree(context):
     return Model(
         parent=_integers(n, nb), kind=_integers(n + 8 * nb, nb), iq=_integers(n + 16 * nb, nb),
         iv=_integers(n + 24 * nb, nb), nj=_integers(n + 32 * nb, nb),
-        placement=matrix(x, nb, 12), subspace=matrix(x + 8 * 22 * nb, nv, 6), inertia=matrix(x + 8 * 12 * nb, nb, 10),
+        placement=matrix(x, nb, 12), turns=matrix(a + 8 * (2 * nv + 7), 3 * nb, 10),
+        subspace=matrix(x + 8 * 22 * nb, nv, 6), inertia=matrix(x + 8 * 12 * nb, nb, 10),
         armature=vector(a, nv), gravity=vector(a + 16 * nv, 6), damping=vector(a + 8 * nv, nv),
         body=_integers(n + 40 * nb, nv), previous=_integers(n + 40 * nb + 8 * nv, nv),
         segment=carray(integer_pointer(s), (ns, 4)), relatives=_integers(s + 32 * ns, nr),
@@ -47,8 +48,7 @@ def read_walk(context):
     header = carray(integer_pointer(context), _HEADER)
     nb, nv, ns, nr = header[0], header[1], header[4], header[5]
     w = header[6] + 8 * (5 * nb + 2 * nv + 4 * ns + nr)
-    turns = view(matrix(header[7] + 8 * (22 * nb + 8 * nv + 7), 3 * nb, 10))
-    return Walk(view(_integers(w, nb)), view(_integers(w + 8 * nb, nb)), view(_integers(w + 16 * nb, nv)), turns)
+    return Walk(view(_integers(w, nb)), view(_integers(w + 8 * nb, nb)), view(_integers(w + 16 * nb, nv)))
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Steps of eight states at once, and closed-loop rollouts of eight step lengths: a line search for the price of one.
+"""Steps of four states at once, and closed-loop rollouts of four step lengths: a line search for the price of one.
 
 Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for the steps of semi_implicit_euler.py and
 runge_kutta.py. Lanes that diverge become NaN and stay so; the others do not notice.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import WIDTH
+from dynamics.arrays.lanes import QUAD
 from dynamics.arrays.tables import lane_root, scatter, spread, where_less
 from dynamics.arrays.views import folded, row_of, rows_of
 from dynamics.geometry.lane_lie import (
@@ -40,9 +40,9 @@ from dynamics.steps.runge_kutta import fraction, share
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
-    """How many lanes the arena must hold for rollouts."""
+    """How many lanes the arena must hold for rollouts, two quads to each."""
     nv = len(tree.body)
-    return room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * WIDTH
+    return (room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * QUAD) // 2 + 1
 
 
 @inline
@@ -125,7 +125,7 @@ def feedback(alpha, U, k, K, lower, upper, n, dx, u):
         u[i] = a
         i += 1
     for i in range(nu):
-        low, high = spread(lower[i]), spread(upper[i])
+        low, high = lower[i], upper[i]
         x = where_less(u[i], low, low, u[i])
         u[i] = where_less(high, x, high, x)
 
@@ -157,8 +157,8 @@ def actuated(tree, entries, u, v, tau):
 @inline
 def poison(pivot, a, nv):
     """Zero; NaN in the lanes whose pivot is not positive or whose accelerations are not numbers."""
-    total = spread(0.0)
-    for i in range(nv):
+    total = a[0]
+    for i in range(1, nv):
         total += a[i]
     return 0.0 * total + 0.0 / lane_root(pivot)
 
@@ -168,7 +168,7 @@ def bracket(tree, scale, x, y, out):
     """out += scale [x, y], joint by joint: tables of tangent vectors."""
     for b in range(tree.nb):
         iv, kind = tree.iv[b], tree.kind[b]
-        zero = spread(0.0)
+        zero = spread(0.0, x[iv])
         if kind == FREE_FLYER:
             z = cross_motion(six(x, iv), six(y, iv))
             for k in range(6):
@@ -190,8 +190,8 @@ def bracket(tree, scale, x, y, out):
 def euler_step(tree, entries, h, nq, x, u, w, memory):
     """x := its next state by semi-implicit Euler; memory: lanes for τ, a and ξ."""
     nv = tree.nv
-    q, v = column(x), column(x + 64 * nq)
-    tau, a, xi = column(memory), column(memory + 64 * nv), column(memory + 128 * nv)
+    q, v = column(x), column(x + 32 * nq)
+    tau, a, xi = column(memory), column(memory + 32 * nv), column(memory + 64 * nv)
     actuated(tree, entries, u, v, tau)
     wrong = poison(forward_dynamics(tree, q, v, tau, w, a), a, nv)
     for i in range(nv):
@@ -204,13 +204,13 @@ def euler_step(tree, entries, h, nq, x, u, w, memory):
 def explicit_step(tree, entries, h, stages, nq, x, u, w, memory):
     """x := its next state by the method of runge_kutta.py; memory: lanes for τ, ξ, a configuration, and all v and a."""
     nv = tree.nv
-    q, v = column(x), column(x + 64 * nq)
-    tau, xi, stage = column(memory), column(memory + 64 * nv), column(memory + 128 * nv)
-    first = memory + 64 * (2 * nv + nq)
-    wrong = spread(0.0)
+    q, v = column(x), column(x + 32 * nq)
+    tau, xi, stage = column(memory), column(memory + 32 * nv), column(memory + 64 * nv)
+    first = memory + 32 * (2 * nv + nq)
+    wrong = spread(0.0, v[0])
     for i in range(stages):
-        vi, ai = column(first + 64 * i * nv), column(first + 64 * (stages + i) * nv)
-        before, a_before = column(first + 64 * (i - 1) * nv), column(first + 64 * (stages + i - 1) * nv)
+        vi, ai = column(first + 32 * i * nv), column(first + 32 * (stages + i) * nv)
+        before, a_before = column(first + 32 * (i - 1) * nv), column(first + 32 * (stages + i - 1) * nv)
         for j in range(nv):
             vi[j] = v[j]
         if i == 0:
@@ -229,11 +229,11 @@ def explicit_step(tree, entries, h, stages, nq, x, u, w, memory):
         xi[j] = wrong
         total = wrong
         for i in range(stages):
-            xi[j] += share(i, stages) * h * column(first + 64 * i * nv)[j]
-            total += share(i, stages) * h * column(first + 64 * (stages + i) * nv)[j]
+            xi[j] += share(i, stages) * h * column(first + 32 * i * nv)[j]
+            total += share(i, stages) * h * column(first + 32 * (stages + i) * nv)[j]
         v[j] += total
     if stages == 4:
-        bracket(tree, h * h / 12.0, column(first), column(first + 64 * 3 * nv), xi)
+        bracket(tree, h * h / 12.0, column(first), column(first + 32 * 3 * nv), xi)
     moved(tree, q, xi, q)
 
 
@@ -253,20 +253,20 @@ def step(context, arena, S, h, stages, X, U, Xn):
     nu, tree, entries = U.shape[1], tables_of(read_tree(context)), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
-    u = x + 64 * (nx + WIDTH)
-    memory = u + 64 * nu
-    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    u = x + 32 * (nx + QUAD)
+    memory = u + 32 * nu
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
     states, controls = numbers(x), numbers(u)
-    for begin in range(0, M, WIDTH):
-        for lane in range(WIDTH):
+    for begin in range(0, M, QUAD):
+        for lane in range(QUAD):
             t = min(begin + lane, M - 1)
             for i in range(nx):
-                states[WIDTH * i + lane] = X[t, i]
+                states[QUAD * i + lane] = X[t, i]
             for i in range(nu):
-                controls[WIDTH * i + lane] = U[t, i]
+                controls[QUAD * i + lane] = U[t, i]
         one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
-        for i in range(0, nx, WIDTH):
-            scatter(x + 64 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(WIDTH, M - begin))
+        for i in range(0, nx, QUAD):
+            scatter(x + 32 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(QUAD, M - begin))
 
 
 @kernel
@@ -276,22 +276,22 @@ def rollout(context, arena, S, h, stages, U, X):
     nx, tree, entries = X.shape[1], tables_of(read_tree(context)), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
-    u = x + 64 * (nx + WIDTH)
-    memory = u + 64 * nu
-    w = bodies_at(memory + 64 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    u = x + 32 * (nx + QUAD)
+    memory = u + 32 * nu
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
     for i in range(nx):
         column(x)[i] = X[0, i]
     for t in range(N):
         for i in range(nu):
             column(u)[i] = U[t, i]
         one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
-        for i in range(0, nx, WIDTH):
-            scatter(x + 64 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
+        for i in range(0, nx, QUAD):
+            scatter(x + 32 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
 
 
 @kernel
 def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, eight at a time.
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
 
     Rows of a knot are views: to count references to an array for each costs more than a small step.
     """
@@ -303,21 +303,21 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
     tree, entries = tables_of(read_tree(context)), entries_of(S)
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
-    dx = x + 64 * (nx + WIDTH)
-    u = dx + 64 * n
-    memory = u + 64 * (nu + WIDTH)
-    w = bodies_at(memory + 64 * (3 * nv + nq + 2 * stages * nv), tree.nb, nv)
-    for begin in range(0, alphas.size, WIDTH):
-        count = min(WIDTH, alphas.size - begin)
+    dx = x + 32 * (nx + QUAD)
+    u = dx + 32 * n
+    memory = u + 32 * (nu + QUAD)
+    w = bodies_at(memory + 32 * (3 * nv + nq + 2 * stages * nv), tree.nb, nv)
+    for begin in range(0, alphas.size, QUAD):
+        count = min(QUAD, alphas.size - begin)
         lane = numbers(memory)
-        for i in range(WIDTH):
+        for i in range(QUAD):
             lane[i] = alphas[begin + min(i, count - 1)]
         alpha = column(memory)[0]
         for i in range(nx):
             column(x)[i] = X[0, i]
         for t in range(N + 1):
-            for i in range(0, nx, WIDTH):
-                scatter(x + 64 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
+            for i in range(0, nx, QUAD):
+                scatter(x + 32 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
             if t == N:
                 break
             between(tree, nq, numbers(old + 8 * t * nx), column(x), column(dx))
@@ -325,8 +325,8 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
                 alpha, row_of(controls, t), row_of(steps, t), folded(row_of(gains, t), nu, n), row_of(low, t),
                 row_of(high, t), n, column(dx), column(u),
             )  # fmt: skip
-            for i in range(0, nu, WIDTH):
-                scatter(u + 64 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
+            for i in range(0, nu, QUAD):
+                scatter(u + 32 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
             one_step(tree, entries, h, stages, nq, x, column(u), w, memory)
             if torn:
                 open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
@@ -345,6 +345,6 @@ def open_gap(tree, nq, alpha, gap, x, dx, new):
         dx[i] = share * gap[i]
     moved(tree, x, dx, new)
     for i in range(nq):
-        x[i] = where_less(share * share, spread(1e-300), x[i], new[i])
+        x[i] = where_less(share * share, 1e-300, x[i], new[i])
     for i in range(tree.nv):
         x[nq + i] += dx[tree.nv + i]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
-from dynamics.arrays.lanes import WIDTH, arena
+from dynamics.arrays.lanes import QUAD, arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.flattened import Packed
@@ -106,7 +106,7 @@ class RobotDynamics:
     @property
     def lanes(self) -> int:
         """How many step lengths a rollout does for the price of one."""
-        return WIDTH
+        return QUAD
 
     @property
     def nu(self) -> int:

@@ -197,7 +197,7 @@ def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
         robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
     points = [Contact(f"point{i}") for i in range(3)] + [Contact("LF_FOOT")]
     redundant, regular = (PhasedDynamics(robot, 0.01, Phase(some, 3)) for some in (points, points[:1]))
-    assert (redundant.lanes, regular.lanes) == (0, 8)
+    assert (redundant.lanes, regular.lanes) == (0, 4)
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
     U = rng.normal(size=(3, redundant.nu))
     forced, alone = redundant.rollout(x, U), PhasedDynamics(robot, 0.01, Phase(points[:3], 3))
