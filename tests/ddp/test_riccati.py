@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import as_blocks
 
 from ddp.compiling.kernel import kernel
 from ddp.sweeps.riccati import (
@@ -130,14 +131,11 @@ def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
     T, dense = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), H.copy()
     for t in range(N):
         qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
-        qq, vv, nn, own = qq + qq.T, vv + vv.T, np.zeros((m, m)), []
+        qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
         for i, size in bent:
             root = rng.normal(size=(size, size))
             nn[i : i + size, i : i + size] = root @ root.T
-            own.append((root @ root.T).ravel())
-        below = np.tril(rng.normal(size=(m, m)), -1)  # what counts is above it
-        parts = np.triu(qq) + below, qv, np.triu(vv) + below, nq, np.hstack([[], *own])
-        T[t] = np.concatenate([np.pad(part.ravel(), (0, -part.size % 8)) for part in parts])
+        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
         E, q, v = F[t, m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
         half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
         dense[t] += factor * (half + half.T)
