@@ -34,7 +34,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ddp.derivatives import Derivatives
-from ddp.matrices.tiles import padded
+from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, Batched, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
@@ -43,7 +43,7 @@ from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_knot import sized_knot
-from ddp.sweeps.structure import Structure, structure_of
+from ddp.sweeps.structure import Structure, numbers_of_blocks, structure_of
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -107,7 +107,7 @@ class Backward:
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
         batched = N if batches and multipliers != VALUE and not limited else 0
-        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._in_blocks = aligned_zeros((batched, numbers_of_blocks(n // 2, self._steps[1])))
         self._weights = np.zeros((N, n))
         self._followed = False
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))

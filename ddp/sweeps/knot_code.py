@@ -17,7 +17,7 @@ from ddp.matrices.unrolled import ZEROS, Row, Sums, Unrolled, number
 from ddp.sweeps.model import load_costs, read_model
 from ddp.sweeps.room import read_room
 
-QQ, QV, VV, NQ = 0, 1, 2, 4
+QQ, QV, VV, NQ = range(4)
 """Where blocks of T are, counted by `riccati.block_at`."""
 
 

@@ -4,15 +4,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from oracles import as_blocks
 from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
-from ddp.matrices.tiles import padded
 from ddp.protocols import Contraction
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_knot import sized_knot
+from ddp.sweeps.structure import numbers_of_blocks
 
 N = 7
 NOTHING = Contraction(0, 0, None)
@@ -36,21 +37,21 @@ def random_derivatives(rng, n, nu, h=0.0, bent=()):
 
 
 def random_blocks(rng, d, bent):
-    """A second order in blocks, (N, 6 P), and what it is in z, (N, nz, nz); positive definite where it counts."""
+    """A second order in blocks, (N, .), and what it is in z, (N, nz, nz); positive definite where it counts."""
     _, n, nu = d.B.shape
     m = n // 2
-    T, whole = np.zeros((N, 6, padded(m * m))), np.zeros((N, n + nu, n + nu))
+    T, whole = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), np.zeros((N, n + nu, n + nu))
     for t in range(N):
         qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
         qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
         for first, size in bent:
             root = rng.normal(size=(size, size))
             nn[first : first + size, first : first + size] = root @ root.T
-        T[t, :, : m * m] = [block.ravel() for block in (qq, qv, vv, nq.T, nq, nn)]
+        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
         E, q, v = np.hstack([d.A[t], d.B[t]])[m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
         half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
         whole[t] = half + half.T
-    return T.reshape(N, -1), whole
+    return T, whole
 
 
 def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0)):
