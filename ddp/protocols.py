@@ -181,7 +181,8 @@ class Batched(Protocol):
     """Semi-implicit dynamics that contract many knots at once, if weights are known before, faster than one by one.
 
     The Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` is one of δq, δv and δv', of which δv' = E δz. Its blocks
-    (m, m) qq, qv, vv, qn, nq = qnᵀ, nn, n for δv', are one behind the other, each in whole registers of P numbers.
+    (m, m) qq, qv, vv, nq, n for δv', are one behind the other, each in whole registers; then come the blocks of nn, a
+    square one for each of the runs, in whole registers together. Of qq and vv the upper triangles count.
     """
 
     @property
@@ -189,7 +190,7 @@ class Batched(Protocol):
         """As `SemiImplicit`; where it is None there are no such blocks. nn has entries in the runs' rows alone."""
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
-        """Write them into out (M, 6 P), with a weight (M, n) for each of M knots; entries of nn that vanish stay."""
+        """Write them into out (M, .), with a weight (M, n) for each of M knots; entries that always vanish may stay."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ import numpy as np
 import pinocchio as pin
 
 import dynamics
+from ddp.matrices.tiles import padded
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
 STEP = 1e-3
@@ -169,3 +170,23 @@ def differenced_tensors(robot, first, q, v):
 def relative_error(value, truth):
     """The largest entry of the difference, relative to the largest entry of the truth."""
     return float(np.abs(value - truth).max() / max(np.abs(truth).max(), 1e-12))
+
+
+def as_blocks(qq, qv, vv, nq, nn, bent):
+    """The numbers that `protocols.Batched` writes of a knot whose second order is in these matrices (m, m)."""
+    runs = [nn[first : first + size, first : first + size].ravel() for first, size in bent]
+    below = np.tril(np.full_like(qq, 7.0), -1)  # what counts of qq and vv is above it
+    parts = np.triu(qq) + below, qv, np.triu(vv) + below, nq, np.concatenate([[], *runs])
+    return np.concatenate([np.pad(part.ravel(), (0, padded(part.size) - part.size)) for part in parts])
+
+
+def as_matrices(blocks, m, bent):
+    """qq, qv, vv, nq, nn (m, m) from what `protocols.Batched` writes of one knot."""
+    P = padded(m * m)
+    qq, qv, vv, nq = blocks[: 4 * P].reshape(4, P)[:, : m * m].reshape(4, m, m)
+    qq, vv = (np.triu(upper) + np.triu(upper, 1).T for upper in (qq, vv))
+    nn, own = np.zeros((m, m)), blocks[4 * P :]
+    for first, size in bent:
+        nn[first : first + size, first : first + size] = own[: size**2].reshape(size, size)
+        own = own[size**2 :]
+    return qq, qv, vv, nq, nn

@@ -39,6 +39,9 @@ logger = logging.getLogger("mayne")
 OPTIONS = {"forceinline": False, "error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "boundscheck": False}
 """`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
 
+CONTRACTION = types.void(types.int64, types.int64, types.int64, types.int64)
+"""Of the C functions of `protocols.Contraction`."""
+
 _PACKAGES = ("ddp", "dynamics", "problems")
 _INSTALLED = tuple({*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()})
 _registered: list[Any] = []
@@ -204,14 +207,13 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
     return register
 
 
-def callback(function: Callable[..., Any], *origins: str, cached: bool = True) -> Any:
-    """Compile ``function(int64, int64, int64, int64)`` to a C function; its ``.address`` can be called from kernels.
+def callback(function: Callable[..., Any], *origins: str, cached: bool = True, signature: Any = CONTRACTION) -> Any:
+    """Compile ``function``, of integers and floats, to a C function; its ``.address`` can be called from kernels.
 
     origins: modules of kernels that it calls and its own module does not import.   cached: whether it is kept on disk;
     what calls users' functions must not be, since nobody knows what these depend on.
     """
     with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
-        signature = types.void(types.int64, types.int64, types.int64, types.int64)
         options = {"error_model": "numpy", "fastmath": {"contract"}}
         made = Callback(function, signature, options)
         if cached:

@@ -92,10 +92,20 @@ def few(builder: Any, count: Any, width: int = WIDTH) -> Any:
 
 def load_some(builder: Any, address: Any, count: Any) -> Any:
     """The first ``count`` of eight numbers, then zeros; nothing is read beyond them."""
+    return load_where(builder, address, few(builder, count), ir.Constant(VECTOR, [0.0] * WIDTH))
+
+
+def load_where(builder: Any, address: Any, mask: Any, others: Any) -> Any:
+    """The numbers that a mask has, the others from another register; nothing else is read."""
     kind = ir.FunctionType(VECTOR, [VECTOR.as_pointer(), HALF, _LANES, VECTOR])
     masked = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64")
-    source, zeros = register(builder, at(builder, address), ir.Constant(WORD, 0)), ir.Constant(VECTOR, [0.0] * WIDTH)
-    return builder.call(masked, [source, ir.Constant(HALF, 8), few(builder, count), zeros])
+    source = register(builder, at(builder, address), ir.Constant(WORD, 0))
+    return builder.call(masked, [source, ir.Constant(HALF, 8), mask, others])
+
+
+def lanes(which: Iterable[bool]) -> Any:
+    """The mask of those of eight lanes for which it is true."""
+    return ir.Constant(_LANES, list(which))
 
 
 def store_some(builder: Any, value: Any, address: Any, count: Any) -> None:

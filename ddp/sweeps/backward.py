@@ -18,7 +18,8 @@ of them are the same. Motion that is unstable makes costates huge, but not v, an
 
 Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
 controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
-above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py.
+above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py; where
+it is compiled for sizes of states and controls, see sized_knot.py.
 
 Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - expected): d0 is the cost's slope along the
 policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀ D⁻¹ y = 2 expected.
@@ -33,14 +34,16 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ddp.derivatives import Derivatives
-from ddp.matrices.tiles import padded
+from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, Batched, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.limits import improve
+from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
-from ddp.sweeps.structure import Structure, structure_of
+from ddp.sweeps.sized_knot import sized_knot
+from ddp.sweeps.structure import Structure, numbers_of_blocks, structure_of
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -104,7 +107,7 @@ class Backward:
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
         batched = N if batches and multipliers != VALUE and not limited else 0
-        self._in_blocks = np.zeros((batched, 6 * padded((n // 2) ** 2)))
+        self._in_blocks = aligned_zeros((batched, numbers_of_blocks(n // 2, self._steps[1])))
         self._weights = np.zeros((N, n))
         self._followed, self._batched, self._costate = False, batched > 0, np.zeros(n)
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
@@ -118,9 +121,9 @@ class Backward:
         self._closing = dynamics.closing()
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._room = RoomOwner(n, nu)
-        self._model = tiled_sweep.ModelOwner(
+        self._model = ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            self._steps[1],
+            self._steps[1], sized_knot(n, nu, self._halves),
         )  # fmt: skip
         if self._batched:
             self._model.take(self._in_blocks, True)

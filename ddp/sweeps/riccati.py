@@ -39,12 +39,19 @@ def complete(room):
     """The whole of V from its upper triangle."""
     r = read_room(room)
     if r.n > FEW:
-        mirror(r.V, r.lx)
+        mirror(r.V, r.lx)  # and more: what is below V is written after it
     else:
-        V = rows_at(r.V, r.n, r.lx)
-        for i in range(r.n):
-            for j in range(i):
-                V[i, j] = V[j, i]
+        complete_in_place(room)
+
+
+@kernel
+def complete_in_place(room):
+    """The same, number by number; v stays as it is."""
+    r = read_room(room)
+    V = rows_at(r.V, r.n, r.lx)
+    for i in range(r.n):
+        for j in range(i):
+            V[i, j] = V[j, i]
 
 
 @kernel
@@ -119,7 +126,7 @@ def add_hessian(room, factor, H):
 
 @kernel
 def block_at(T, k, m):
-    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, qn, nq, nn."""
+    """The address of the k-th block (m, m) of a second order at an address: qq, qv, vv, nq; fifth, those of nn."""
     return T + 8 * k * ((m * m + WIDTH - 1) // WIDTH * WIDTH)
 
 
@@ -135,13 +142,14 @@ def add_blocks(room, factor, T):
 
 @kernel
 def bend(room, factor, T, bent):
-    """V_vv += factor times the block nn, whose entries are in the runs of rows ``bent`` (g, 2)."""
+    """V_vv += factor times the block nn, one for each of the runs of rows ``bent`` (g, 2)."""
     r = read_room(room)
     m = r.n // 2
-    nn, V = block_at(T, 5, m), r.V + 8 * m * (r.lx + 1)
+    nn, V = block_at(T, 4, m), r.V + 8 * m * (r.lx + 1)
     for b in range(bent.shape[0]):
         first, size = bent[b, 0], bent[b, 1]
-        add_rows(V + 8 * first * (r.lx + 1), r.lx, factor, nn + 8 * first * (m + 1), m, size, size)
+        add_rows(V + 8 * first * (r.lx + 1), r.lx, factor, nn, size, size, size)
+        nn += 8 * size * size
 
 
 @kernel
@@ -200,9 +208,9 @@ def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
         copy_rows(H, ld, r.P, lx, size, m)
         add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
         if T != 0:
-            add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 4, m), m, m, m)
+            add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 3, m), m, m, m)
     elif T != 0:
-        write_scaled(H, ld, factor, block_at(T, 4, m), m, m, m)
+        write_scaled(H, ld, factor, block_at(T, 3, m), m, m, m)
     product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
     product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
     add_product(q, ld, gradients, ld, M + 8 * size * lx, lx, 1, Z, ld, size)

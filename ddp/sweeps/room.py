@@ -20,8 +20,8 @@ class Room(NamedTuple):
     """Sizes and addresses: n, nu, and ld, lx, padded nz and n.
 
     Z (n, ld) between H (n, ld) and G (n + 3, ld), of which semi-implicit steps have fewer rows, so that H ends above Z
-    and G begins below; Q (nz, ld), V (n, lx), v (3, lx) after its rows, q (3, ld), N (nu, ld), K (nu, lx), U (6, 6),
-    inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py.
+    and G begins below; Q (nz, ld), V (n, lx), v (3, lx) after its rows, q (3, ld), N (nu, ld), K (nu, lx), U (6, 6) or
+    (nu, nu), inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py, knot_code.py.
     zeros (ld,).  kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
     """
 
@@ -56,8 +56,8 @@ class RoomOwner:
         ld, lx = padded(nz), padded(n)
         extended = (n + ROWS) * lx
         sizes = (
-            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx, 36, nu,
-            nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
+            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
+            max(36, nu * nu), nu, nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
         )  # fmt: skip
         spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
         spaced[0] = sizes[0]

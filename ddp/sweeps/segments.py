@@ -153,7 +153,7 @@ def read_value(room, V, v, p):
     own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
-        for j in range(i, n):  # small_knot.py leaves it at that
+        for j in range(i, n):  # knots of known sizes leave it at that
             V[i, j] = own[i, j]
             V[j, i] = own[i, j]
 

@@ -86,7 +86,7 @@ def _knot(n: int, coupled: bool) -> Any:
                 size = (m * m + WIDTH - 1) // WIDTH * WIDTH
                 part = {
                     (name, i, j): s.times(blend, s.load(T, size * number + m * i + j))
-                    for number, name in enumerate(("qq", "qv", "vv", "qn"))
+                    for number, name in enumerate(("qq", "qv", "vv", "nq"))
                     for i in range(m)
                     for j in range(m)
                 }
@@ -96,7 +96,7 @@ def _knot(n: int, coupled: bool) -> Any:
                         H[i, j] = s.plus(H[i, j], part[name, i % m, j % m])
                     for one, other in ((i, j), (j, i)):
                         if one < m:
-                            pairs = [(part["qn", one, l], F[m + l][other]) for l in range(m)]
+                            pairs = [(part["nq", l, one], F[m + l][other]) for l in range(m)]
                             H[i, j] = s.sum_of(H[i, j], pairs)
             pivot = s.plus(H[u, u], mu)
             idle = builder.fcmp_ordered("==", q[u], zero)

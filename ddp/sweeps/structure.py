@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.matrices.tiles import padded
 from ddp.protocols import Batched, Contraction, Dynamics, SemiImplicit
 
-SMALL, BENT = 12, 6
+SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
 
 NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
@@ -31,6 +32,11 @@ class Structure(NamedTuple):
     swept: Halves
     batched: bool
     blocks: NDArray[np.int64]
+
+
+def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
+    """How many numbers a knot's blocks are, see `protocols.Batched`: of m velocities and the runs ``bent`` (g, 2)."""
+    return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
 
 
 def structure_of(dynamics: Dynamics) -> Structure:

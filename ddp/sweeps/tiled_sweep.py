@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import carray
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, integer_pointer, kernel
-from ddp.derivatives import Derivatives
 from ddp.matrices.rows import clear_rows, copy_rows, copy_upper
 from ddp.matrices.tiles import add_product
-from ddp.protocols import Array, Contraction
 from ddp.sweeps.box import clamp
 from ddp.sweeps.gaps import arrive, cross
+from ddp.sweeps.model import load_costs, read_model
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
@@ -22,104 +18,19 @@ from ddp.sweeps.riccati import (
     add_hessian,
     bend,
     complete,
+    complete_in_place,
     factorize,
     forget_idle,
     load,
-    load_hessian,
     policy,
     value,
 )
 from ddp.sweeps.room import numbers_at, read_room, rows_at
+from ddp.sweeps.sized_knot import call_knot
 from ddp.sweeps.small_knot import is_small, small_knot
 
 NOTHING = (0.0, 0.0, 0.0)
 """What the knots after the last one come to: slope, change, and the max-norm of the gradient."""
-
-
-class Model(NamedTuple):
-    """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
-
-    stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
-    blocks: whether T are those of `protocols.Batched`.  bent (g, 2), of number runs: where their nn has entries.
-    k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
-    """
-
-    N: int
-    n: int
-    nu: int
-    A: int
-    B: int
-    lz: int
-    lzz: int
-    exact: int
-    diagonal: int
-    record: int
-    stride: int
-    T: int
-    step: int
-    k: int
-    K: int
-    bends: int
-    turn: int
-    contraction: int
-    context: int
-    closing: int
-    closing_context: int
-    bent: int
-    number: int
-    blocks: int
-
-
-class ModelOwner:
-    """A ``Model`` behind one address, and what it points to, alive as long as this object is."""
-
-    def __init__(
-        self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
-        closing: Contraction, bent: NDArray[np.int64],
-    ) -> None:  # fmt: skip
-        self._alive = d, k, K, bends, contraction, closing, bent
-        arrays = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, d.record, second, k, K, bends
-        at = [array.ctypes.data for array in arrays]
-        step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
-        numbers = [
-            *d.B.shape, *at[:7], d.record.strides[0], at[7], step, *at[8:], turn, *contraction[:2], *closing[:2],
-            bent.ctypes.data, len(bent), 0,
-        ]  # fmt: skip
-        self._header = np.array(numbers, dtype=np.int64)
-        self.address = int(self._header.ctypes.data)
-        self._taken = second
-
-    def take(self, second: Array, blocks: bool) -> None:
-        """Contracted second orders T, one for each knot or one place for all, as Hessians or as blocks."""
-        if second is not self._taken:
-            self._taken = second
-            step = second.strides[0] if len(second) > 1 else 0
-            self._header[11], self._header[12], self._header[23] = second.ctypes.data, step, blocks
-
-
-@kernel
-def read_model(address):
-    """The ``Model`` at an address."""
-    x = carray(integer_pointer(address), 24)
-    return Model(
-        x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20], x[21], x[22], x[23],
-    )  # fmt: skip
-
-
-@kernel
-def load_costs(model, room, t, blend):
-    """Q := l_zz + blend (exact - l_zz) of knot t."""
-    p, r = read_model(model), read_room(room)
-    place = 8 * t * (p.n + p.nu) * (p.n + p.nu)
-    if blend == 0.0:
-        load_hessian(room, p.lzz + place)
-    elif blend == 1.0:
-        load_hessian(room, p.exact + place)
-    else:
-        clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
-        add_hessian(room, 1.0 - blend, p.lzz + place)
-        add_hessian(room, blend, p.exact + place)
 
 
 @kernel
@@ -206,7 +117,9 @@ def sweep(
     Q, q = rows_at(r.Q, nz, r.ld), rows_at(r.q, 2, r.ld)
     plain = not limited and not torn
     rows = 2 if plain else 3
-    small = plain and is_small(n, nu) and p.number == 0 and (blend == 0.0 or p.blocks != 0)
+    regular = plain and (blend == 0.0 or p.blocks != 0)
+    small = regular and is_small(n, nu) and p.number == 0
+    sized = regular and p.knot != 0
     slope, change, steepest = before
     if stop == p.N:
         start_at_end(model, room, blend, mu, separable)
@@ -233,26 +146,34 @@ def sweep(
         if blend > 0.0 and not kept:
             call_contraction(p.contraction, p.context, p.record + t * p.stride, r.v, p.T + t * p.step)
         bend_value(model, room, t, blend)
-        act(model, room, t, rows, blend, mu, separable, h, bent)
+        brought = 1.0
+        if sized:
+            brought = call_knot(p.knot, model, room, t, separable[t], h, blend, mu)
+        done = not brought > 0.0
+        if not done:
+            if sized:
+                complete_in_place(room)
+            act(model, room, t, rows, blend, mu, separable, h, bent)
         for i in range(nu):
             g = q[1, n + i]
             if limited and ((low[t, i] == 0.0 and g > 0.0) or (high[t, i] == 0.0 and g < 0.0)):
                 continue
             if abs(g) > steepest or np.isnan(g):  # max would forget a NaN
                 steepest = abs(g)
-        forget_idle(room)
-        if limited:
-            done, brought = solve_in_box(model, room, t, low[t], high[t], known, held[t])
-        else:
-            done, brought = solve(model, room, t)
         if not done:
-            act(model, room, t, rows, blend, mu, separable, h, bent)
-            for i in range(nu):
-                for j in range(nu):
-                    action[i, j] = Q[n + i, n + j]
-            return t, slope, change, steepest
+            forget_idle(room)
+            if limited:
+                done, brought = solve_in_box(model, room, t, low[t], high[t], known, held[t])
+            else:
+                done, brought = solve(model, room, t)
+            if not done:
+                act(model, room, t, rows, blend, mu, separable, h, bent)
+                for i in range(nu):
+                    for j in range(nu):
+                        action[i, j] = Q[n + i, n + j]
+                return t, slope, change, steepest
+            value(room)
         change += brought
-        value(room)
         if plain:
             slope = 2.0 * change
         else:

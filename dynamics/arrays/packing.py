@@ -19,8 +19,8 @@ _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _HALF = ir.VectorType(ir.DoubleType(), WIDTH // 2)
 _I32 = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
-_AHEAD = 2 * WIDTH
-"""How far on a cache line is asked for while one is written."""
+AHEAD = 2
+"""How many registers on a cache line is asked for while one is written."""
 
 
 @intrinsic
@@ -116,18 +116,17 @@ def _write_transposed(builder, fields, rows, first, column, soon):  # type: igno
 
 
 @intrinsic
-def _transposed_store(typingctx, source, field, rows, first, begin):  # type: ignore[no-untyped-def]
+def _transposed_store(typingctx, source, field, rows, first, begin, soon):  # type: ignore[no-untyped-def]
     """Fields field..field+7 of source (m,) to columns begin+field.. of rows first..first+7, or the last."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         src = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
         dst = cgutils.create_struct_proxy(sig.args[2])(context, builder, value=args[2])
         fields = [builder.gep(src.data, [builder.add(args[1], ir.Constant(args[1].type, i))]) for i in range(WIDTH)]
-        column = builder.add(args[1], args[4])
-        _write_transposed(builder, fields, dst, args[3], column, builder.add(column, ir.Constant(column.type, _AHEAD)))
+        _write_transposed(builder, fields, dst, args[3], builder.add(args[1], args[4]), builder.add(args[5], args[4]))
         return context.get_dummy_value()
 
-    return types.void(source, types.intp, rows, types.intp, types.intp), codegen
+    return types.void(source, types.intp, rows, types.intp, types.intp, types.intp), codegen
 
 
 @intrinsic
@@ -159,11 +158,19 @@ def unpack_columns(source, rows, first, begin):
     m = x.size
     if m >= WIDTH:
         for field in range(0, m, WIDTH):
-            _transposed_store(x, min(field, m - WIDTH), y, first, begin)
+            _transposed_store(x, min(field, m - WIDTH), y, first, begin, field + AHEAD * WIDTH)
     else:
         for i in range(m):
             for lane in range(min(WIDTH, y.shape[0] - first)):
                 y[first + lane, begin + i] = lane_of(x[i], lane)
+
+
+@kernel
+def unpack_groups(source, groups, rows, first):
+    """``unpack`` of groups of eight fields alone, those that begin at ``groups``; the others stay as they are."""
+    y, at = rows_of(rows), view(groups)
+    for g in range(at.size):
+        _transposed_store(source, at[g], y, first, 0, at[min(g + AHEAD, at.size - 1)])
 
 
 @kernel
@@ -175,7 +182,7 @@ def unpack_places(source, places, groups, bounds, k, rows, first):
     x, y, at = flat(source), rows_of(rows), view(places)
     end = bounds[k + 1]
     for g in range(bounds[k], end):
-        _gathered_store(x, at, groups[g], y, first, groups[min(g + 2, end - 1)])
+        _gathered_store(x, at, groups[g], y, first, groups[min(g + AHEAD, end - 1)])
     if at.size < WIDTH:
         for i in range(at.size):
             for lane in range(min(WIDTH, y.shape[0] - first)):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.arrays.lanes import LanesType, sine_cosine
-from dynamics.arrays.tables import lane_root, where_less
+from dynamics.arrays.tables import all_less, lane_root, where_less
 
 
 @inline
@@ -67,20 +67,23 @@ def _stumpff(t):
 
 @kernel
 def _lane_stumpff(t):
-    """The same of lanes, by both ways."""
+    """The same of lanes, by both ways where some are far."""
     ten = 10.0
     near, far = where_less(t, ten, t, ten), where_less(t, ten, ten, t)
     even, odd = _series(near, 12)
     c6, c7 = even * (1.0 / 720.0), odd * (1.0 / 5040.0)
     c5, c4 = 1.0 / 120.0 - near * c7, 1.0 / 24.0 - near * c6
     c3, c2 = 1.0 / 6.0 - near * c5, 0.5 - near * c4
+    c1, c0 = 1.0 - near * c3, 1.0 - near * c2
+    if all_less(t, ten):
+        return c0, c1, c2, c3, c4, c5, c6, c7
     theta, inverse = lane_root(far), 1.0 / far
     sine, d0 = sine_cosine(theta)
     d1, d2 = sine / theta, (1.0 - d0) * inverse
     d3, d4 = (1.0 - d1) * inverse, (0.5 - d2) * inverse
     d5, d6 = (1.0 / 6.0 - d3) * inverse, (1.0 / 24.0 - d4) * inverse
     return (
-        where_less(t, ten, 1.0 - near * c2, d0), where_less(t, ten, 1.0 - near * c3, d1),
+        where_less(t, ten, c0, d0), where_less(t, ten, c1, d1),
         where_less(t, ten, c2, d2), where_less(t, ten, c3, d3), where_less(t, ten, c4, d4),
         where_less(t, ten, c5, d5), where_less(t, ten, c6, d6), where_less(t, ten, c7, (1.0 / 120.0 - d5) * inverse),
     )  # fmt: skip

@@ -20,6 +20,7 @@ from dynamics.geometry.spatial import (
     dot6,
     inertia_times,
     join,
+    linear,
     load3,
     load6,
     load9,
@@ -32,8 +33,9 @@ from dynamics.geometry.spatial import (
     store,
     sub3,
     sub6,
+    symmetric_times,
 )
-from dynamics.rigid_bodies.inverse import felt_at_root, floats, turn_back
+from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
 from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.robots.joints import FREE_FLYER
 from dynamics.robots.model import Model
@@ -96,7 +98,6 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
     Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
     """
-    g = tree.gravity
     for i in range(tree.body.size):
         b = tree.body[i]
         if tree.parent[b] < 0:
@@ -139,7 +140,7 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
         if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
             root = tree.body[j]
             R, before = load9(ws.R, root), tree.iv[root]
-            by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, root), P, Z)
+            by_q, by_v = felt_at_root(tree, R, load6(ws.v, root), P, Z)
             by_a, by_w = turn_back(R, P), rotate_back(R, bw)
             for k in range(6):
                 j = before + k
@@ -177,38 +178,29 @@ def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
 
 @kernel
 def floating_hessian(tree, ws, b, qq, qv, vv, qa):
-    """The same within a free-flyer on the world, along the root's axes e_k, where χ = ψ' = 0:
+    """The same within a free-flyer on the world, along the root's axes, where χ = ψ' = 0: blocks [linear, angular]
 
-    qq_ji = s_j·(g ×* (s_i ×* pf)) + (s_i × s_j)·(g ×* pf)    vv_ji = -s_ja·b_wi + (s_i × s_j)·pf    qv = qa = 0
+    qq = [[0, 0], [0, (g·h) 1 - g hᵀ]]    vv = [[0, [h]×], [-[h]×, -½ (G + Gᵀ)]]    qv = qa = 0
+
+    with gravity g, and h and G of the composite (2h, G)_w.
     """
     R, hKw, first, gravity = load9(ws.R, b), load12(ws.hKw, b), tree.iv[b], tree.gravity
-    g = (gravity[0], gravity[1], gravity[2], gravity[3], gravity[4], gravity[5])
-    pf = momentum(hKw)
-    by_q, by_v = turn_back(R, cross_force(g, pf)), turn_back(R, pf)
-    for k in range(6):
-        i, s = first + k, load6(ws.s, first + k)
-        felt, bw = turn_back(R, cross_force(g, cross_force(s, pf))), rotate_back(R, coriolis_transposed_times(hKw, s))
-        for l in range(6):
-            j = first + l
-            qq[j, i] = felt[l]
-            vv[j, i] = qv[j, i] = qa[j, i] = 0.0 * felt[l]
+    g, h = rotate_back(R, (gravity[0], gravity[1], gravity[2])), rotate_back(R, linear(momentum(hKw)))
+    zero, along = 0.0 * h[0], dot3(g, h)
+    across = (zero, -h[2], h[1], h[2], zero, -h[0], -h[1], h[0], zero)
+    both = (
+        -hKw[3], -0.5 * (hKw[4] + hKw[6]), -0.5 * (hKw[5] + hKw[9]), -hKw[7], -0.5 * (hKw[8] + hKw[10]), -hKw[11]
+    )  # fmt: skip
+    for i in range(first, first + 6):
+        for j in range(first, first + 6):
+            qq[i, j] = vv[i, j] = qv[i, j] = qa[i, j] = zero
+    for k in range(3):
+        turned, i = rotate_back(R, symmetric_times(both, (R[k], R[3 + k], R[6 + k]))), first + 3 + k
         for l in range(3):
-            vv[first + 3 + l, i] = -bw[l]
-    for k in range(3):  # e_k × e_l = e_m
-        l, m = (k + 1) % 3, (k + 2) % 3
-        linear_k, linear_l, angular_k, angular_l = first + k, first + l, first + 3 + k, first + 3 + l
-        qq[angular_l, angular_k] += by_q[3 + m]
-        qq[angular_k, angular_l] -= by_q[3 + m]
-        vv[angular_l, angular_k] += by_v[3 + m]
-        vv[angular_k, angular_l] -= by_v[3 + m]
-        qq[angular_l, linear_k] += by_q[m]
-        qq[linear_l, angular_k] += by_q[m]
-        qq[angular_k, linear_l] -= by_q[m]
-        qq[linear_k, angular_l] -= by_q[m]
-        vv[angular_l, linear_k] += by_v[m]
-        vv[linear_l, angular_k] += by_v[m]
-        vv[angular_k, linear_l] -= by_v[m]
-        vv[linear_k, angular_l] -= by_v[m]
+            qq[i, first + 3 + l] = -g[k] * h[l]
+            vv[i, first + 3 + l] = turned[l]
+            vv[i, first + l] = vv[first + l, i] = -across[3 * k + l]
+        qq[i, i] += along
 
 
 @kernel
@@ -225,8 +217,7 @@ def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
         g = cross_force(v, sub6(cross_force(v, pf), join((0.0 * z[0], 0.0 * z[1], 0.0 * z[2]), z)))
         g = sub6(sub6(g, cross_force(w, f)), cross_force(a, pf))
     else:
-        g0 = tree.gravity
-        g = cross_force((g0[0], g0[1], g0[2], g0[3], g0[4], g0[5]), pf)
+        g = pull(tree, pf)
     si = load6(ws.s, i)
     for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
         bracket = cross_motion(si, load6(ws.s, j))

@@ -9,6 +9,7 @@ from dynamics.geometry.spatial import (
     angular,
     coriolis_times,
     coriolis_transposed_times,
+    cross3,
     cross_force,
     dot3,
     dot6,
@@ -59,8 +60,7 @@ def mass_of(tree, i, ws, M):
 @kernel
 def first_felt(tree):
     """The first degree of freedom whose displacement anything feels: uniform gravity hides where a root floats."""
-    g = tree.gravity
-    return 3 if floats(tree.kind[0], tree.parent[0]) and g[3] == 0.0 and g[4] == 0.0 and g[5] == 0.0 else 0
+    return 3 if floats(tree.kind[0], tree.parent[0]) else 0
 
 
 @inline
@@ -113,11 +113,11 @@ def _derivatives(tree, ws, dq, dv):
 @inline
 def derivatives_of(tree, i, ws, dq, dv):
     """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
-    g, b = tree.gravity, tree.body[i]
+    b = tree.body[i]
     s, Y, I, hK = load6(ws.s, i), load6(ws.Y, i), load10(ws.Ic, b), load12(ws.hKc, b)
     bt = coriolis_transposed_times(hK, s)
     if floats(tree.kind[b], tree.parent[b]):
-        by_q, by_v = felt_at_root(load9(ws.R, b), (g[0], g[1], g[2], g[3], g[4], g[5]), load6(ws.v, b), Y, bt)
+        by_q, by_v = felt_at_root(tree, load9(ws.R, b), load6(ws.v, b), Y, bt)
         for k in range(6):
             dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
     else:
@@ -140,7 +140,7 @@ def derivatives_of(tree, i, ws, dq, dv):
         if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
             root = tree.body[j]
             R, v = load9(ws.R, root), load6(ws.v, root)
-            by_q, by_v = felt_at_root(R, (g[0], g[1], g[2], g[3], g[4], g[5]), v, Y, bt)
+            by_q, by_v = felt_at_root(tree, R, v, Y, bt)
             F0, V0 = turn_back(R, F), turn_back(R, V)
             for k in range(6):
                 j = tree.iv[root] + k
@@ -156,8 +156,15 @@ def derivatives_of(tree, i, ws, dq, dv):
 
 
 @inline
-def felt_at_root(R, g, v, f, n):
+def pull(tree, f):
+    """g ×* f of gravity, which is uniform: a couple."""
+    g, zero = tree.gravity, 0.0 * f[0]
+    return join((zero, zero, zero), cross3((g[0], g[1], g[2]), linear(f)))
+
+
+@inline
+def felt_at_root(tree, R, v, f, n):
     """f·ψ''_j and f·η_j + n·s_ja for the s_j of a root that floats, its axes R: ψ''_j = -g × s_j and η_j = v × s_j."""
     zero = 0.0 * n[0]
     by_v = sub6(join((zero, zero, zero), n), cross_force(v, f))
-    return turn_back(R, cross_force(g, f)), turn_back(R, by_v)
+    return turn_back(R, pull(tree, f)), turn_back(R, by_v)

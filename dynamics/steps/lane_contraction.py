@@ -4,56 +4,70 @@ In δq, δv and δv' a step is the relation of inverse dynamics with a = (v' - v
 ω = -h M⁻ᵀ (w_v + h Jrᵀ w_q), and no product with derivatives of accelerations is formed. With L of
 rigid_bodies/hessian.py,
 
-    qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     qn = L_qa/h     nn = 0
+    qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     nq = (L_qa/h)ᵀ     nn = 0
 
-and for joints whose motions do not commute, with C and D of `knot_curvature.add_group_curvature`, qn += h D, nn = h² C.
+and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see `knot_curvature.add_group_curvature`.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.tiles import add_product
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
-from dynamics.arrays.packing import pack, unpack, unpack_columns
+from ddp.matrices.tiles import add_product, padded
+from dynamics.arrays.lanes import WIDTH, lane_matrix, lane_vector
+from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.rigid_bodies.batch import contracted
-from dynamics.rigid_bodies.kinematics import composites, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.robots.joints import is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
 from dynamics.steps.linearization import next_twist
 
-FILLED = 5
-"""Blocks that are written eight knots at a time: all but nn."""
+
+def written(tree: Model, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where groups of eight begin, among the numbers of one knot's blocks, that have entries.
+
+    bent (nb,): which bodies' joints have motions that do not commute.
+    """
+    nv = len(tree.body)
+    related = np.zeros((nv, nv), dtype=bool)
+    for first, end, begin, stop in tree.segment:
+        related[first:end, tree.relatives[begin:stop]] = True
+    carried = tree.parent[tree.body] >= 0
+    upper, own = np.triu(related), np.equal.outer(tree.body, tree.body) & bent[tree.body]
+    nn = np.ones((tree.nj[bent] ** 2).sum(), dtype=bool)
+    blocks = upper, related & carried[:, None], upper, (related & carried) | own, nn
+    entries = np.concatenate([np.pad(block.ravel(), (0, -block.size % WIDTH)) for block in blocks])
+    return np.flatnonzero(entries.reshape(-1, WIDTH).any(axis=1)) * WIDTH
 
 
-def size(tree: Model, nq: int) -> int:
+def size(tree: Model, nq: int, bent: NDArray[np.bool_]) -> int:
     """How many lanes the arena must hold for ``contract_knots``."""
     nb, nv = len(tree.parent), len(tree.body)
-    return lane_workspace_size(tree) + nq + 6 * nv + 36 * (nb + 3) + FILLED * (nv * nv + WIDTH)
+    blocks = 4 * padded(nv * nv) + padded((tree.nj[bent] ** 2).sum()) + nv * nv
+    return lane_workspace_size(tree) + nq + 6 * nv + 36 * (nb + 2) + blocks
 
 
 @kernel
-def contract_knots(context, arena, nq, h, record, weight, out):
-    """The blocks of M knots, as `protocols.Batched` says, from their records and weights (M, n)."""
+def contract_knots(context, arena, nq, h, groups, record, weight, out):
+    """The blocks of M knots, as `protocols.Batched` says, from their records and weights (M, n); groups: `written`."""
     tree = views_of(read_tree(context))
-    nb, nv, P = tree.parent.size, tree.body.size, out.shape[1] // 6
-    lx = (nv + 7) // 8 * 8
+    nb, nv, numbers = tree.parent.size, tree.body.size, out.shape[1]
+    lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
-    packed, w = lane_memory(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
+    packed, w = lane_vector(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
     effective, omega = lane_vector(arena, nv), lane_vector(arena, nv)
-    q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv :])
+    q, v, a = packed[:nq], packed[nq : nq + nv], packed[nq + nv : nq + 2 * nv]
     J, C, D = lane_vector(arena, 36 * nb), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
-    nn = lane_vector(arena, 36)
-    memory = lane_memory(arena, FILLED * P)
-    memory[:] = 0.0
-    blocks = lane_array(memory)
-    qq, qv, vv = block(blocks, 0, P, nv), block(blocks, 1, P, nv), block(blocks, 2, P, nv)
-    qn, turned = block(blocks, 3, P, nv), block(blocks, 4, P, nv)
+    qa, blocks = lane_matrix(arena, nv, nv), lane_vector(arena, numbers)
+    clear(folded(blocks, 1, numbers))
+    qq, qv = block(blocks, 0, P, nv), block(blocks, 1, P, nv)
+    vv, n_q = block(blocks, 2, P, nv), block(blocks, 3, P, nv)
     rows, omegas = np.empty((WIDTH, nv)), np.empty((WIDTH, lx))
     for t in range(0, record.shape[0], WIDTH):
         pack(record, t, packed)
@@ -67,15 +81,15 @@ def contract_knots(context, arena, nq, h, record, weight, out):
             add_product(omegas[k].ctypes.data, lx, 1, lx, rows[k].ctypes.data, 0, 1, Minv, nv, nv)
         pack(omegas[:count], 0, omega)
         composites(tree, q, v, a, no_fext, ws)
-        contracted(tree, omega, ws, qq, qv, vv, qn)
-        eliminate_accelerations(tree, h, qq, qv, qn, turned)
+        contracted(tree, omega, ws, qq, qv, vv, qa)
+        eliminate_accelerations(tree, h, qq, qv, qa, n_q)
+        own = 4 * P
         for b in range(nb):
             if is_group(tree.kind[b]):
-                add_group_blocks(tree, b, h, v, a, w, matrix_of(J, b), C, D, qn, turned, nn)
-                first, nj = tree.iv[b], tree.nj[b]
-                for i in range(nj):
-                    unpack_columns(nn[i * nj : i * nj + nj], out, t, 5 * P + (first + i) * nv + first)
-        unpack_columns(memory, out, t, 0)
+                end = own + tree.nj[b] * tree.nj[b]
+                add_group_blocks(tree, b, h, v, a, w, matrix_of(J, b), C, D, qa, n_q, blocks[own:end])
+                own = end
+        unpack_groups(blocks, groups, out, t)
 
 
 @kernel
@@ -109,31 +123,35 @@ def weigh_accelerations(tree, h, v, a, w, J, effective):
 
 
 @kernel
-def eliminate_accelerations(tree, h, qq, qv, qn, turned):
-    """a = (v' - v)/h in blocks qq, qv and qa, which becomes qn, turned its transpose; qq symmetric."""
-    nv, rate = tree.body.size, 1.0 / h
-    for i in range(nv):
-        for j in range(nv):
-            x = rate * qn[i, j]
-            qn[i, j] = x
-            turned[j, i] = x
-            qv[i, j] = qv[i, j] - x
+def eliminate_accelerations(tree, h, qq, qv, qa, nq):
+    """a = (v' - v)/h in blocks qq, of which the upper triangle becomes that of a symmetric one, qv and qa, that is nq.
+
+    The joints on the world have no rows of qv and qa.
+    """
+    rate = 1.0 / h
+    for t in range(tree.segment.shape[0]):
+        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        for i in range(tree.segment[t, 0], tree.segment[t, 1]):
+            if tree.parent[tree.body[i]] >= 0:
+                for k in range(columns.size):
+                    j = columns[k]
+                    x = rate * qa[i, j]
+                    nq[j, i] = x
+                    qv[i, j] = qv[i, j] - x
     for b in range(tree.parent.size):
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
             for j in range(tree.iv[b], i):
-                qq[i, j] = qq[j, i] = 0.5 * (qq[i, j] + qq[j, i])
+                qq[j, i] = 0.5 * (qq[i, j] + qq[j, i])
 
 
 @kernel
-def add_group_blocks(tree, b, h, v, a, w, J, C, D, qn, turned, nn):
-    """Add the curvature of one joint's ``q ⊕ h v'`` to qn and its transpose; nn (nj²,) := its own of nn."""
+def add_group_blocks(tree, b, h, v, a, w, J, C, D, qa, nq, nn):
+    """Add the curvature of one joint's ``q ⊕ h v'`` to nq; nn (nj²,) := its own of nn."""
     iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
-    xi, weight = next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0)
+    xi, weight, rate = next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0), 1.0 / h
     right_jacobian6_contracted(xi, weight, C)
     bracket_contracted(xi, weight, J, D)
     for i in range(nj):
         for k in range(nj):
-            coupled = h * D[slot(kind, i), slot(kind, k)]
-            qn[iv + i, iv + k] += coupled
-            turned[iv + k, iv + i] += coupled
+            nq[iv + k, iv + i] = rate * qa[iv + i, iv + k] + h * D[slot(kind, i), slot(kind, k)]
             nn[i * nj + k] = (h * h) * C[slot(kind, i), slot(kind, k)]

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.matrices.tiles import padded
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory
+from dynamics.arrays.lanes import WIDTH, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack_columns
 from dynamics.geometry.spatial import load6, load10, load12
-from dynamics.rigid_bodies.kinematics import composites, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
 
@@ -42,15 +42,15 @@ def describe_knots(model, arena, nq, record, begin):
     tree = views_of(model)
     nv = tree.body.size
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
-    packed, lx = lane_memory(arena, nq + 2 * nv), (nv + 7) // 8 * 8
-    q, v, a = lane_array(packed[:nq]), lane_array(packed[nq : nq + nv]), lane_array(packed[nq + nv :])
-    memory = lane_memory(arena, FIELDS * lx)
-    memory[:] = 0.0
+    packed, lx = lane_vector(arena, nq + 2 * nv), (nv + 7) // 8 * 8
+    q, v, a = packed[:nq], packed[nq : nq + nv], packed[nq + nv : nq + 2 * nv]
+    description = lane_matrix(arena, FIELDS, lx)
+    clear(description)
     for t in range(0, record.shape[0], WIDTH):
         pack(record, t, packed)
         composites(tree, q, v, a, no_fext, ws)
-        describe(tree, ws, lane_array(memory.reshape(FIELDS, lx, WIDTH)))
-        unpack_columns(memory, record, t, begin)
+        describe(tree, ws, description)
+        unpack_columns(description, record, t, begin)
 
 
 @kernel

@@ -70,7 +70,8 @@ class RobotDynamics:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
         self._nu = int(self.actuation.shape[1])
         self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
-        self._room_of_contractions = lane_contraction.size(self._tree, robot.nq)
+        self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
+        self._written = lane_contraction.written(self._tree, self._bent)
         self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
         self._room_of_expansions = size(self._tree, self._nu, self.record_size)
 
@@ -227,7 +228,7 @@ class RobotDynamics:
         """The blocks of M knots of a semi-implicit step: see `protocols.Batched`."""
         nq = self.robot.nq
         lane_contraction.contract_knots(
-            self._packed.address, arena(self._room_of_contractions), nq, self._dt, record, weight, out
+            self._packed.address, arena(self._room_of_contractions), nq, self._dt, self._written, record, weight, out
         )
 
     def contraction(self) -> Contraction:

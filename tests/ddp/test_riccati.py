@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from oracles import as_blocks
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.tiles import padded
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
@@ -17,6 +17,7 @@ from ddp.sweeps.riccati import (
     value,
 )
 from ddp.sweeps.room import RoomOwner, read_room, rows_at
+from ddp.sweeps.structure import numbers_of_blocks
 
 NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
@@ -26,7 +27,7 @@ SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), 
 def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
     """All knots; V and v come in as those of the end and go out as those of the start. The failed knot, or -1.
 
-    T (N, 6 P): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
+    T (N, .): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
     """
     r = read_room(room)
     N, n = len(l), v.size
@@ -127,14 +128,14 @@ def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
         F[:, :m, :m] += np.eye(m)
         for i, size in bent:
             F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
-    T, dense = np.zeros((N, 6, padded(m * m))), H.copy()
+    T, dense = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), H.copy()
     for t in range(N):
         qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
         qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
         for i, size in bent:
             root = rng.normal(size=(size, size))
             nn[i : i + size, i : i + size] = root @ root.T
-        T[t, :, : m * m] = [block.ravel() for block in (qq, qv, vv, nq.T, nq, nn)]
+        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
         E, q, v = F[t, m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
         half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
         dense[t] += factor * (half + half.T)

@@ -10,13 +10,13 @@ import pinocchio as pin
 import pytest
 from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
-from oracles import random_state, random_tree, relative_error
+from oracles import as_matrices, random_state, random_tree, relative_error
 
 import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
-from ddp.matrices.tiles import padded
 from ddp.protocols import Expansion
+from ddp.sweeps.structure import numbers_of_blocks
 from dynamics.arrays.lanes import WIDTH, lane_array
 from dynamics.arrays.memory import recycled
 from dynamics.arrays.packing import pack, unpack, unpack_columns
@@ -147,16 +147,15 @@ def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
 def test_blocks_of_many_knots_are_the_hessian_of_each_in_q_v_and_the_next_v(key, N, rng):
     system = system_of(key, "semi-implicit-euler")
     out, weight, m = expansion(system, rng, N), rng.normal(size=(N, system.n)), system.robot.nv
-    blocks = np.zeros((N, 6, padded(m * m)))
-    system.contract_batch(out.record, weight, blocks.reshape(N, -1))
-    qq, qv, vv, qn, nq, nn = np.moveaxis(blocks[:, :, : m * m].reshape(N, 6, m, m), 1, 0)
+    flat = np.zeros((N, numbers_of_blocks(m, system.semi_implicit[1])))
+    system.contract_batch(out.record, weight, flat)
     exact = np.empty((N, system.n + system.nu, system.n + system.nu))
     system.contract(out.record, weight, exact)
-    assert np.array_equal(nq, np.swapaxes(qn, 1, 2))
     for t in range(N):
+        qq, qv, vv, nq, nn = as_matrices(flat[t], m, system.semi_implicit[1])
         to = np.zeros((3, m, system.n + system.nu))
         to[0, :, :m], to[1, :, m : 2 * m], to[2] = np.eye(m), np.eye(m), np.hstack([out.A[t, m:], out.B[t, m:]])
-        table = [[qq[t], qv[t], qn[t]], [qv[t].T, vv[t], 0.0 * vv[t]], [nq[t], 0.0 * vv[t], nn[t]]]
+        table = [[qq, qv, nq.T], [qv.T, vv, 0.0 * vv], [nq, 0.0 * vv, nn]]
         total = sum(to[i].T @ table[i][k] @ to[k] for i in range(3) for k in range(3))
         assert relative_error(total, exact[t]) < 1e-10
 

@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import chain_of, fourth_order, random_tree, relative_error
+from oracles import as_matrices, chain_of, fourth_order, random_tree, relative_error
 
 import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import ProblemError
-from ddp.matrices.tiles import padded
 from ddp.protocols import Dynamics, Expansion
+from ddp.sweeps.structure import numbers_of_blocks
 from dynamics import RobotDynamics
 
 
@@ -181,14 +181,14 @@ def test_velocities_have_one_second_order_by_every_code(bodies, seed, rng):
 
 
 def blocks_of(system, X, U, weights):
-    """qq, qv, vv, qn, nq, nn (M, nv, nv) of M knots, and the rows E (M, nv, nz) of δv'."""
+    """qq, qv, vv, nq, nn (nv, nv) of each of M knots, and the rows E (M, nv, nz) of δv'."""
     (M, n), nv, nu = weights.shape, system.robot.nv, system.nu
     out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, system.record_size)))
     system.expand(X, U, out)
-    flat = np.zeros((M, 6 * padded(nv**2)))
+    _, bent = system.semi_implicit
+    flat = np.zeros((M, numbers_of_blocks(nv, bent)))
     system.contract_batch(out.record, weights, flat)
-    blocks = flat.reshape(M, 6, -1)[:, :, : nv**2].reshape(M, 6, nv, nv)
-    return blocks.transpose(1, 0, 2, 3), np.concatenate([out.A[:, nv:], out.B[:, nv:]], axis=2)
+    return [as_matrices(own, nv, bent) for own in flat], np.concatenate([out.A[:, nv:], out.B[:, nv:]], axis=2)
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
@@ -198,21 +198,14 @@ def test_second_orders_of_many_knots_are_blocks_of_each_ones_hessian(name, speed
     m, n = system.robot.nv, system.n
     X = np.stack([state(system, rng, speed) for _ in range(11)])
     U, weights = rng.normal(size=(11, system.nu)), rng.normal(size=(11, n))
-    (qq, qv, vv, qn, nq, nn), E = blocks_of(system, X, U, weights)
-    for symmetric in (qq, vv, nn):
-        assert relative_error(symmetric, symmetric.transpose(0, 2, 1)) < 1e-12
-    assert np.array_equal(nq, qn.transpose(0, 2, 1))
-    _, runs = system.semi_implicit
-    bent = np.zeros(m, dtype=bool)
-    for first, size in runs:
-        bent[first : first + size] = True
-    assert not nn[:, ~bent].any()
-    for t in range(len(X)):
+    blocks, E = blocks_of(system, X, U, weights)
+    for t, (qq, qv, vv, nq, nn) in enumerate(blocks):
+        assert relative_error(nn, nn.T) < 1e-12
         H = np.zeros((n + system.nu, n + system.nu))
-        H[:m, :m], H[:m, m:n], H[m:n, :m], H[m:n, m:n] = qq[t], qv[t], qv[t].T, vv[t]
-        H[:m] += qn[t] @ E[t]
-        H[:, :m] += E[t].T @ nq[t]
-        H += E[t].T @ nn[t] @ E[t]
+        H[:m, :m], H[:m, m:n], H[m:n, :m], H[m:n, m:n] = qq, qv, qv.T, vv
+        H[:m] += nq.T @ E[t]
+        H[:, :m] += E[t].T @ nq
+        H += E[t].T @ nn @ E[t]
         assert relative_error(H, system.hessian(X[t], U[t], weights[t])) < 1e-11
 
 

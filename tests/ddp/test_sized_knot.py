@@ -1,0 +1,155 @@
+"""Knots of the sweep that are compiled for their sizes against the textbook recursion, and against those of tiles."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from oracles import as_blocks
+from recursion import dense_sweep
+
+from ddp.derivatives import Derivatives
+from ddp.protocols import Contraction
+from ddp.sweeps import tiled_sweep
+from ddp.sweeps.model import ModelOwner
+from ddp.sweeps.room import RoomOwner
+from ddp.sweeps.sized_knot import sized_knot
+from ddp.sweeps.structure import numbers_of_blocks
+
+N = 7
+NOTHING = Contraction(0, 0, None)
+BENT = [[], [(0, 6)], [(1, 3), (4, 2)]]
+
+
+def random_derivatives(rng, n, nu, h=0.0, bent=()):
+    """Of a problem whose costs are convex; with h > 0 of semi-implicit steps, but for runs of rows that are bent."""
+    m, nz = n // 2, n + nu
+    F = np.concatenate([np.eye(n) + 0.3 / np.sqrt(n) * rng.normal(size=(N, n, n)), rng.normal(size=(N, n, nu))], 2)
+    if h > 0.0:
+        F[:, :m] = h * F[:, m:]
+        F[:, :m, :m] += np.eye(m)
+        for first, size in bent:
+            F[:, first : first + size] = rng.normal(size=(N, size, nz))
+    roots = rng.normal(size=(2, N + 1, nz, nz)) / np.sqrt(nz)
+    lzz, exact = roots @ roots.transpose(0, 1, 3, 2) + np.eye(nz)
+    diagonal, lz = rng.uniform(1.0, 2.0, size=(N + 1, nz)), rng.normal(size=(N + 1, nz))
+    A, B = (np.ascontiguousarray(part) for part in np.split(F, [n], axis=2))
+    return Derivatives(A, B, np.zeros((N, 1)), np.zeros(N + 1), lz, lzz, exact, diagonal, np.empty(0))
+
+
+def random_blocks(rng, d, bent):
+    """A second order in blocks, (N, .), and what it is in z, (N, nz, nz); positive definite where it counts."""
+    _, n, nu = d.B.shape
+    m = n // 2
+    T, whole = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), np.zeros((N, n + nu, n + nu))
+    for t in range(N):
+        qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
+        qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
+        for first, size in bent:
+            root = rng.normal(size=(size, size))
+            nn[first : first + size, first : first + size] = root @ root.T
+        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
+        E, q, v = np.hstack([d.A[t], d.B[t]])[m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
+        half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
+        whole[t] = half + half.T
+    return T, whole
+
+
+def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0)):
+    """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
+    _, n, nu = d.B.shape
+    runs = np.array(bent, np.int64).reshape(-1, 2)
+    k, K, action = np.zeros((N, nu)), np.zeros((N, nu, n)), np.zeros((nu, nu))
+    code = sized_knot(n, nu, (h, runs)) if sized else 0
+    assert (code > 0) == sized
+    second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
+    room, model = RoomOwner(n, nu), ModelOwner(d, second, k, K, bends, NOTHING, NOTHING, runs, code)
+    if T is not None:
+        model.take(T, True)
+    free = np.full((N, nu), np.inf)
+    around = np.zeros((N, n)), False, np.zeros((0, 2), np.int64), False, -free, free, False, np.zeros((N, nu))
+    failed, *sums = -1, *tiled_sweep.NOTHING
+    for stop, start in pairwise(stops):
+        if failed < 0:
+            how = blend, mu, False, True, separable, h, runs
+            failed, *sums = tiled_sweep.sweep(
+                start, stop, tuple(sums), model.address, room.address, *how, *around, action
+            )
+    return failed, k, K, -sums[1], sums[2], action
+
+
+def assert_optimal(d, separable, whole=None, **how):
+    """Against the recursion in dense matrices, to rounding, which a handful of knots amplify."""
+    failed, k, K, promised, steepest, _ = swept(d, separable, **how)
+    plain = d._replace(lzz=d.hessians(separable, exact=False), exact=d.hessians(separable))
+    second = np.zeros_like(d.exact[:N]) if whole is None else whole
+    expected = dense_sweep(plain, lambda t, _: second[t], NOTHING, how.get("blend", 0.0), how.get("mu", 0.0))
+    assert failed == -1
+    assert np.abs(k - expected.k).max() <= 1e-11 * np.abs(expected.k).max()
+    assert np.abs(K - expected.K).max() <= 1e-11 * np.abs(expected.K).max()
+    assert promised == pytest.approx(expected.expected, rel=1e-11)
+    p, n = d.lz[N, : d.A.shape[1]], d.A.shape[1]
+    slopes = []
+    for t in reversed(range(N)):
+        slopes.append(d.lz[t, n:] + d.B[t].T @ p)
+        p = d.lz[t, :n] + d.A[t].T @ p
+    assert steepest == pytest.approx(np.abs(slopes).max(), rel=1e-11)
+
+
+def some_separable(rng):
+    return rng.random(N + 1) < 0.5
+
+
+@pytest.mark.parametrize(("n", "nu"), [(1, 1), (2, 2), (5, 3), (8, 8), (9, 2), (12, 6), (12, 4), (16, 8)])
+@pytest.mark.parametrize("blend", [0.0, 0.4])
+def test_an_unrolled_knot_is_one_of_the_dense_recursion(n, nu, blend):
+    rng = np.random.default_rng(n)
+    d = random_derivatives(rng, n, nu)
+    T, whole = random_blocks(rng, d, []) if n % 2 == 0 and blend > 0.0 else (None, None)
+    if blend == 0.0 or T is not None:
+        assert_optimal(d, some_separable(rng), whole, T=T, blend=blend, mu=0.1)
+
+
+@pytest.mark.parametrize(("n", "nu"), [(12, 6), (12, 4), (18, 3), (36, 12), (24, 7)])
+@pytest.mark.parametrize("bent", BENT)
+@pytest.mark.parametrize("blend", [0.0, 0.7, 1.0])
+def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend):
+    rng, h = np.random.default_rng(n + len(bent)), 0.1
+    d = random_derivatives(rng, n, nu, h, bent)
+    T, whole = random_blocks(rng, d, bent)
+    assert_optimal(d, some_separable(rng), whole, h=h, bent=bent, T=T, blend=blend, mu=0.1)
+
+
+@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
+def test_a_horizon_in_pieces_has_the_same_policy_to_the_last_bit(n, nu, h):
+    rng = np.random.default_rng(0)
+    d, separable = random_derivatives(rng, n, nu, h), some_separable(rng)
+    once, pieces = (swept(d, separable, h=h, stops=stops) for stops in ((N, 0), (N, 5, 4, 0)))
+    assert all(np.array_equal(a, b) for a, b in zip(once, pieces, strict=True))
+
+
+@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
+@pytest.mark.parametrize("poison", [-10.0, np.nan])
+def test_a_knot_that_fails_is_found_and_tells_its_matrix(n, nu, h, poison):
+    for control in (0, 2, nu - 1):
+        d = random_derivatives(np.random.default_rng(control), n, nu, h)
+        d.B[2] = 0.0
+        d.lzz[2, n + control, n + control] = poison
+        found, expected = (swept(d, np.zeros(N + 1, bool), h=h, sized=sized) for sized in (True, False))
+        assert found[0] == expected[0] == 2
+        assert np.allclose(found[-1], expected[-1], rtol=1e-11, equal_nan=True)
+        assert np.allclose(found[1][3:], expected[1][3:], rtol=1e-11)
+
+
+@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
+def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot(n, nu, h):
+    d, separable = random_derivatives(np.random.default_rng(1), n, nu, h), np.ones(N + 1, bool)
+    for array in (d.B[3, :, 2], d.lz[3, n + 2 : n + 3], d.diagonal[3, n + 2 : n + 3]):
+        array[:] = 0.0
+    failed, k, K, *_ = swept(d, separable, h=h)
+    without = swept(d, separable, h=h, sized=False)
+    assert failed == -1
+    assert k[3, 2] == 0.0
+    assert not K[3, 2].any()
+    assert k[:, 2].any()
+    assert np.allclose(k, without[1], rtol=1e-11)
+    assert np.allclose(K, without[2], rtol=1e-11, atol=1e-11)
