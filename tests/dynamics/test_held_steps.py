@@ -4,11 +4,16 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET
-from oracles import fourth_order, random_tree, relative_error
+from oracles import fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
 
 import dynamics
 from ddp.errors import ProblemError
+from ddp.protocols import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
+from dynamics.arrays.lanes import arena
+from dynamics.phases.lanes import linearize_lanes, turn_groups
+from dynamics.phases.modes import contacts_of, step_of
+from dynamics.phases.steps import bench, linearize_held
 
 
 def held(robot, q, frames, kind="point"):
@@ -119,6 +124,93 @@ def test_a_step_from_where_a_contact_cannot_be_reached_diverges():
     fixed = PhasedDynamics(robot, 0.01, Phase([far, Contact("RF_FOOT", target=[-50.0, 0.0, 0.0])], 1, held=True))
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
     assert np.isnan(fixed.step(x, np.zeros(fixed.nu))).all()
+
+
+def spider(rng, points):
+    """A floating body with four legs of a spherical joint and two of any kind, held by so many points, in 11 knots."""
+    model = pin.Model()
+    model.name = "spider"
+    base = model.addJoint(0, pin.JointModelFreeFlyer(), random_placement(rng), "base")
+    model.appendBodyToJoint(base, random_inertia(rng), pin.SE3.Identity())
+    for leg in range(4):
+        last = base
+        for i, joint in enumerate([pin.JointModelSpherical(), random_joint(rng), random_joint(rng)]):
+            last = model.addJoint(last, joint, random_placement(rng), f"leg {leg}, {i}")
+            model.appendBodyToJoint(last, random_inertia(rng), pin.SE3.Identity())
+        model.addFrame(pin.Frame(f"foot {leg}", last, 0, random_placement(rng), pin.OP_FRAME))
+    model.damping = rng.uniform(0.0, 0.1, model.nv)
+    robot, feet = dynamics.load(model), [f"foot {leg}" for leg in range(points)]
+    phase = Phase(held(robot, robot.q0, feet), 11, held=True)
+    return PhasedDynamics(robot, 0.01, phase, rng.normal(size=(robot.nv, 5)), damping=True)
+
+
+def near(system, rng):
+    """States near where contacts are held, and controls."""
+    robot, N = system.robot, system.knots
+    around = [pin.integrate(robot.model, robot.q0, 0.01 * rng.normal(size=robot.nv)) for _ in range(N)]
+    return np.hstack([around, 0.5 * rng.normal(size=(N, robot.nv))]), rng.normal(size=(N, system.nu))
+
+
+def first_order(system, X, U):
+    """A, B and records of all knots, by the system; of lanes alone, and which of them are sound; of single knots."""
+    N, n, nq, tree = len(U), system.n, system.robot.nq, system._tree
+    given, lanes, alone = (
+        Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.zeros((N, system.record_size))) for _ in range(3)
+    )
+    system.expand(X, U, given)
+    contacts, h, sound = contacts_of(system._modes, 0)[0], step_of(system._modes, 0), np.zeros(N, np.bool_)
+    kind, _, nc, *_ = system._modes.table[0].tolist()
+    where, S, memory = system._layout, system.actuation, arena(system._lanes)
+    linearize_lanes(tree, memory, contacts, 0, kind, nc, where, S, h, X, U, *lanes, sound)
+    w = bench(tree, contacts, nc, X)
+    for t in range(N):
+        linearize_held(tree, contacts, 0, where, S, h, X[t], U[t], w, alone.A[t], alone.B[t], alone.record[t])
+        turn_groups(tree, h, nq, alone.record[t : t + 1], alone.A[t : t + 1], alone.B[t : t + 1])
+    return given, lanes, sound, alone
+
+
+def undescribed(system, out):
+    """A, B and records but for the descriptions that lanes alone make."""
+    return out.A, out.B, out.record[:, : system._layout.D]
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4])
+def test_eight_knots_at_once_are_each_alone(points, rng):
+    system = spider(rng, points)
+    X, U = near(system, rng)
+    given, lanes, sound, alone = first_order(system, X, U)
+    assert sound.all()
+    for mine, same, truth in zip(*(undescribed(system, out) for out in (given, lanes, alone)), strict=True):
+        np.testing.assert_array_equal(mine, same)
+        assert relative_error(mine, truth) < 1e-9
+
+
+def test_a_knot_that_reaches_no_target_takes_nothing_from_the_others(rng):
+    system = spider(rng, 2)
+    X, U = near(system, rng)
+    before = first_order(system, X, U)[0]
+    X[4, :3] += 1e3
+    X[9] = np.nan
+    given, _, sound, alone = first_order(system, X, U)
+    assert np.array_equal(np.flatnonzero(~sound), [4, 9])
+    assert np.isnan(given.A[[4, 9]]).any(axis=(1, 2)).all()
+    for mine, truth, other in zip(given, alone, before, strict=True):
+        np.testing.assert_array_equal(mine[~sound], truth[~sound])
+        np.testing.assert_array_equal(mine[sound], other[sound])
+
+
+def test_points_of_one_body_that_hold_it_twice_are_done_one_knot_after_the_other(rng):
+    robot = dynamics.load("anymal")
+    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
+    for i in range(3):
+        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
+        robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
+    points = held(robot, robot.q0, [f"point{i}" for i in range(3)])
+    system = PhasedDynamics(robot, 0.01, Phase(points, 5, held=True))
+    given, _, sound, alone = first_order(system, *near(system, rng))
+    assert not sound.any()
+    for mine, truth in zip(given, alone, strict=True):
+        np.testing.assert_array_equal(mine, truth)
 
 
 def test_what_is_held_needs_a_place():
