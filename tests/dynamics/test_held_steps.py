@@ -13,7 +13,9 @@ from dynamics import Contact, Phase, PhasedDynamics
 from dynamics.arrays.lanes import arena
 from dynamics.phases.lanes import linearize_lanes, turn_groups
 from dynamics.phases.modes import contacts_of, step_of
+from dynamics.phases.rollouts import track as roll_lanes
 from dynamics.phases.steps import bench, linearize_held
+from dynamics.phases.steps import track as roll_alone
 
 
 def held(robot, q, frames, kind="point"):
@@ -211,6 +213,46 @@ def test_points_of_one_body_that_hold_it_twice_are_done_one_knot_after_the_other
     assert not sound.any()
     for mine, truth in zip(given, alone, strict=True):
         np.testing.assert_array_equal(mine, truth)
+
+
+def rollouts(system, X, U, steps, gains, alphas, most):
+    """States, controls, at most so large, and notes of rollouts in lanes and one by one."""
+    N, n, limit = len(U), system.n, np.full(U.shape, most)
+    gaps = 1e-4 * np.cos(np.arange(N * n)).reshape(N, n)
+    S, schedule, out = system.actuation, system._modes_from(0, N), []
+    for run, memory in ((roll_lanes, (arena(system._rollers),)), (roll_alone, ())):
+        Xs, Us, notes = (np.zeros((len(alphas), *shape)) for shape in (X.shape, U.shape, (N, system.notes_size)))
+        given = X, U, steps, gains, np.array(alphas), gaps, -limit, limit, Xs, Us, notes
+        assert run(system._tree, *memory, system._modes, schedule, S, *given) is not False
+        out.append((Xs, Us, notes))
+    return out
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4])
+def test_rollouts_of_four_lengths_are_those_of_each(points, rng):
+    system = spider(rng, points)
+    assert system.lanes == 4
+    X, U = near(system, rng)
+    steps, gains = rng.normal(size=U.shape), 0.01 * rng.normal(size=(*U.shape, system.n))
+    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.6, 0.3, 0.1, 0.0), 1.0)
+    for mine, truth in zip(lanes, alone, strict=True):
+        assert relative_error(mine, truth) < 1e-9
+
+
+def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
+    system = spider(rng, 2)
+    X, U = near(system, rng)
+    steps, gains = rng.normal(size=U.shape), np.zeros((*U.shape, system.n))
+    steps[4:] *= 1e5
+    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.01, 0.0, 1e-3, 3.0), np.inf)
+    ended = np.isnan(alone[0]).any(axis=2)
+    assert 0 < ended.sum() < ended.size
+    np.testing.assert_array_equal(np.isnan(lanes[0]).any(axis=2), ended)
+    assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
+
+
+def test_soles_are_rolled_out_one_length_after_the_other(rng):
+    assert biped(rng).lanes == 0
 
 
 def test_what_is_held_needs_a_place():
