@@ -20,6 +20,7 @@ from dynamics.contacts.kinematics import Place, contact_jacobian, lane_places, l
 from dynamics.contacts.products import dense_product
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
+from dynamics.geometry.spatial import load3, load6
 from dynamics.phases.held_steps import CLOSE, SWEEPS, turn_columns
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
@@ -33,6 +34,7 @@ from dynamics.rigid_bodies.kinematics import (
 )
 from dynamics.robots.joints import is_group
 from dynamics.robots.model import Model
+from dynamics.steps.lane_curvature import put
 from dynamics.steps.lane_rollouts import moved
 
 _column = table_of(lanes, 1)
@@ -215,3 +217,12 @@ def invert_held(r, w):
             K[nv + i, j] = w.down[i, j]
         for j in range(nc):
             K[nv + i, nv + j] = w.Y[i, j]
+
+
+@kernel
+def describe_ends(w, motions, places):
+    """s (6, .) of all degrees of freedom and p (3, .) of all contacts, where steps end."""
+    for i in range(w.ws.s.shape[0]):
+        put(motions, 0, i, load6(w.ws.s, i))
+    for i in range(w.place.p.shape[0]):
+        put(places, 0, i, load3(w.place.p, i))

@@ -20,7 +20,7 @@ from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.geometry.spatial import load3
-from dynamics.phases.held_lanes import lane_end, lane_end_size, relate_held
+from dynamics.phases.held_lanes import describe_ends, lane_end, lane_end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.articulated import tables_of
@@ -155,7 +155,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
     zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
     dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
-    feet = folded(numbers[where.places : where.end], 9, where.lm)
+    feet = folded(numbers[where.places : where.ends], 9, where.lm)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
@@ -176,12 +176,16 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
         columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop
         product(columns, -1.0, Kinv, Ry, begin, zy)
         drive(S, Kinv, zu)
-        kept[n] = mode if kind == STEP else -1 - mode
+        kept[n] = mode
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
             put(feet, 0, i, load3(place.p, i))
-            put(feet, 3, i, load3(place.u, i))
-            put(feet, 6, i, load3(place.c, i))
+            if kind == STEP:
+                put(feet, 3, i, load3(place.u, i))
+                put(feet, 6, i, load3(place.c, i))
+        if kind == HELD:
+            there = numbers[where.ends : where.end]
+            describe_ends(ends, folded(there, 6, where.lx), folded(there[6 * where.lx :], 3, where.lm))
         unpack(kept, record, t)
         end = min(t + WIDTH, N)
         for i in range(t, end):

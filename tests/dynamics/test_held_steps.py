@@ -171,19 +171,34 @@ def first_order(system, X, U):
     return given, lanes, sound, alone
 
 
-def undescribed(system, out):
-    """A, B and records but for the descriptions that lanes alone make."""
-    return out.A, out.B, out.record[:, : system._layout.D]
-
-
 @pytest.mark.parametrize("points", [1, 2, 3, 4])
 def test_eight_knots_at_once_are_each_alone(points, rng):
     system = spider(rng, points)
-    X, U = near(system, rng)
-    given, lanes, sound, alone = first_order(system, X, U)
+    given, lanes, sound, alone = first_order(system, *near(system, rng))
+    told, end = system.nx + system.robot.nv, system._layout.D
     assert sound.all()
-    for mine, same, truth in zip(*(undescribed(system, out) for out in (given, lanes, alone)), strict=True):
+    assert (given.record[:, told] == 0.0).all()
+    assert (alone.record[:, told] == -1.0).all()
+    for mine, same in zip(given, lanes, strict=True):
         np.testing.assert_array_equal(mine, same)
+    given.record[:, told] = -1.0
+    for mine, truth in ((given.A, alone.A), (given.B, alone.B), (given.record[:, :end], alone.record[:, :end])):
+        assert relative_error(mine, truth) < 1e-9
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4])
+def test_contractions_of_knots_that_lanes_described_are_those_of_any(points, rng):
+    system = spider(rng, points)
+    X, U = near(system, rng)
+    given, _, _, alone = first_order(system, X, U)
+    N, nz, g = len(given.A), system.n + system.nu, int(system._layout.g)
+    weight, on_forces = rng.normal(size=(N, system.n)), rng.normal(size=(N, 3 * points))
+    found = np.empty((2, N, nz, nz))
+    for out, H in zip((given, alone), found, strict=True):
+        system.expand_second(X, U, out)
+        out.record[1:, g : g + 3 * points] = on_forces[1:]
+        system.contract(out.record, weight, H)
+    for mine, truth in zip(*found, strict=True):
         assert relative_error(mine, truth) < 1e-9
 
 
