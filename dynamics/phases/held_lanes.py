@@ -1,4 +1,4 @@
-"""Steps that end with points exactly where they are held, eight knots at a time: the first order of held_steps.py.
+"""Steps that end with contacts exactly where they are held, eight knots at a time: the first order of held_steps.py.
 
 Newton's method does as many sweeps as the slowest knot needs; those that are done already stay where they are, so that
 none depends on its neighbours. C G is J M⁻¹ Jᵀ but for O(h): where contacts are independent its symmetric part is
@@ -15,8 +15,17 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector, lanes
 from dynamics.arrays.tables import all_less, spread, table_of, where_less
+from dynamics.contacts.algebra import times6
+from dynamics.contacts.contact import POINT
 from dynamics.contacts.curvature import subtract_force_torques
-from dynamics.contacts.kinematics import Place, contact_jacobian, lane_places, lane_places_size, place_contacts
+from dynamics.contacts.kinematics import (
+    Place,
+    contact_jacobian,
+    lane_places,
+    lane_places_size,
+    place_contacts,
+    pose_jacobian,
+)
 from dynamics.contacts.products import dense_product
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
@@ -91,9 +100,10 @@ def end_steps(tree, tables, contacts, q, w):
     place_bodies(tree, lane_array(w.q), True, w.ws)
     place_contacts(tree, contacts, lane_array(w.q), w.ws, w.place)
     contact_jacobian(tree, contacts, w.ws, w.place, w.J)
+    turn_poses(tree, contacts, w.place, w.J)
     total = 0.0 * w.place.error[0, 0]
     for i in range(contacts.body.size):
-        for k in range(3):
+        for k in range(3 if contacts.kind[i] == POINT else 6):
             e = w.place.error[i, k]
             w.e[contacts.row[i] + k] = e
             total += e * e
@@ -105,6 +115,21 @@ def end_steps(tree, tables, contacts, q, w):
             right_jacobian6(twist_of(tree.kind[b], lane_array(w.xi), tree.iv[b], 1.0), w.T)
             turn_columns(tree, b, w.T, w.J, w.C)
     return total
+
+
+@kernel
+def turn_poses(tree, contacts, place, J):
+    """The rows of surfaces by Jlog6 of their errors."""
+    for i in range(contacts.body.size):
+        if contacts.kind[i] != POINT:
+            pose_jacobian(place, i)
+            k, r = tree.iv[contacts.body[i]] + tree.nj[contacts.body[i]] - 1, contacts.row[i]
+            while k >= 0:
+                seen = (J[r, k], J[r + 1, k], J[r + 2, k], J[r + 3, k], J[r + 4, k], J[r + 5, k])
+                turned = times6(place.Jlog, seen)
+                for a in range(6):
+                    J[r + a, k] = turned[a]
+                k = tree.previous[k]
 
 
 @kernel

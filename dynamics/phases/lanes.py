@@ -1,7 +1,7 @@
 """First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
 
-What takes branches stays with single knots: impacts, surfaces pulled to a pose, the rows of joints whose motions do not
-commute; and knots whose contacts turn out to be redundant, or not to be held, are done again there.
+Impacts stay with single knots, and so do the rows of joints whose motions do not commute; knots whose contacts turn out
+to be redundant, or not to be held, are done again there.
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
 """
@@ -42,15 +42,6 @@ def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
 
 
 @kernel
-def in_lanes(contacts):
-    """Whether a mode's contacts need no logarithm."""
-    for i in range(contacts.body.size):
-        if contacts.kind[i] != POINT and contacts.gains[i, 2] != 0.0:
-            return False
-    return True
-
-
-@kernel
 def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
     nv, still, t = tree.body.size, without_gravity(tree), 0
@@ -61,7 +52,7 @@ def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
         contacts, e = contacts_of(modes, mode)
         nc, kind, h = modes.table[mode, 2], modes.table[mode, 0], step_of(modes, mode)
         sound = np.zeros(end - t, np.bool_)
-        if kind != IMPACT and in_lanes(contacts):
+        if kind != IMPACT:
             arena[0, 0] = start
             linearize_lanes(
                 tree, arena, contacts, mode, kind, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end],

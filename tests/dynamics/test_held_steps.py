@@ -1,5 +1,7 @@
 """Steps that end with contacts exactly where they are held: against Pinocchio, and against differences of steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -12,9 +14,9 @@ from ddp.protocols import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 from dynamics.arrays.lanes import arena
 from dynamics.phases.lanes import linearize_lanes, turn_groups
-from dynamics.phases.modes import contacts_of, step_of
+from dynamics.phases.modes import HELD, contacts_of, step_of
 from dynamics.phases.rollouts import track as roll_lanes
-from dynamics.phases.steps import bench, linearize_held
+from dynamics.phases.steps import bench, linearize_held, linearize_step
 from dynamics.phases.steps import track as roll_alone
 
 
@@ -162,27 +164,52 @@ def first_order(system, X, U):
     system.expand(X, U, given)
     contacts, h, sound = contacts_of(system._modes, 0)[0], step_of(system._modes, 0), np.zeros(N, np.bool_)
     kind, _, nc, *_ = system._modes.table[0].tolist()
+    linearize = linearize_held if kind == HELD else linearize_step
     where, S, memory = system._layout, system.actuation, arena(system._lanes)
     linearize_lanes(tree, memory, contacts, 0, kind, nc, where, S, h, X, U, *lanes, sound)
     w = bench(tree, contacts, nc, X)
     for t in range(N):
-        linearize_held(tree, contacts, 0, where, S, h, X[t], U[t], w, alone.A[t], alone.B[t], alone.record[t])
+        linearize(tree, contacts, 0, where, S, h, X[t], U[t], w, alone.A[t], alone.B[t], alone.record[t])
         turn_groups(tree, h, nq, alone.record[t : t + 1], alone.A[t : t + 1], alone.B[t : t + 1])
     return given, lanes, sound, alone
 
 
-@pytest.mark.parametrize("points", [1, 2, 3, 4])
-def test_eight_knots_at_once_are_each_alone(points, rng):
-    system = spider(rng, points)
+def feet_and_hand(rng):
+    """Talos on both soles and one hand, that sees a point."""
+    robot = dynamics.load("talos")
+    contacts = held(robot, robot.q0, FEET["talos"][:2], "surface") + held(robot, robot.q0, FEET["talos"][2:3])
+    return PhasedDynamics(robot, 0.02, Phase(contacts, 11, held=True), damping=True)
+
+
+MADE = {f"{count} points": lambda rng, count=count: spider(rng, count) for count in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+def test_eight_knots_at_once_are_each_alone(make, rng):
+    system = make(rng)
     given, lanes, sound, alone = first_order(system, *near(system, rng))
     told, end = system.nx + system.robot.nv, system._layout.D
     assert sound.all()
     assert (given.record[:, told] == 0.0).all()
     assert (alone.record[:, told] == -1.0).all()
-    for mine, same in zip(given, lanes, strict=True):
-        np.testing.assert_array_equal(mine, same)
     given.record[:, told] = -1.0
-    for mine, truth in ((given.A, alone.A), (given.B, alone.B), (given.record[:, :end], alone.record[:, :end])):
+    for mine, same, truth in ((given.A, lanes.A, alone.A), (given.B, lanes.B, alone.B)):
+        np.testing.assert_array_equal(mine, same)
+        assert relative_error(mine, truth) < 1e-9
+    assert relative_error(given.record[:, :end], alone.record[:, :end]) < 1e-9
+
+
+def test_soles_that_turned_too_far_for_lanes_are_done_one_knot_after_the_other(rng):
+    robot = dynamics.load("talos")
+    soles = [replace(sole, gains=(50.0, 10.0)) for sole in held(robot, robot.q0, FEET["talos"][:1], "surface")]
+    system = PhasedDynamics(robot, 0.02, Phase(soles, 11))
+    X, U = near(system, rng)
+    for k, angle in ((1, 2.0), (3, 2.2), (8, -3.0)):  # of which a turn by 120 degrees is 2.094
+        X[k, 3:7] = pin.Quaternion(pin.exp3(np.array([0.0, angle, 0.0]))).coeffs()
+    given, _, sound, alone = first_order(system, X, U)
+    assert np.array_equal(np.flatnonzero(~sound), [3, 8])
+    for mine, truth in ((given.A, alone.A), (given.B, alone.B)):
+        np.testing.assert_array_equal(mine[~sound], truth[~sound])
         assert relative_error(mine, truth) < 1e-9
 
 
