@@ -1,7 +1,8 @@
-"""Steps that end with points exactly where they are held, of four states at once: what rollouts need of held_steps.py.
+"""Steps that end with contacts exactly where they are held, of four states at once: held_steps.py for rollouts.
 
 Rows of (M⁻¹ Jᵀ)ᵀ are the accelerations that unit forces cause, by articulated bodies (contacts/motion.py). Lanes that
-Newton's method has solved wait for the others; those that it does not solve become NaN.
+Newton's method has solved wait for the others; those that it does not solve become NaN, and so do surfaces turned by
+120 degrees or more from where they are held.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import numpy as np
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.lanes import QUAD, quad_memory, quads
 from dynamics.arrays.tables import all_less, spread, table_of, where_less
-from dynamics.contacts.algebra import velocity_at
-from dynamics.contacts.kinematics import root_offset
-from dynamics.contacts.motion import Push, last_dof, place_contacts, push_at, push_size, take_up
+from dynamics.contacts.algebra import seen_from, times6, velocity_at
+from dynamics.contacts.contact import POINT
+from dynamics.contacts.kinematics import root_offset, seen_from_target
+from dynamics.contacts.motion import Push, last_dof, parts, place_contacts, push_at, push_size, take_up
 from dynamics.geometry.groups import twist_of
-from dynamics.geometry.lie import right_jacobian6
-from dynamics.geometry.spatial import add3, add6, load3, load6, scale6, store
+from dynamics.geometry.lane_lie import pose_between
+from dynamics.geometry.lie import jlog6, right_jacobian6
+from dynamics.geometry.spatial import add3, add6, load3, load6, load9, load12, scale6, store
 from dynamics.phases.held_steps import CLOSE, SWEEPS
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, bodies_at, column, room_of_bodies
 from dynamics.rigid_bodies.bodies import place_body
@@ -67,7 +70,7 @@ def unit_responses(tree, previous, contacts, w, x, y):
     nv = tree.nv
     take_up(tree, previous, contacts, w, x)
     for i in range(contacts.body.size):
-        for r in range(contacts.row[i], contacts.row[i] + 3):
+        for r in range(contacts.row[i], contacts.row[i] + 3 * parts(contacts, i)):
             for k in range(nv):
                 w.u[k] = 0.0
             k = last_dof(tree, contacts, i)
@@ -77,8 +80,15 @@ def unit_responses(tree, previous, contacts, w, x, y):
             accelerate(tree, w, column(y.G + 32 * r * nv))
 
 
+@inline
+def put(out, i, step, values):
+    """Numbers i, i + step, .. of a table := a tuple."""
+    for a in range(len(values)):
+        out[i + a * step] = values[a]
+
+
 @kernel
-def end_steps(tree, previous, contacts, q, y):
+def end_steps(tree, previous, contacts, nc, q, y):
     """q' = q ⊕ xi, the errors there and their derivatives C; the sum of their squares."""
     nv = tree.nv
     moved(tree, q, y.xi, y.q)
@@ -88,17 +98,25 @@ def end_steps(tree, previous, contacts, q, y):
     place_contacts(contacts, y.w, y.x)
     total = spread(0.0, q[0])
     for i in range(contacts.body.size):
-        p, r = load3(y.x.p, i), contacts.row[i]
-        there = add3(p, root_offset(tree, y.q, contacts.root[i]))
-        for k in range(3):
-            e = there[k] - contacts.target[i, 9 + k]
-            y.x.c[r + k] = e
-            total += e * e
+        R, p, r = load9(y.x.R, i), load3(y.x.p, i), contacts.row[i]
+        there, target = add3(p, root_offset(tree, y.q, contacts.root[i])), load12(contacts.target, i)
         k = last_dof(tree, contacts, i)
-        while k >= 0:
-            P = velocity_at(p, load6(y.w.U, k))
-            y.x.Y[r * nv + k], y.x.Y[(r + 1) * nv + k], y.x.Y[(r + 2) * nv + k] = P[0], P[1], P[2]
-            k = previous[k]
+        if contacts.kind[i] == POINT:
+            for a in range(3):
+                y.x.c[r + a] = there[a] - target[9 + a]
+            while k >= 0:
+                put(y.x.Y, r * nv + k, nv, velocity_at(p, load6(y.w.U, k)))
+                k = previous[k]
+        else:
+            turn, shift = seen_from_target(target, R, there)
+            error = pose_between(turn, shift)
+            jlog6(error, y.T)
+            put(y.x.c, r, 1, error)
+            while k >= 0:
+                put(y.x.Y, r * nv + k, nv, times6(y.T, seen_from(R, p, load6(y.w.U, k))))
+                k = previous[k]
+    for r in range(nc):
+        total += y.x.c[r] * y.x.c[r]
     return total
 
 
@@ -123,7 +141,10 @@ def form_responses(tree, previous, contacts, nc, y):
     """C G, in tiles of 3 x 3."""
     for i in range(contacts.body.size):
         for j in range(contacts.body.size):
-            _tile(previous, last_dof(tree, contacts, i), tree.nv, nc, contacts.row[i], contacts.row[j], y)
+            for part in range(parts(contacts, i)):
+                for other in range(parts(contacts, j)):
+                    r, c = contacts.row[i] + 3 * part, contacts.row[j] + 3 * other
+                    _tile(previous, last_dof(tree, contacts, i), tree.nv, nc, r, c, y)
 
 
 @inline
@@ -179,11 +200,11 @@ def solve_held(tree, previous, contacts, nc, h, q, v, a, w, x, y):
     for i in range(nc):
         f[i] = 0.0
     for sweep in range(SWEEPS):
-        total = end_steps(tree, previous, contacts, q, y)
+        total = end_steps(tree, previous, contacts, nc, q, y)
         if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
             total = before
             for i in range(contacts.body.size):
-                for r in range(contacts.row[i], contacts.row[i] + 3):
+                for r in range(contacts.row[i], contacts.row[i] + 3 * parts(contacts, i)):
                     k = last_dof(tree, contacts, i)
                     while k >= 0:
                         y.x.c[r] += h * h * C[r * nv + k] * a[k]

@@ -85,8 +85,7 @@ class PhasedDynamics:
         self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
-        posed = any(kind == HELD and (contacts.kind != POINT).any() for kind, contacts, *_ in modes)
-        self._regular = not posed and all(are_regular(robot, contacts) for contacts in held)
+        self._regular = all(are_regular(robot, contacts) for contacts in held)
 
     @property
     def nx(self) -> int:

@@ -178,7 +178,7 @@ def feet_and_hand(rng):
     """Talos on both soles and one hand, that sees a point."""
     robot = dynamics.load("talos")
     contacts = held(robot, robot.q0, FEET["talos"][:2], "surface") + held(robot, robot.q0, FEET["talos"][2:3])
-    return PhasedDynamics(robot, 0.02, Phase(contacts, 11, held=True), damping=True)
+    return PhasedDynamics(robot, 0.01, Phase(contacts, 11, held=True))
 
 
 MADE = {f"{count} points": lambda rng, count=count: spider(rng, count) for count in (1, 2, 3, 4)}
@@ -270,9 +270,9 @@ def rollouts(system, X, U, steps, gains, alphas, most):
     return out
 
 
-@pytest.mark.parametrize("points", [1, 2, 3, 4])
-def test_rollouts_of_four_lengths_are_those_of_each(points, rng):
-    system = spider(rng, points)
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+def test_rollouts_of_four_lengths_are_those_of_each(make, rng):
+    system = make(rng)
     assert system.lanes == 4
     X, U = near(system, rng)
     steps, gains = rng.normal(size=U.shape), 0.01 * rng.normal(size=(*U.shape, system.n))
@@ -291,10 +291,6 @@ def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
     assert 0 < ended.sum() < ended.size
     np.testing.assert_array_equal(np.isnan(lanes[0]).any(axis=2), ended)
     assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
-
-
-def test_soles_are_rolled_out_one_length_after_the_other(rng):
-    assert biped(rng).lanes == 0
 
 
 def test_what_is_held_needs_a_place():
