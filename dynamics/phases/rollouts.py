@@ -1,7 +1,7 @@
 """Steps of four states of a hybrid system at once, their contact forces, and rollouts of four step lengths.
 
-What takes branches, surfaces pulled to a pose and contacts that turn out to be redundant, is for phases/steps.py:
-kernels return False where they have met such a thing.
+Surfaces pulled to a pose, unless they are held there exactly (held_rollouts.py), and contacts that turn out to be
+redundant are for phases/steps.py: kernels return False where they have met the latter.
 """
 
 from __future__ import annotations
