@@ -34,6 +34,7 @@ from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.lanes import LaneArrayType, lane_matrix
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
+from dynamics.geometry.lane_lie import pose_between
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import (
     add3,
@@ -105,15 +106,11 @@ def lane_places_size(tree: Model, m: int) -> int:
     return 30 * m + 48 * len(tree.parent) + 30 * len(tree.body) + 72
 
 
-# -- the logarithm of a surface's error: of floats and complex numbers, since it takes branches ------------------------
+# -- the logarithm of a surface's error: floats and complex numbers take branches, and its curvature is theirs ---------
 
 
 def pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
-    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; lanes have none."""
-
-
-def pose_jacobian(place, i):  # type: ignore[no-untyped-def]
-    """place.Jlog := Jlog6 at place.error[i], inside kernels."""
+    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; in lanes NaN of turns by 120 degrees or more."""
 
 
 def pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
@@ -123,15 +120,14 @@ def pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
 @overload(pose_error)
 def _pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
     if isinstance(place.types[0], LaneArrayType):
-        return lambda target, R, p, place, i: None
+        return lambda target, R, p, place, i: _lane_log_error(target, R, p, place, i)
     return lambda target, R, p, place, i: _log_error(target, R, p, place, i)
 
 
-@overload(pose_jacobian)
-def _pose_jacobian(place, i):  # type: ignore[no-untyped-def]
-    if isinstance(place.types[0], LaneArrayType):
-        return lambda place, i: None
-    return lambda place, i: jlog6(load6(place.error, i), place.Jlog)
+@kernel
+def pose_jacobian(place, i):
+    """place.Jlog := Jlog6 at place.error[i]."""
+    jlog6(load6(place.error, i), place.Jlog)
 
 
 @overload(pose_curvature)
@@ -143,9 +139,21 @@ def _pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
 
 @kernel
 def _log_error(target, R, p, place, i):
+    turn, shift = seen_from_target(target, R, p)
+    store(place.error, i, log6(turn, shift))
+
+
+@kernel
+def _lane_log_error(target, R, p, place, i):
+    turn, shift = seen_from_target(target, R, p)
+    store(place.error, i, pose_between(turn, shift))
+
+
+@inline
+def seen_from_target(target, R, p):
+    """target⁻¹ (R, p)."""
     Rt = (target[0], target[3], target[6], target[1], target[4], target[7], target[2], target[5], target[8])
-    pt = (p[0] - target[9], p[1] - target[10], p[2] - target[11])
-    store(place.error, i, log6(rotation_product(Rt, R), rotate(Rt, pt)))
+    return rotation_product(Rt, R), rotate(Rt, (p[0] - target[9], p[1] - target[10], p[2] - target[11]))
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -144,3 +144,14 @@ def planar_between(old, new):
     t = angle * angle
     k, half = 1.0 - cotangent_ratio(t) * t, 0.5 * angle
     return k * x + half * y, k * y - half * x, angle
+
+
+@inline
+def pose_between(R, p):
+    """log6 of a displacement (R, p), a twist (6,); NaN where it turns by 120 degrees or more."""
+    trace = R[0] + R[4] + R[8]
+    root = lane_root(1.0 + where_less(0.0, trace, trace, np.nan))
+    k = 0.5 / root
+    w, straight = logarithm(((R[7] - R[5]) * k, (R[2] - R[6]) * k, (R[3] - R[1]) * k, 0.5 * root))
+    moved = bent(straight, -0.5, (1.0 - straight) / (dot3(w, w) + 1e-200), w, p)
+    return (moved[0], moved[1], moved[2], w[0], w[1], w[2])

@@ -109,8 +109,8 @@ def turn_columns(tree, b, T, J, out):
     iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
     for r in range(J.shape[0]):
         for j in range(nj):
-            total = 0.0
-            for k in range(nj):
+            total = J[r, iv] * T[slot(kind, 0), slot(kind, j)]
+            for k in range(1, nj):
                 total += J[r, iv + k] * T[slot(kind, k), slot(kind, j)]
             out[r, iv + j] = total
 

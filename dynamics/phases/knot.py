@@ -6,20 +6,22 @@ its g, x, y, z of every degree of freedom, and gᶠ = Σ P(s) × f, that is
     F_a -= gᶠ     P_a += g     Z += x     -b_w += 2 g      in the products there, and
     qq += (j ≤ i) s_aᵀ y     qv += (j ≤ i) s_aᵀ z     qa += (j ≤ i) s_aᵀ g     and -D_q (J μ) f_y, the forces' coupling.
 
-Sums over the contacts that a degree of freedom moves are products, too.
+Sums over the contacts that a degree of freedom moves are products, too. What steps add that hold contacts exactly is in
+held_knot.py.
 """
 
 from __future__ import annotations
 
 from numba import carray
 
-from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import integer_pointer, kernel, pointer
 from ddp.matrices.rows import copy_rows, mirror, write_dense
 from ddp.matrices.tiles import add_product, product
-from dynamics.contacts.algebra import matrix_rate, rate, velocity_at
+from dynamics.contacts.algebra import matrix_rate, outer, rate, sub9, velocity_at
 from dynamics.geometry.spatial import add3, angular, cross3, linear, scale3, sub3
 from dynamics.phases.curvature import contract
-from dynamics.phases.modes import Modes, mode_of, step_of, whole
+from dynamics.phases.held_knot import bend_end
+from dynamics.phases.modes import HELD, Modes, mode_of, step_of, whole
 from dynamics.phases.plan import SUMS, mode_at, read_phase_plan
 from dynamics.robots.packed import matrix, read_numbers, read_tree, vector
 from dynamics.steps.knot_curvature import (
@@ -33,38 +35,12 @@ from dynamics.steps.knot_curvature import (
     relate,
     take3,
     take6,
+    take9,
     virtual_velocities,
     weigh_acceleration,
 )
 from dynamics.steps.knot_plan import CHI, FORCE, HELD_G, HELD_Y, HELD_Z, MINUS_BW, MOVED, OMEGA, ROWS, P, Z, read_plan
 from dynamics.steps.lane_curvature import ETA, FIELDS, PSI, PSIDD, S, put
-
-
-@inline
-def take9(A, first, g):
-    """A[first:, g] as a tuple."""
-    return (
-        A[first, g], A[first + 1, g], A[first + 2, g], A[first + 3, g], A[first + 4, g], A[first + 5, g],
-        A[first + 6, g], A[first + 7, g], A[first + 8, g],
-    )  # fmt: skip
-
-
-@inline
-def outer(x, f):
-    """x fᵀ, row by row."""
-    return (
-        x[0] * f[0], x[0] * f[1], x[0] * f[2], x[1] * f[0], x[1] * f[1], x[1] * f[2], x[2] * f[0], x[2] * f[1],
-        x[2] * f[2],
-    )  # fmt: skip
-
-
-@inline
-def sub9(a, b):
-    """The difference of two."""
-    return (
-        a[0] - b[0], a[1] - b[1], a[2] - b[2], a[3] - b[3], a[4] - b[4], a[5] - b[5], a[6] - b[6], a[7] - b[7],
-        a[8] - b[8],
-    )  # fmt: skip
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
@@ -99,7 +75,8 @@ def contract_single(c, record, weight, hessian):
 @kernel
 def contract_knot(p, c, mode, record, weight, hessian):
     """The Hessian (nz, nz) of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) + g·forces of a step held by points."""
-    nv, h = p.nv, step_of(modes_at(c), mode)
+    modes, nv = modes_at(c), p.nv
+    h, to_joints = step_of(modes, mode), weight
     v, a = vector(record + 8 * p.nq, nv), vector(record + 8 * (p.nq + nv), nv)
     _, _, nc, _, _, _, _ = mode_at(c, mode)
     weigh_acceleration(p, h, v, a, vector(weight, 2 * nv))
@@ -111,7 +88,10 @@ def contract_knot(p, c, mode, record, weight, hessian):
         if g[i] != 0.0:  # hardly ever
             add_product(c.omega, lk, 1, lk, record + 8 * (c.g + i), 0, 1, record + 8 * (c.K + (nv + i) * lk), lk, 1)
     curve(p, c, mode, record)
-    add_group_curvatures(p, h, v, a, vector(weight, 2 * nv))
+    if modes.table[mode, 0] == HELD:
+        bend_end(p, c, mode, record, h, v, a, vector(weight, 2 * nv))
+        to_joints = c.next
+    add_group_curvatures(p, h, v, a, vector(to_joints, 2 * nv))
     mirror(p.H, p.ld)
     write_dense(hessian, p.H, p.ld, 2 * nv + p.nu)
 

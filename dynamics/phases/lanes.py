@@ -1,7 +1,7 @@
 """First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
 
-What takes branches stays with single knots: impacts, steps that hold contacts exactly, surfaces pulled to a pose, the
-rows of joints whose motions do not commute; and knots whose contacts turn out to be redundant are done again there.
+Impacts stay with single knots, and so do the rows of joints whose motions do not commute; knots whose contacts turn out
+to be redundant, or not to be held, are done again there.
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
 """
@@ -20,8 +20,10 @@ from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.geometry.spatial import load3
+from dynamics.phases.held_lanes import describe_ends, lane_end, lane_end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
+from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.robots.joints import is_group
@@ -31,20 +33,12 @@ from dynamics.steps.lane_curvature import FIELDS, describe, put
 from dynamics.steps.linearization import turn_group_rows
 
 
-def size(tree: Model, where: Layout, nu: int, m: int, nc: int) -> int:
+def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = len(tree.body)
     own = where.end + 2 * nv + nc + nu
-    return lane_workspace_size(tree) + lane_places_size(tree, m) + lane_relation_size(nv, nc) + own
-
-
-@kernel
-def in_lanes(contacts):
-    """Whether a mode's contacts need no logarithm."""
-    for i in range(contacts.body.size):
-        if contacts.kind[i] != POINT and contacts.gains[i, 2] != 0.0:
-            return False
-    return True
+    both = lane_relation_size(nv, nc) + lane_end_size(tree, nq, m, nc)
+    return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
 
 
 @kernel
@@ -58,22 +52,24 @@ def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
         contacts, e = contacts_of(modes, mode)
         nc, kind, h = modes.table[mode, 2], modes.table[mode, 0], step_of(modes, mode)
         sound = np.zeros(end - t, np.bool_)
-        if kind == STEP and in_lanes(contacts):
+        if kind != IMPACT:
             arena[0, 0] = start
             linearize_lanes(
-                tree, arena, contacts, mode, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end],
-                sound,
+                tree, arena, contacts, mode, kind, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end],
+                record[t:end], sound,
             )  # fmt: skip
         if not sound.all():
             w = bench(tree, contacts, nc, X)
             for i in range(t, end):
+                if sound[i - t]:
+                    continue
                 if kind == IMPACT:
                     linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
                 elif kind == HELD:
                     linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-                elif not sound[i - t]:
+                else:
                     linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-                if kind != IMPACT and not sound[i - t]:
+                if kind != IMPACT:
                     turn_groups(tree, h, nq, record[i : i + 1], A[i : i + 1], B[i : i + 1])
         t = end
 
@@ -135,8 +131,8 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, record, sound):
-    """The same of one mode; sound (M,): whether a knot's result is one."""
+def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A, B, record, sound):
+    """The same of one mode of steps; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.body.size
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
@@ -150,10 +146,11 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
     Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
     zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
     dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
-    feet = folded(numbers[where.places : where.end], 9, where.lm)
+    feet = folded(numbers[where.places : where.ends], 9, where.lm)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
+    ends = lane_end(light, contacts, arena, nq, nc)
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
@@ -162,7 +159,11 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
             for j in range(nu):
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
-        relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        if kind == HELD:
+            tables = tables_of(tree)
+            relate_held(light, tables, contacts, h, kept[:nq], v, tau, no_fext, ws, place, r, ends)
+        else:
+            relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop
         product(columns, -1.0, Kinv, Ry, begin, zy)
         drive(S, Kinv, zu)
@@ -170,8 +171,12 @@ def linearize_lanes(tree, arena, contacts, mode, nc, where, S, h, X, U, A, B, re
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
             put(feet, 0, i, load3(place.p, i))
-            put(feet, 3, i, load3(place.u, i))
-            put(feet, 6, i, load3(place.c, i))
+            if kind == STEP:
+                put(feet, 3, i, load3(place.u, i))
+                put(feet, 6, i, load3(place.c, i))
+        if kind == HELD:
+            there = numbers[where.ends : where.end]
+            describe_ends(ends, folded(there, 6, where.lx), folded(there[6 * where.lx :], 3, where.lm))
         unpack(kept, record, t)
         end = min(t + WIDTH, N)
         for i in range(t, end):

@@ -5,6 +5,7 @@ Modes are flat arrays, so that one compiled kernel serves every robot and every 
 
     q, v, a (impacts: v⁺ - v), mode, f, g | K⁻¹ (nz, nz) | z_y = [z_q z_v z_u] (nz, 2 nv + nu)
     | the description of its degrees of freedom (lane_curvature.py) | of its contacts p, u, c (9, m)
+    | s (6, nv) and p (3, m) where a step ends, if any mode holds contacts exactly
 
 with nz = nv + nc, see contacts/relation.py; z_u only of steps. g: weights on f, zeros unless costs on forces ask for
 their second order, too. The descriptions are of knots done in lanes; -1 - mode
@@ -51,7 +52,7 @@ def flatten(modes: list[tuple[int, Contacts, float, float]]) -> Modes:
 
 
 class Layout(NamedTuple):
-    """Where parts of a record begin: g, K⁻¹, z_y, the descriptions, its end; ld, lx, lm: lengths of padded rows."""
+    """Where parts of a record begin: g, K⁻¹, z_y, the descriptions, those of ends, its end; ld, lx, lm: padded rows."""
 
     K: int
     Z: int
@@ -62,6 +63,7 @@ class Layout(NamedTuple):
     lx: int
     lm: int
     g: int
+    ends: int
 
 
 @inline
@@ -73,16 +75,18 @@ def whole(n):
 @kernel
 def layout(modes, nq, nv, nu):
     """That of all modes' records."""
-    most, held = 0, 0
+    most, held, exactly = 0, 0, False
     for i in range(modes.table.shape[0]):
         held, most = max(held, modes.table[i, 1]), max(most, modes.table[i, 2])
+        exactly = exactly or modes.table[i, 0] == HELD
     nz, ld, lx, lm = nv + most, whole(2 * nv + nu), whole(nv), whole(held)
     g = nq + 2 * nv + 1 + most
     K = whole(g + most)
     Z = K + nz * whole(nz)
     D = Z + nz * ld
     places = D + FIELDS * lx
-    return Layout(K, Z, D, places, places + 9 * lm, ld, lx, lm, g)
+    ends = places + 9 * lm
+    return Layout(K, Z, D, places, ends + (6 * lx + 3 * lm if exactly else 0), ld, lx, lm, g, ends)
 
 
 @kernel

@@ -82,11 +82,10 @@ class PhasedDynamics:
         count = max(len(contacts.body) for _, contacts, *_ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._own = threading.local()
-        self._lanes = phase_lanes.size(self._tree, self._layout, self.nu, count, self._most)
+        self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
-        exactly = any(kind == HELD for kind, *_ in modes)
-        self._regular = not exactly and all(are_regular(robot, contacts) for contacts in held)
+        self._regular = all(are_regular(robot, contacts) for contacts in held)
 
     @property
     def nx(self) -> int:

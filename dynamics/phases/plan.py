@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import integer_pointer, kernel
 from ddp.matrices.tiles import WIDTH, padded
 from dynamics.contacts.contact import POINT, Contacts
-from dynamics.phases.modes import STEP, Modes, contacts_of, layout
+from dynamics.phases.modes import HELD, IMPACT, Modes, contacts_of, layout
 from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Model
 from dynamics.steps.knot_plan import Curvature, runs
@@ -28,7 +28,8 @@ class PhasePlan(NamedTuple):
     (nv, lm), the gains (3, lm), and the ``runs`` of Rᵀ, whose rows are degrees of freedom.
     K, Z, D, places, end: where parts of a record begin (modes.py). lm: contacts, padded.
     omega: (lk,).   by_contact: (SUMS, lm).   totals: (SUMS, lx).   of_contacts: (15, lm).
-    R: (3 lm, lx).   g: where a record's weights on forces begin.
+    R: (3 lm, lx).   moved, bent (nv, ld), W (lx, lx), next (2 nv,): of held steps.
+    g, ends: where a record's weights on forces and the description of ends begin.
     """
 
     plan: int
@@ -51,7 +52,12 @@ class PhasePlan(NamedTuple):
     totals: int
     of_contacts: int
     R: int
+    moved: int
+    bent: int
+    W: int
+    next: int
     g: int
+    ends: int
 
 
 class PhaseCurvature:
@@ -71,13 +77,17 @@ class PhaseCurvature:
             moved = np.zeros((max(m, 1), lx))
             moved[:m, :nv] = _moved(tree, contacts)
             transposed, gains = np.zeros((nv, lm)), np.zeros((3, lm))
-            transposed[:, :m], gains[:, :m] = moved[:m, :nv].T, contacts.gains.T
+            transposed[:, :m] = moved[:m, :nv].T
+            if kind != HELD:  # whose forces alone act where they begin
+                gains[:, :m] = contacts.gains.T
             held += [moved, transposed, gains]
-            quick = kind == STEP and bool((contacts.kind == POINT).all())
+            quick = kind != IMPACT and bool((contacts.kind == POINT).all())
             rows.append([int(quick), m, int(nc)])
             felt.append(np.array(runs(np.repeat(moved[:m, :nv] > 0.0, 3, axis=0).T), dtype=np.int64))
         shapes = [array.shape for array in held]
+        ld = where.ld
         shapes += [(padded(nv + 3 * lm),), (SUMS, lm), (SUMS, lx), (15, lm), (3 * lm, lx)]
+        shapes += [(nv, ld), (nv, ld), (lx, lx), (2 * nv,)]
         sizes = [padded(int(np.prod(shape))) + WIDTH for shape in shapes]
         memory = np.zeros(sum(sizes) + WIDTH)
         self._reals = memory[-memory.ctypes.data // 8 % WIDTH :]
@@ -89,7 +99,7 @@ class PhaseCurvature:
             row += [*at[3 * i : 3 * i + 3], felt[i].ctypes.data]
         self._table = np.array(rows, dtype=np.int64)
         lists = [len(modes.table), len(modes.integers), len(modes.reals), *(array.ctypes.data for array in modes)]
-        parts = [self._table.ctypes.data, *where[:5], lm, *at[3 * len(rows) :], where.g]
+        parts = [self._table.ctypes.data, *where[:5], lm, *at[3 * len(rows) :], where.g, where.ends]
         self._header = np.array([plan.address, packed.address, *lists, *parts], dtype=np.int64)
         self.address = int(self._header.ctypes.data)
 
@@ -108,10 +118,10 @@ def _moved(tree: Model, contacts: Contacts) -> NDArray[np.float64]:
 @kernel
 def read_phase_plan(context):
     """The ``PhasePlan`` at an address."""
-    x = carray(integer_pointer(context), 21)
+    x = carray(integer_pointer(context), 26)
     return PhasePlan(
         x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20],
+        x[17], x[18], x[19], x[20], x[21], x[22], x[23], x[24], x[25],
     )  # fmt: skip
 
 

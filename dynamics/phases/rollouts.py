@@ -1,7 +1,7 @@
 """Steps of four states of a hybrid system at once, their contact forces, and rollouts of four step lengths.
 
-What takes branches, surfaces pulled to a pose and contacts that turn out to be redundant, is for phases/steps.py:
-kernels return False where they have met such a thing.
+Surfaces pulled to a pose, unless they are held there exactly (held_rollouts.py), and contacts that turn out to be
+redundant are for phases/steps.py: kernels return False where they have met the latter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import QUAD, quad_memory
-from dynamics.arrays.tables import scatter
+from dynamics.arrays.tables import scatter, spread
 from dynamics.contacts.axes import turn_forces
 from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.motion import (
@@ -25,7 +25,8 @@ from dynamics.contacts.motion import (
     see_motion,
     solve_contacts,
 )
-from dynamics.phases.modes import IMPACT, contacts_of, step_of
+from dynamics.phases.held_rollouts import End, end_of, end_size, solve_held
+from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, step_of
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
     Bodies,
@@ -47,6 +48,7 @@ class Bench(NamedTuple):
 
     w: Bodies
     push: Push
+    end: End
     a: np.ndarray
     tau: np.ndarray
     f: np.ndarray
@@ -56,23 +58,24 @@ class Bench(NamedTuple):
 def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces; two quads each."""
     nv = len(tree.body)
-    bench = room_of_bodies(tree) + push_size(nv, m, nc) + 2 * nv + 2 * nc
+    bench = room_of_bodies(tree) + push_size(nv, m, nc) + end_size(tree, nq, m, nc) + 2 * nv + 2 * nc
     return (bench + 2 * nq + 6 * nv + nu + 6 * QUAD) // 2 + 2 * QUAD
 
 
 @kernel
-def bench(tree, contacts, nc, arena):
+def bench(tree, contacts, nq, nc, arena):
     """Memory for a mode of nc forces."""
     nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
     a, tau, pivots, f = quad_memory(arena, nv), quad_memory(arena, nv), quad_memory(arena, nc), quad_memory(arena, nc)
     bodies = quad_memory(arena, 52 * nb + 14 * nv).ctypes.data
     pushes = quad_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
     push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
-    return Bench(bodies_at(bodies, nb, nv), push, a, tau, f, pivots)
+    end = end_of(arena, pivots.ctypes.data, nb, nv, nq, m, nc)
+    return Bench(bodies_at(bodies, nb, nv), push, end, a, tau, f, pivots)
 
 
 @kernel
-def move(tree, contacts, restitution, impact, entries, x, v, u, w):
+def move(tree, contacts, restitution, kind, h, entries, x, v, u, w):
     """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
     tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
@@ -80,24 +83,28 @@ def move(tree, contacts, restitution, impact, entries, x, v, u, w):
     place(tables, q, speeds, w.w)
     pivot = articulate(tables, tau, w.w)
     place_contacts(contacts, w.w, w.push)
-    if impact:
-        see_impact(contacts, restitution, w.w, w.push)
-        for i in range(nv):
-            w.w.u[i] = 0.0
+    if kind == HELD:
+        wrong = solve_held(tables, tree.previous, contacts, nc, h, q, speeds, a, w.w, w.push, w.end)
     else:
-        see_motion(tables, contacts, q, w.w, w.push)
-    solve_contacts(tables, tree.previous, contacts, nc, w.w, w.push)
-    accelerate(tables, w.w, a)
-    wrong = poison(pivot, a, nv)
+        if kind == IMPACT:
+            see_impact(contacts, restitution, w.w, w.push)
+            for i in range(nv):
+                w.w.u[i] = 0.0
+        else:
+            see_motion(tables, contacts, q, w.w, w.push)
+        solve_contacts(tables, tree.previous, contacts, nc, w.w, w.push)
+        accelerate(tables, w.w, a)
+        wrong = spread(0.0, pivot)
+    wrong += poison(pivot, a, nv)
     for i in range(nv):
         a[i] += wrong
 
 
 @kernel
-def advance(tree, contacts, restitution, impact, entries, h, nq, x, u, xi, w):
+def advance(tree, contacts, restitution, kind, entries, h, nq, x, u, xi, w):
     """x := its next state, all of them memory; xi: room for a tangent vector."""
-    v = x[nq:]
-    move(tree, contacts, restitution, impact, entries, x, v, u, w)
+    v, impact = x[nq:], kind == IMPACT
+    move(tree, contacts, restitution, kind, h, entries, x, v, u, w)
     a, new, step, share = column(w.a.ctypes.data), column(v.ctypes.data), column(xi.ctypes.data), 1.0 if impact else h
     for i in range(tree.body.size):
         new[i] += share * a[i]
@@ -121,11 +128,11 @@ def take_states(X, U, begin, end, x, u):
 def forces(tree, arena, contacts, nc, S, X, U, F):
     """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
     N, nq = X.shape[0], X.shape[1] - tree.body.size
-    x, u, w = quad_memory(arena, X.shape[1]), quad_memory(arena, U.shape[1]), bench(tree, contacts, nc, arena)
+    x, u, w = quad_memory(arena, X.shape[1]), quad_memory(arena, U.shape[1]), bench(tree, contacts, nq, nc, arena)
     f, entries = column(w.f.ctypes.data), entries_of(S)
     for t in range(0, N, QUAD):
         take_states(X, U, t, N, x, u)
-        move(tree, contacts, 0.0, False, entries, x, x[nq:], u, w)
+        move(tree, contacts, 0.0, STEP, 0.0, entries, x, x[nq:], u, w)
         if is_any_redundant(w.pivots, N - t, REDUNDANT):
             return False
         turn_forces(contacts, w.push, 0, f)
@@ -143,17 +150,18 @@ def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, t, entries = X.shape[1], U.shape[1], 0, entries_of(S)
     nv = tree.body.size
+    nq = nx - nv
     x, u, xi = quad_memory(arena, nx + QUAD), quad_memory(arena, nu), quad_memory(arena, nv)
     start = arena[0, 0]
     while t < U.shape[0]:
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
         arena[0, 0] = start
-        w = bench(tree, contacts, modes.table[mode, 2], arena)
+        w = bench(tree, contacts, nq, modes.table[mode, 2], arena)
         for begin in range(t, end, QUAD):
             take_states(X, U, begin, end, x, u)
             h = step_of(modes, mode)
-            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nx - nv, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0], entries, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, end - begin, REDUNDANT):
                 return False
             for i in range(0, nx, QUAD):
@@ -186,7 +194,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
             x[i] = X[0, i]
         arena[0, 0] = start
         contacts, e = contacts_of(modes, schedule[0])
-        w = bench(tree, contacts, modes.table[schedule[0], 2], arena)
+        w = bench(tree, contacts, nq, modes.table[schedule[0], 2], arena)
         for t in range(N + 1):
             for i in range(0, nx, QUAD):
                 out = Xs.ctypes.data + 8 * ((begin * (N + 1) + t) * nx + i)
@@ -197,7 +205,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
             if t > 0 and mode != schedule[t - 1]:
                 arena[0, 0] = start
                 contacts, e = contacts_of(modes, mode)
-                w = bench(tree, contacts, modes.table[mode, 2], arena)
+                w = bench(tree, contacts, nq, modes.table[mode, 2], arena)
             states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
             between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
             feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)
@@ -205,7 +213,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)
                 scatter(u.ctypes.data + 32 * i, nu - i, out, N * nu, count)
             h = step_of(modes, mode)
-            advance(tree, contacts, e, modes.table[mode, 0] == IMPACT, entries, h, nq, x, u, xi, w)
+            advance(tree, contacts, e, modes.table[mode, 0], entries, h, nq, x, u, xi, w)
             if is_any_redundant(w.pivots, count, REDUNDANT):
                 return False
             for i in range(0, w.f.shape[0], QUAD):

@@ -87,6 +87,15 @@ def take6(A, first, g):
 
 
 @inline
+def take9(A, first, g):
+    """A[first:, g] as a tuple."""
+    return (
+        A[first, g], A[first + 1, g], A[first + 2, g], A[first + 3, g], A[first + 4, g], A[first + 5, g],
+        A[first + 6, g], A[first + 7, g], A[first + 8, g],
+    )  # fmt: skip
+
+
+@inline
 def take10(A, first, g):
     """A[first:, g] as a tuple."""
     return (

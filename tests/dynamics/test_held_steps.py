@@ -1,14 +1,23 @@
 """Steps that end with contacts exactly where they are held: against Pinocchio, and against differences of steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET
-from oracles import fourth_order, random_tree, relative_error
+from oracles import fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
 
 import dynamics
 from ddp.errors import ProblemError
+from ddp.protocols import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
+from dynamics.arrays.lanes import arena
+from dynamics.phases.lanes import linearize_lanes, turn_groups
+from dynamics.phases.modes import HELD, contacts_of, step_of
+from dynamics.phases.rollouts import track as roll_lanes
+from dynamics.phases.steps import bench, linearize_held, linearize_step
+from dynamics.phases.steps import track as roll_alone
 
 
 def held(robot, q, frames, kind="point"):
@@ -119,6 +128,171 @@ def test_a_step_from_where_a_contact_cannot_be_reached_diverges():
     fixed = PhasedDynamics(robot, 0.01, Phase([far, Contact("RF_FOOT", target=[-50.0, 0.0, 0.0])], 1, held=True))
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
     assert np.isnan(fixed.step(x, np.zeros(fixed.nu))).all()
+
+
+def spider(rng, points):
+    """A floating body with four legs of a spherical joint and two of any kind, held by so many points, in 11 knots."""
+    model = pin.Model()
+    model.name = "spider"
+    base = model.addJoint(0, pin.JointModelFreeFlyer(), random_placement(rng), "base")
+    model.appendBodyToJoint(base, random_inertia(rng), pin.SE3.Identity())
+    for leg in range(4):
+        last = base
+        for i, joint in enumerate([pin.JointModelSpherical(), random_joint(rng), random_joint(rng)]):
+            last = model.addJoint(last, joint, random_placement(rng), f"leg {leg}, {i}")
+            model.appendBodyToJoint(last, random_inertia(rng), pin.SE3.Identity())
+        model.addFrame(pin.Frame(f"foot {leg}", last, 0, random_placement(rng), pin.OP_FRAME))
+    model.damping = rng.uniform(0.0, 0.1, model.nv)
+    robot, feet = dynamics.load(model), [f"foot {leg}" for leg in range(points)]
+    phase = Phase(held(robot, robot.q0, feet), 11, held=True)
+    return PhasedDynamics(robot, 0.01, phase, rng.normal(size=(robot.nv, 5)), damping=True)
+
+
+def near(system, rng):
+    """States near where contacts are held, and controls."""
+    robot, N = system.robot, system.knots
+    around = [pin.integrate(robot.model, robot.q0, 0.01 * rng.normal(size=robot.nv)) for _ in range(N)]
+    return np.hstack([around, 0.5 * rng.normal(size=(N, robot.nv))]), rng.normal(size=(N, system.nu))
+
+
+def first_order(system, X, U):
+    """A, B and records of all knots, by the system; of lanes alone, and which of them are sound; of single knots."""
+    N, n, nq, tree = len(U), system.n, system.robot.nq, system._tree
+    given, lanes, alone = (
+        Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.zeros((N, system.record_size))) for _ in range(3)
+    )
+    system.expand(X, U, given)
+    contacts, h, sound = contacts_of(system._modes, 0)[0], step_of(system._modes, 0), np.zeros(N, np.bool_)
+    kind, _, nc, *_ = system._modes.table[0].tolist()
+    linearize = linearize_held if kind == HELD else linearize_step
+    where, S, memory = system._layout, system.actuation, arena(system._lanes)
+    linearize_lanes(tree, memory, contacts, 0, kind, nc, where, S, h, X, U, *lanes, sound)
+    w = bench(tree, contacts, nc, X)
+    for t in range(N):
+        linearize(tree, contacts, 0, where, S, h, X[t], U[t], w, alone.A[t], alone.B[t], alone.record[t])
+        turn_groups(tree, h, nq, alone.record[t : t + 1], alone.A[t : t + 1], alone.B[t : t + 1])
+    return given, lanes, sound, alone
+
+
+def feet_and_hand(rng):
+    """Talos on both soles and one hand, that sees a point."""
+    robot = dynamics.load("talos")
+    contacts = held(robot, robot.q0, FEET["talos"][:2], "surface") + held(robot, robot.q0, FEET["talos"][2:3])
+    return PhasedDynamics(robot, 0.01, Phase(contacts, 11, held=True))
+
+
+MADE = {f"{count} points": lambda rng, count=count: spider(rng, count) for count in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+def test_eight_knots_at_once_are_each_alone(make, rng):
+    system = make(rng)
+    given, lanes, sound, alone = first_order(system, *near(system, rng))
+    told, end = system.nx + system.robot.nv, system._layout.D
+    assert sound.all()
+    assert (given.record[:, told] == 0.0).all()
+    assert (alone.record[:, told] == -1.0).all()
+    given.record[:, told] = -1.0
+    for mine, same, truth in ((given.A, lanes.A, alone.A), (given.B, lanes.B, alone.B)):
+        np.testing.assert_array_equal(mine, same)
+        assert relative_error(mine, truth) < 1e-9
+    assert relative_error(given.record[:, :end], alone.record[:, :end]) < 1e-9
+
+
+def test_soles_that_turned_too_far_for_lanes_are_done_one_knot_after_the_other(rng):
+    robot = dynamics.load("talos")
+    soles = [replace(sole, gains=(50.0, 10.0)) for sole in held(robot, robot.q0, FEET["talos"][:1], "surface")]
+    system = PhasedDynamics(robot, 0.02, Phase(soles, 11))
+    X, U = near(system, rng)
+    for k, angle in ((1, 2.0), (3, 2.2), (8, -3.0)):  # of which a turn by 120 degrees is 2.094
+        X[k, 3:7] = pin.Quaternion(pin.exp3(np.array([0.0, angle, 0.0]))).coeffs()
+    given, _, sound, alone = first_order(system, X, U)
+    assert np.array_equal(np.flatnonzero(~sound), [3, 8])
+    for mine, truth in ((given.A, alone.A), (given.B, alone.B)):
+        np.testing.assert_array_equal(mine[~sound], truth[~sound])
+        assert relative_error(mine, truth) < 1e-9
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4])
+def test_contractions_of_knots_that_lanes_described_are_those_of_any(points, rng):
+    system = spider(rng, points)
+    X, U = near(system, rng)
+    given, _, _, alone = first_order(system, X, U)
+    N, nz, g = len(given.A), system.n + system.nu, int(system._layout.g)
+    weight, on_forces = rng.normal(size=(N, system.n)), rng.normal(size=(N, 3 * points))
+    found = np.empty((2, N, nz, nz))
+    for out, H in zip((given, alone), found, strict=True):
+        system.expand_second(X, U, out)
+        out.record[1:, g : g + 3 * points] = on_forces[1:]
+        system.contract(out.record, weight, H)
+    for mine, truth in zip(*found, strict=True):
+        assert relative_error(mine, truth) < 1e-9
+
+
+@pytest.mark.parametrize("far", [0.3, 1e3])
+def test_knots_that_reach_no_target_take_nothing_from_the_others(far, rng):
+    system = spider(rng, 1)
+    X, U = near(system, rng)
+    before = first_order(system, X, U)[0]
+    X[3:8, :3] += far * rng.normal(size=(5, 3))
+    X[9] = np.nan
+    given, _, sound, alone = first_order(system, X, U)
+    assert sound[[0, 1, 2, 8, 10]].all()
+    assert np.count_nonzero(~sound) > 1
+    np.testing.assert_array_equal(np.isfinite(alone.A).all(axis=(1, 2)), sound)
+    for mine, truth, other in zip(given, alone, before, strict=True):
+        np.testing.assert_array_equal(mine[~sound], truth[~sound])
+        np.testing.assert_array_equal(mine[[0, 1, 2, 8, 10]], other[[0, 1, 2, 8, 10]])
+
+
+def test_points_of_one_body_that_hold_it_twice_are_done_one_knot_after_the_other(rng):
+    robot = dynamics.load("anymal")
+    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
+    for i in range(3):
+        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
+        robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
+    points = held(robot, robot.q0, [f"point{i}" for i in range(3)])
+    system = PhasedDynamics(robot, 0.01, Phase(points, 5, held=True))
+    given, _, sound, alone = first_order(system, *near(system, rng))
+    assert not sound.any()
+    for mine, truth in zip(given, alone, strict=True):
+        np.testing.assert_array_equal(mine, truth)
+
+
+def rollouts(system, X, U, steps, gains, alphas, most):
+    """States, controls, at most so large, and notes of rollouts in lanes and one by one."""
+    N, n, limit = len(U), system.n, np.full(U.shape, most)
+    gaps = 1e-4 * np.cos(np.arange(N * n)).reshape(N, n)
+    S, schedule, out = system.actuation, system._modes_from(0, N), []
+    for run, memory in ((roll_lanes, (arena(system._rollers),)), (roll_alone, ())):
+        Xs, Us, notes = (np.zeros((len(alphas), *shape)) for shape in (X.shape, U.shape, (N, system.notes_size)))
+        given = X, U, steps, gains, np.array(alphas), gaps, -limit, limit, Xs, Us, notes
+        assert run(system._tree, *memory, system._modes, schedule, S, *given) is not False
+        out.append((Xs, Us, notes))
+    return out
+
+
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+def test_rollouts_of_four_lengths_are_those_of_each(make, rng):
+    system = make(rng)
+    assert system.lanes == 4
+    X, U = near(system, rng)
+    steps, gains = rng.normal(size=U.shape), 0.01 * rng.normal(size=(*U.shape, system.n))
+    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.6, 0.3, 0.1, 0.0), 1.0)
+    for mine, truth in zip(lanes, alone, strict=True):
+        assert relative_error(mine, truth) < 1e-9
+
+
+def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
+    system = spider(rng, 2)
+    X, U = near(system, rng)
+    steps, gains = rng.normal(size=U.shape), np.zeros((*U.shape, system.n))
+    steps[4:] *= 1e5
+    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.01, 0.0, 1e-3, 3.0), np.inf)
+    ended = np.isnan(alone[0]).any(axis=2)
+    assert 0 < ended.sum() < ended.size
+    np.testing.assert_array_equal(np.isnan(lanes[0]).any(axis=2), ended)
+    assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
 
 
 def test_what_is_held_needs_a_place():
