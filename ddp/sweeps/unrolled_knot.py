@@ -16,7 +16,10 @@ from ddp.sweeps.knot_code import NQ, KnotCode
 
 
 class UnrolledKnot(KnotCode):
-    """Its instructions; at most sixteen states. halved: whether steps are semi-implicit."""
+    """Its instructions; at most sixteen states. halved: whether steps are semi-implicit.
+
+    H has m rows, in the columns where tiles write theirs: in the others they read zeros.
+    """
 
     def __init__(self, builder: Any, n: int, nu: int, halved: bool, told: Any) -> None:
         super().__init__(builder, n, nu, told)
