@@ -10,11 +10,12 @@ from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Contraction
-from ddp.sweeps import tiled_sweep
+from ddp.sweeps import backward, tiled_sweep
 from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_knot import sized_knot
 from ddp.sweeps.structure import numbers_of_blocks, structure_of
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 N = 7
 NOTHING = Contraction(0, 0, None)
@@ -178,3 +179,12 @@ def test_halves_are_made_use_of_where_there_is_room_for_them(n, turned):
     d = random_derivatives(rng, n, 5, h, bent)
     assert (h > 0.0) == (n >= 10)
     assert_optimal(d, some_separable(rng), h=h, bent=bent, sized=False)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_no_code_is_made_for_sweeps_within_limits(monkeypatch, limited):
+    asked = []
+    monkeypatch.setattr(backward, "sized_knot", lambda *size: asked.append(size) or 0)
+    d = random_derivatives(np.random.default_rng(0), 5, 3)
+    backward.Backward(d, FunctionDynamics(lambda x, u: x, 5, 3), limited=limited)
+    assert len(asked) == (not limited)
