@@ -123,7 +123,7 @@ class Backward:
         self._room = RoomOwner(n, nu)
         self._model = ModelOwner(
             derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
-            self._steps[1], sized_knot(n, nu, self._halves),
+            self._steps[1], 0 if limited else sized_knot(n, nu, self._halves),
         )  # fmt: skip
         if self._batched:
             self._model.take(self._in_blocks, True)

@@ -62,7 +62,7 @@ def sized_knot(n: int, nu: int, halves: Halves) -> int:
     if is_small.py_func(n, nu) and not runs:
         return 0
     if n <= FEW_STATES and nu <= FEW_CONTROLS:
-        return int(_compiled(UnrolledKnot, n, n, nu, h > 0.0 and not runs).address)
+        return int(_compiled(UnrolledKnot, n // 2, n, nu, h > 0.0 and not runs).address)
     if h > 0.0 and n + nu <= MANY and nu <= MANY_CONTROLS:
         rows = n // 2 + sum(size for _, size in runs)
         return int(_compiled(LoopedKnot, rows, n, nu, runs).address)

@@ -42,10 +42,11 @@ def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
 def structure_of(dynamics: Dynamics) -> Structure:
     """Of a system."""
     semi_implicit = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
-    halves = semi_implicit or NO_HALVES
-    pays = dynamics.n >= max(SMALL, BENT * halves[1][:, 1].sum())
+    halves, n = semi_implicit or NO_HALVES, dynamics.n
+    turned = int(halves[1][:, 1].sum())
+    pays = n >= max(SMALL, BENT * turned) and turned + padded(n // 2) <= padded(n)  # rows of M are as long as V's
     batched = semi_implicit is not None and isinstance(dynamics, Batched)
-    return Structure(halves, halves if pays else NO_HALVES, batched, blocks_of(dynamics.closing(), dynamics.n))
+    return Structure(halves, halves if pays else NO_HALVES, batched, blocks_of(dynamics.closing(), n))
 
 
 def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:

@@ -16,7 +16,10 @@ from ddp.sweeps.knot_code import NQ, KnotCode
 
 
 class UnrolledKnot(KnotCode):
-    """Its instructions; at most sixteen states. halved: whether steps are semi-implicit."""
+    """Its instructions; at most sixteen states. halved: whether steps are semi-implicit.
+
+    H has m rows, in the columns where tiles write theirs: in the others they read zeros.
+    """
 
     def __init__(self, builder: Any, n: int, nu: int, halved: bool, told: Any) -> None:
         super().__init__(builder, n, nu, told)
@@ -41,7 +44,7 @@ class UnrolledKnot(KnotCode):
             P_row = self.make.builder.select(lanes(k < i for k in range(WIDTH)), turned[0][i], P[i])
             H = self.make.only(self.make.add(turned[1][i], self.h, P_row), (k < m for k in range(WIDTH)))
             R = self.make.read_one(g.V, lx * (m + i) + m)
-            self.make.write([H], g.H, lx * i)
+            self.make.write([H], g.H, self.ld * i)
             self.make.write([self.make.add(R, self.h, self.make.builder.fadd(S[i], H))], g.M, lx * i)
         for i in range(2):
             of_q, of_v = (self.make.read_one(g.v, lx * i + begin) for begin in (0, m))
@@ -51,12 +54,12 @@ class UnrolledKnot(KnotCode):
     def _carry(self) -> None:
         """[G; q] := [H; l_z] + [M; v] Z, after H += T_nq; without halves H is T_nq alone, in the rows v of G."""
         g, m, size = self.given, self.m, self._size
-        H = {(i, 0): self.make.read_one(g.H, self.lx * i) if self._halved else ZEROS for i in range(m)}
+        H = {(i, 0): self.make.read_one(g.H, self.ld * i) if self._halved else ZEROS for i in range(m)}
 
         def add_nq(H: Sums) -> None:
             for i in range(m):
                 H[i, 0] = self.make.add(H[i, 0], self.blend, self.make.gather((0,), (self.of_block(NQ, i), 0, m))[0])
-                self.make.write([H[i, 0]], g.H, self.lx * i)
+                self.make.write([H[i, 0]], g.H, self.ld * i)
 
         self.make.change_if(self.coupled, H, add_nq)
         slopes = self.make.gather(self.z, (g.lz, 0, self.nz))
@@ -101,7 +104,7 @@ class UnrolledKnot(KnotCode):
         def add_rest(Q: Sums) -> None:
             of_q = {place: x for place, x in Q.items() if place[0] < m}
             for l in range(m):
-                H = self.make.moved(g.H, self.lx * l)
+                H = self.make.moved(g.H, self.ld * l)
                 self.make.add_outer(of_q, self.make.entries(H), self.of_a(n - m + l, self.x))
             Q.update(of_q)
 

@@ -1,6 +1,7 @@
 """Knots of the sweep that are compiled for their sizes against the textbook recursion, and against those of tiles."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Contraction
-from ddp.sweeps import tiled_sweep
+from ddp.sweeps import backward, tiled_sweep
 from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_knot import sized_knot
-from ddp.sweeps.structure import numbers_of_blocks
+from ddp.sweeps.structure import numbers_of_blocks, structure_of
+from dynamics.steps.function_dynamics import FunctionDynamics
 
 N = 7
 NOTHING = Contraction(0, 0, None)
@@ -153,3 +155,36 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot(n, nu, h):
     assert k[:, 2].any()
     assert np.allclose(k, without[1], rtol=1e-11)
     assert np.allclose(K, without[2], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(("n", "nu", "bent"), [(10, 7, [(2, 3)]), (12, 6, [(1, 3)]), (12, 6, []), (36, 12, [(0, 6)])])
+def test_nor_do_second_orders_of_earlier_knots_change_it(n, nu, bent):
+    rng, h = np.random.default_rng(n), 0.1
+    d = random_derivatives(rng, n, nu, h, bent)
+    T, _ = random_blocks(rng, d, bent)
+    for array in (d.B[::2, :, 2], d.lz[::2, n + 2], d.diagonal[::2, n + 2]):
+        array[:] = 0.0
+    how = {"separable": np.ones(N + 1, bool), "h": h, "bent": bent, "T": T, "blend": 1.0}
+    found, expected = (swept(d, **how, sized=sized) for sized in (True, False))
+    assert found[0] == expected[0] == -1
+    assert np.allclose(found[1], expected[1], rtol=1e-11, atol=1e-11)
+    assert np.allclose(found[2], expected[2], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(("n", "turned"), [(6, 1), (6, 2), (8, 1), (8, 2), (10, 3), (18, 6), (24, 8)])
+def test_halves_are_made_use_of_where_there_is_room_for_them(n, turned):
+    rng, h, bent = np.random.default_rng(n), 0.1, [(0, turned)]
+    told = SimpleNamespace(n=n, semi_implicit=(h, np.array(bent)), closing=lambda: NOTHING)
+    h, bent = structure_of(told).swept
+    d = random_derivatives(rng, n, 5, h, bent)
+    assert (h > 0.0) == (n >= 10)
+    assert_optimal(d, some_separable(rng), h=h, bent=bent, sized=False)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_no_code_is_made_for_sweeps_within_limits(monkeypatch, limited):
+    asked = []
+    monkeypatch.setattr(backward, "sized_knot", lambda *size: asked.append(size) or 0)
+    d = random_derivatives(np.random.default_rng(0), 5, 3)
+    backward.Backward(d, FunctionDynamics(lambda x, u: x, 5, 3), limited=limited)
+    assert len(asked) == (not limited)
