@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Iterate:
         )  # fmt: skip
         self.separable = self.backward.separable = problem.separable
         self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
-        self._control_weight = -1.0
+        self._control_weight: float | None = None
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -140,9 +140,9 @@ class Iterate:
     @property
     def control_weight(self) -> float:
         """The mean of the diagonals of l_uu where they were last computed, here or at the iterate before."""
-        if self._control_weight < 0.0:
+        if self._control_weight is None:
             self._know(FIRST | GAUSS_NEWTON)
-        return self._control_weight
+        return cast(float, self._control_weight)
 
     @property
     def noise(self) -> float:

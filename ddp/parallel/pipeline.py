@@ -45,14 +45,18 @@ class Pipeline:
                 others.append(pool.submit(self._serve))
             self._follow(weigh, sweep)
         finally:
-            with self._changed:
-                self._over = True
-                self._waiting.clear()
-                self._changed.notify_all()
+            self.end()
             for other in others:
                 other.result()
         if self._failures:
             raise self._failures[min(self._failures, key=lambda task: (task[0], -task[1]))]
+
+    def end(self) -> None:
+        """Whoever waits for more to do need not."""
+        with self._changed:
+            self._over = True
+            self._waiting.clear()
+            self._changed.notify_all()
 
     def _follow(self, weigh: Stage | None, sweep: Stage) -> None:
         """The part of the sweeping thread: what has an order, and whatever else is there to be done meanwhile."""

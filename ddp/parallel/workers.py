@@ -141,6 +141,7 @@ class _Threads(Differentiator):
         self._problem, self.derivatives, self._count = problem, derivatives, count
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
         self._waiting: deque[tuple[int, int]] = deque()
+        self._pass: Pipeline | None = None
 
     @property
     def description(self) -> str:
@@ -168,11 +169,14 @@ class _Threads(Differentiator):
 
         blocks = list(reversed(slices(len(X), self._count)))
         weigh = sweep.weigh if sweep.weighted else None
-        Pipeline(blocks, derive, sweep.contract).run(self._pool, self._count - 1, weigh, sweep.sweep)
+        self._pass = Pipeline(blocks, derive, sweep.contract)
+        self._pass.run(self._pool, self._count - 1, weigh, sweep.sweep)
 
     def close(self) -> None:
         """End the threads, once they are done with the slice that they are at."""
         self._waiting.clear()
+        if self._pass is not None:
+            self._pass.end()  # an interrupt may have kept it from ending itself
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, X: Array, U: Array) -> None:

@@ -248,3 +248,27 @@ def test_whatever_is_asked_for_is_made_and_nothing_twice():
             if known & what:
                 np.testing.assert_array_equal(getattr(out, name)[knots], array[knots])
         assert missing(known, then, problem.curved) == ((), known)
+
+
+class Dip:
+    """-u², of which Gauss-Newton has nothing."""
+
+    def values(self, X, U):
+        return -np.sum(U * U, axis=1)
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        nx = X.shape[1]
+        l += weight * self.values(X, U)
+        lz[:, nx:] -= 2.0 * weight * U
+        if exact:
+            lzz[:, nx:, nx:] -= 2.0 * weight * np.eye(U.shape[1])
+
+
+def test_weights_of_controls_that_are_negative_are_found_once():
+    rest = ddp.Problem(FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1), [Dip()], [], np.zeros(1), 10)
+    with differentiator(rest, 1) as work:
+        iterate = Iterate(rest, work, Guess(np.zeros((11, 1)), np.zeros((10, 1)), np.zeros((10, 1, 1))), VALUE)
+        iterate.sweep(1.0, 10.0)
+        known = iterate.known
+        assert iterate.control_weight == pytest.approx(-0.2)
+        assert iterate.known == known

@@ -3,11 +3,14 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import get_ident
+from threading import Condition, Thread, get_ident
 
 import numpy as np
 import pytest
+from systems import pendulum
 
+import ddp
+from ddp.parallel import pipeline
 from ddp.parallel.pipeline import Pipeline
 
 
@@ -88,3 +91,34 @@ def test_whatever_ends_a_thread_ends_the_pass():
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(SystemExit):
         Pipeline(blocks(4), derive).run(pool, 1, None, lambda *_: None)
+
+
+def test_an_interrupt_between_the_last_sweep_and_the_end_of_a_pass_leaves_no_thread_waiting(monkeypatch):
+    swept, outcomes, follow = [], [], Pipeline._follow
+
+    class Interrupted(Condition):
+        def __enter__(self):
+            if len(swept) == 1 and swept[0][1] == get_ident():
+                swept.append((None, 0))
+                raise KeyboardInterrupt
+            return super().__enter__()
+
+    def followed(self, weigh, sweep):
+        follow(self, weigh, sweep)
+        swept.append((self, get_ident()))
+
+    def solve():
+        try:
+            ddp.solve(pendulum(), workers="threads:2")
+        except KeyboardInterrupt:
+            outcomes.append("interrupted")
+
+    monkeypatch.setattr(pipeline, "Condition", Interrupted)
+    monkeypatch.setattr(Pipeline, "_follow", followed)
+    solving = Thread(target=solve, daemon=True)
+    solving.start()
+    solving.join(20.0)
+    ended = not solving.is_alive()
+    swept[0][0].end()  # or nothing here would ever end
+    assert ended
+    assert outcomes == ["interrupted"]
