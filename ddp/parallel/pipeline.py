@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Condition, get_ident
+from threading import Condition, RLock, get_ident
 
 import numpy as np
 
@@ -33,7 +33,8 @@ class Pipeline:
         self._waiting = deque((0, block) for block in range(len(blocks)))
         self._done: tuple[set[int], set[int]] = set(), set()
         self._failures: dict[tuple[int, int], BaseException] = {}
-        self._changed = Condition()
+        self._lock = RLock()  # taken by itself: an interrupt within a Condition's own __enter__ would leave it locked
+        self._changed = Condition(self._lock)
         self._over = False
         self._sweeping = get_ident()
 
@@ -53,7 +54,7 @@ class Pipeline:
 
     def end(self) -> None:
         """Whoever waits for more to do need not."""
-        with self._changed:
+        with self._lock:
             self._over = True
             self._waiting.clear()
             self._changed.notify_all()
@@ -73,7 +74,7 @@ class Pipeline:
                 sweep(*self._blocks[swept])
                 swept += 1
             elif not self._lend_a_hand():
-                with self._changed:
+                with self._lock:
                     while not (self._waiting or weighed in derived or swept in ready or self._failures):
                         self._changed.wait()
         while self._lend_a_hand():
@@ -83,7 +84,7 @@ class Pipeline:
         """What every other thread does: one task after another until the pass is over."""
         with np.errstate(all="ignore"):  # every thread has its own
             while True:
-                with self._changed:
+                with self._lock:
                     while not (self._waiting or self._over):
                         self._changed.wait()
                     if self._over and not self._waiting:
@@ -92,7 +93,7 @@ class Pipeline:
 
     def _offer(self, block: int) -> None:
         """A contraction goes before derivatives: the sweep waits for it sooner."""
-        with self._changed:
+        with self._lock:
             self._waiting.appendleft((1, block))
             self._changed.notify()
 
@@ -109,7 +110,7 @@ class Pipeline:
             self._failures[stage, block] = failure
             if get_ident() == self._sweeping and not isinstance(failure, Exception):
                 raise
-        with self._changed:
+        with self._lock:
             self._done[stage].add(block)
             self._changed.notify_all()
         return True

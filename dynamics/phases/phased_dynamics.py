@@ -264,6 +264,7 @@ class PhasedDynamics:
         if N == 0:  # no mode to be in
             Xs[:] = X
             return Xs, Us, notes
+        X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
         low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
         tree, *system = self._system(0, N)
         given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us, notes

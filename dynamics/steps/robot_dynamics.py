@@ -194,6 +194,7 @@ class RobotDynamics:
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
         track(*self._roller, X, U, k, K, alphas, gaps, _of_knots(lower, U), _of_knots(upper, U), Xs, Us)
         return Xs, Us

@@ -3,7 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Condition, Thread, get_ident
+from threading import RLock, Thread, get_ident
 
 import numpy as np
 import pytest
@@ -96,12 +96,21 @@ def test_whatever_ends_a_thread_ends_the_pass():
 def test_an_interrupt_between_the_last_sweep_and_the_end_of_a_pass_leaves_no_thread_waiting(monkeypatch):
     swept, outcomes, follow = [], [], Pipeline._follow
 
-    class Interrupted(Condition):
+    class Interrupted:
+        def __init__(self):
+            self.lock = RLock()
+
+        def __getattr__(self, name):
+            return getattr(self.lock, name)
+
         def __enter__(self):
             if len(swept) == 1 and swept[0][1] == get_ident():
                 swept.append((None, 0))
                 raise KeyboardInterrupt
-            return super().__enter__()
+            return self.lock.__enter__()
+
+        def __exit__(self, *failure):
+            return self.lock.__exit__(*failure)
 
     def followed(self, weigh, sweep):
         follow(self, weigh, sweep)
@@ -113,7 +122,7 @@ def test_an_interrupt_between_the_last_sweep_and_the_end_of_a_pass_leaves_no_thr
         except KeyboardInterrupt:
             outcomes.append("interrupted")
 
-    monkeypatch.setattr(pipeline, "Condition", Interrupted)
+    monkeypatch.setattr(pipeline, "RLock", Interrupted)
     monkeypatch.setattr(Pipeline, "_follow", followed)
     solving = Thread(target=solve, daemon=True)
     solving.start()

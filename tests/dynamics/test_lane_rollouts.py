@@ -46,6 +46,9 @@ def test_rollouts_in_lanes_are_the_rollouts_one_by_one(integrator, seed):
     upper[:, 1] = np.inf
     alphas = 0.5 ** np.arange(11)
     got = system.track(X, U, k, K, alphas, gaps, lower, upper)
+    scattered = (np.asfortranarray(x) for x in (X, U, k, K))
+    for a, b in zip(got, system.track(*scattered, alphas, np.asfortranarray(gaps), lower, upper), strict=True):
+        np.testing.assert_array_equal(a, b)
     expected = one_by_one(system, X, U, k, K, alphas, gaps, lower, upper)
     for a, b in zip(got, expected, strict=True):
         assert np.isfinite(b).all()
