@@ -296,6 +296,20 @@ def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
     assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
 
 
+def test_gains_of_what_is_held_or_struck_play_no_part(rng):
+    system = feet_and_hand(rng)
+    phase = system.phases[0]
+    pulled = [replace(contact, gains=(50.0, 10.0)) for contact in phase.contacts]
+    X, U = near(system, rng)
+    for struck in (False, True):
+        plain, given = (
+            PhasedDynamics(system.robot, 0.01, Phase(contacts, len(U) - struck, struck, held=True))
+            for contacts in (phase.contacts, pulled)
+        )
+        assert given.lanes == plain.lanes == 4
+        np.testing.assert_array_equal(given.step(X, U), plain.step(X, U))
+
+
 def test_soles_are_brought_back_from_turns_beyond_a_right_angle(rng):
     robot = chain_of("free-flyer", "revolute", "revolute")
     robot.model.addFrame(pin.Frame("sole", robot.model.njoints - 1, 0, random_placement(rng), pin.OP_FRAME))
