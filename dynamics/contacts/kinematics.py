@@ -110,7 +110,7 @@ def lane_places_size(tree: Model, m: int) -> int:
 
 
 def pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
-    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; in lanes NaN of turns by 120 degrees or more."""
+    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; in lanes NaN of turns by more than 178 degrees."""
 
 
 def pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]

@@ -148,9 +148,9 @@ def planar_between(old, new):
 
 @inline
 def pose_between(R, p):
-    """log6 of a displacement (R, p), a twist (6,); NaN where it turns by 120 degrees or more."""
-    trace = R[0] + R[4] + R[8]
-    root = lane_root(1.0 + where_less(0.0, trace, trace, np.nan))
+    """log6 of a displacement (R, p), a twist (6,); NaN where it turns by more than 178 degrees."""
+    square = 1.0 + (R[0] + R[4] + R[8])
+    root = lane_root(where_less(1e-3, square, square, np.nan))
     k = 0.5 / root
     w, straight = logarithm(((R[7] - R[5]) * k, (R[2] - R[6]) * k, (R[3] - R[1]) * k, 0.5 * root))
     moved = bent(straight, -0.5, (1.0 - straight) / (dot3(w, w) + 1e-200), w, p)

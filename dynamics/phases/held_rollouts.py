@@ -2,7 +2,7 @@
 
 Rows of (M⁻¹ Jᵀ)ᵀ are the accelerations that unit forces cause, by articulated bodies (contacts/motion.py). Lanes that
 Newton's method has solved wait for the others; those that it does not solve become NaN, and so do surfaces turned by
-120 degrees or more from where they are held.
+more than 178 degrees from where they are held.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
         describe(light, ws, dofs)
         for i in range(contacts.body.size):
             put(feet, 0, i, load3(place.p, i))
-            if kind == STEP:
+            if kind == STEP and contacts.kind[i] == POINT:  # surfaces have neither
                 put(feet, 3, i, load3(place.u, i))
                 put(feet, 6, i, load3(place.c, i))
         if kind == HELD:

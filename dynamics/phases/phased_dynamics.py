@@ -84,8 +84,8 @@ class PhasedDynamics:
         self._own = threading.local()
         self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
-        held = [phase.contacts for phase in self.phases] + [phase.struck for phase in self.phases]
-        self._regular = all(are_regular(robot, contacts) for contacts in held)
+        regular = [are_regular(robot, phase.contacts, pulled=not phase.held) for phase in self.phases]
+        self._regular = all(regular + [are_regular(robot, phase.struck, pulled=False) for phase in self.phases])
 
     @property
     def nx(self) -> int:

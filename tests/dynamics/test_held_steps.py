@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET
-from oracles import fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
+from oracles import chain_of, fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
 
 import dynamics
 from ddp.errors import ProblemError
@@ -204,7 +204,8 @@ def test_soles_that_turned_too_far_for_lanes_are_done_one_knot_after_the_other(r
     soles = [replace(sole, gains=(50.0, 10.0)) for sole in held(robot, robot.q0, FEET["talos"][:1], "surface")]
     system = PhasedDynamics(robot, 0.02, Phase(soles, 11))
     X, U = near(system, rng)
-    for k, angle in ((1, 2.0), (3, 2.2), (8, -3.0)):  # of which a turn by 120 degrees is 2.094
+    for k, angle in ((1, 2.2), (3, 3.12), (5, -3.09), (8, -3.14)):  # of which a turn by 178 degrees is 3.107
+        X[k, : robot.nq] = robot.q0
         X[k, 3:7] = pin.Quaternion(pin.exp3(np.array([0.0, angle, 0.0]))).coeffs()
     given, _, sound, alone = first_order(system, X, U)
     assert np.array_equal(np.flatnonzero(~sound), [3, 8])
@@ -293,6 +294,34 @@ def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
     assert 0 < ended.sum() < ended.size
     np.testing.assert_array_equal(np.isnan(lanes[0]).any(axis=2), ended)
     assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
+
+
+def test_gains_of_what_is_held_or_struck_play_no_part(rng):
+    system = feet_and_hand(rng)
+    phase = system.phases[0]
+    pulled = [replace(contact, gains=(50.0, 10.0)) for contact in phase.contacts]
+    X, U = near(system, rng)
+    for struck in (False, True):
+        plain, given = (
+            PhasedDynamics(system.robot, 0.01, Phase(contacts, len(U) - struck, struck, held=True))
+            for contacts in (phase.contacts, pulled)
+        )
+        assert given.lanes == plain.lanes == 4
+        np.testing.assert_array_equal(given.step(X, U), plain.step(X, U))
+
+
+def test_soles_are_brought_back_from_turns_beyond_a_right_angle(rng):
+    robot = chain_of("free-flyer", "revolute", "revolute")
+    robot.model.addFrame(pin.Frame("sole", robot.model.njoints - 1, 0, random_placement(rng), pin.OP_FRAME))
+    sole, angles = held(robot, robot.q0, ["sole"], "surface"), np.array([0.1, 1.0, 2.0, -2.2, 2.4])
+    system = PhasedDynamics(robot, 0.01, Phase(sole, len(angles), held=True))
+    X = np.tile(np.append(robot.q0, np.zeros(robot.nv)), (len(angles), 1))
+    X[:, 3:7] = [pin.Quaternion(pin.exp3(np.array([0.0, 0.0, angle]))).coeffs() for angle in angles]
+    for t, after in enumerate(system.step(X, np.zeros((len(angles), system.nu)))):
+        data = robot.model.createData()
+        pin.framesForwardKinematics(robot.model, data, after[: robot.nq])
+        there = data.oMf[robot.frame_id("sole")]
+        assert np.abs(pin.log6(sole[0].target.actInv(there)).vector).max() < 1e-12, angles[t]
 
 
 def test_what_is_held_needs_a_place():
