@@ -154,7 +154,7 @@ def invert_responses(r, w):
 
 
 @kernel
-def push(tree, contacts, q, v, tau, no_fext, ws, place, r, w):
+def respond(tree, contacts, q, v, tau, no_fext, ws, place, r, w):
     """Accelerations without forces, M⁻¹, J(q), G."""
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
@@ -202,7 +202,7 @@ def solve_held(tree, tables, contacts, h, q, v, r, w):
 @kernel
 def relate_held(tree, tables, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; q as memory."""
-    push(tree, contacts, lane_array(q), v, tau, no_fext, ws, place, r, w)
+    respond(tree, contacts, lane_array(q), v, tau, no_fext, ws, place, r, w)
     solve_held(tree, tables, contacts, h, q, v, r, w)
     invert_held(r, w)
     add_accelerations(tree, r.a, ws)

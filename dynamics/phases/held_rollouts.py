@@ -1,8 +1,8 @@
 """Steps that end with contacts exactly where they are held, of four states at once: held_steps.py for rollouts.
 
 Rows of (M⁻¹ Jᵀ)ᵀ are the accelerations that unit forces cause, by articulated bodies (contacts/motion.py). Lanes that
-Newton's method has solved wait for the others; those that it does not solve become NaN, and so do surfaces turned by
-more than 178 degrees from where they are held.
+Newton's method has solved wait for the others; those that it does not solve are told by a pivot of zero, and are for
+held_steps.py.
 """
 
 from __future__ import annotations
@@ -190,12 +190,16 @@ def eliminate(nc, x):
 
 @kernel
 def solve_held(tree, previous, contacts, nc, h, q, v, a, w, x, y):
-    """a, f of held steps, after ``articulate`` and ``place_contacts``; returns zero, NaN in lanes that have none."""
+    """a, f of held steps, after ``articulate`` and ``place_contacts``; who is not solved gets a pivot of zero.
+
+    It returns zero, and NaN in lanes that come as no numbers, whose pivots are none either.
+    """
     nv, close, f, C, G = tree.nv, CLOSE * CLOSE, x.f, y.x.Y, column(y.G)
     accelerate(tree, w, a)
     unit_responses(tree, previous, contacts, w, x, y)
-    lost, before = spread(0.0, a[0]), spread(np.inf, a[0])
+    came, before = 0.0 * a[0], spread(np.inf, a[0])
     for i in range(nv):
+        came += 0.0 * a[i] + 0.0 * v[i]
         y.xi[i] = h * v[i]
     for i in range(nc):
         f[i] = 0.0
@@ -209,8 +213,6 @@ def solve_held(tree, previous, contacts, nc, h, q, v, a, w, x, y):
                     while k >= 0:
                         y.x.c[r] += h * h * C[r * nv + k] * a[k]
                         k = previous[k]
-        else:
-            lost += 0.0 * total
         form_responses(tree, previous, contacts, nc, y)
         eliminate(nc, y.x)
         for i in range(nc):
@@ -220,11 +222,9 @@ def solve_held(tree, previous, contacts, nc, h, q, v, a, w, x, y):
                 a[k] += G[i * nv + k] * change
         for i in range(nv):
             y.xi[i] = h * (v[i] + h * a[i])
-        if sweep > 0:
-            before = where_less(close, before, where_less(total, np.inf, total, 0.0), before)
+        if sweep > 0:  # who diverges is done, too
+            before = where_less(close, before, where_less(total, np.inf, total, -1.0), before)
         if all_less(before, close):
             break
-    lost += where_less(before, close, 0.0, np.nan)
-    for i in range(nc):  # who diverges is not redundant
-        y.x.pivots[i] += lost
-    return lost
+    y.x.pivots[0] = where_less(before, 0.0, came, where_less(before, close, y.x.pivots[0], came))
+    return came

@@ -261,16 +261,19 @@ def test_points_of_one_body_that_hold_it_twice_are_done_one_knot_after_the_other
 
 
 def rollouts(system, X, U, steps, gains, alphas, most):
-    """States, controls, at most so large, and notes of rollouts in lanes and one by one."""
+    """States, controls, at most so large, and notes of rollouts in lanes and one by one; whether lanes could tell."""
     N, n, limit = len(U), system.n, np.full(U.shape, most)
     gaps = 1e-4 * np.cos(np.arange(N * n)).reshape(N, n)
-    S, schedule, out = system.actuation, system._modes_from(0, N), []
+    S, schedule, out, told = system.actuation, system._modes_from(0, N), [], []
     for run, memory in ((roll_lanes, (arena(system._rollers),)), (roll_alone, ())):
         Xs, Us, notes = (np.zeros((len(alphas), *shape)) for shape in (X.shape, U.shape, (N, system.notes_size)))
         given = X, U, steps, gains, np.array(alphas), gaps, -limit, limit, Xs, Us, notes
-        assert run(system._tree, *memory, system._modes, schedule, S, *given) is not False
+        told.append(run(system._tree, *memory, system._modes, schedule, S, *given))
         out.append((Xs, Us, notes))
-    return out
+    together = system.track_noting(*given[:-3])
+    for mine, truth in zip(together, out[0 if told[0] else 1], strict=True):
+        np.testing.assert_array_equal(mine, truth)
+    return *out, told[0]
 
 
 @pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
@@ -279,21 +282,36 @@ def test_rollouts_of_four_lengths_are_those_of_each(make, rng):
     assert system.lanes == 4
     X, U = near(system, rng)
     steps, gains = rng.normal(size=U.shape), 0.01 * rng.normal(size=(*U.shape, system.n))
-    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.6, 0.3, 0.1, 0.0), 1.0)
+    lanes, alone, told = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.6, 0.3, 0.1, 0.0), 1.0)
+    assert told
     for mine, truth in zip(lanes, alone, strict=True):
         assert relative_error(mine, truth) < 1e-9
 
 
-def test_rollouts_end_where_single_ones_do_whatever_happens_beside_them(rng):
+def test_rollouts_that_newtons_method_does_not_solve_in_lanes_are_done_one_by_one(rng):
     system = spider(rng, 2)
     X, U = near(system, rng)
     steps, gains = rng.normal(size=U.shape), np.zeros((*U.shape, system.n))
     steps[4:] *= 1e5
-    lanes, alone = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.01, 0.0, 1e-3, 3.0), np.inf)
-    ended = np.isnan(alone[0]).any(axis=2)
-    assert 0 < ended.sum() < ended.size
-    np.testing.assert_array_equal(np.isnan(lanes[0]).any(axis=2), ended)
-    assert relative_error(lanes[0][~ended], alone[0][~ended]) < 1e-9
+    X = np.vstack([X, X[:1]])
+    for alphas in (1.0, 0.01, 0.0, 1e-3, 3.0), (0.0, 1.0):
+        _, alone, told = rollouts(system, X, U, steps, gains, alphas, np.inf)
+        ended = np.isnan(alone[0]).any(axis=2)
+        assert not told
+        assert 0 < ended.sum() < ended.size
+    assert rollouts(system, X, U, steps, gains, (0.0, 0.0), np.inf)[2]
+
+
+def test_a_rollout_that_comes_as_no_number_does_not_disturb_the_others(rng):
+    system = spider(rng, 2)
+    X, U = near(system, rng)
+    steps, gains = np.zeros(U.shape), np.zeros((*U.shape, system.n))
+    steps[6] = np.inf
+    lanes, alone, told = rollouts(system, np.vstack([X, X[:1]]), U, steps, gains, (1.0, 0.5), np.inf)
+    assert told
+    assert np.isnan(lanes[0][:, 7:]).all()
+    assert np.isfinite(lanes[0][:, :7]).all()
+    assert relative_error(lanes[0][:, :7], alone[0][:, :7]) < 1e-9
 
 
 def test_gains_of_what_is_held_or_struck_play_no_part(rng):
