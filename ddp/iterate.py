@@ -162,7 +162,10 @@ class Iterate:
         """
         if convex and blend < 1.0:
             with self._convex_costs():
-                return self.sweep(blend, mu, costates)
+                return self._swept(blend, mu, costates)
+        return self._swept(blend, mu, costates)
+
+    def _swept(self, blend: float, mu: float, costates: bool) -> Sweep:
         wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
         if blend > 0.0:
             wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
@@ -173,7 +176,7 @@ class Iterate:
         sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self.sweep(blend, mu, costates)
+            return self._swept(blend, mu, costates)
         return sweep
 
     def _know(self, wanted: int) -> None:
