@@ -27,6 +27,16 @@ def some_contacts(frames, kind, rng, gains=(0.0, 0.0), reference="local-world-al
     return [Contact(frame, kind, target, gains, reference) for frame, target in zip(frames, targets, strict=True)]
 
 
+def points_of_a_shank(robot, rng):
+    """Names of three new points on the body of anymal's left fore foot, whose nine numbers hold it where six would."""
+    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
+    names = [f"point{i}" for i in range(3)]
+    for name in names:
+        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
+        robot.model.addFrame(pin.Frame(name, joint, 0, offset, pin.OP_FRAME))
+    return names
+
+
 class Constrained:
     """Contacts of a robot as Pinocchio has them, and what it says of them: (a, f) and its derivatives."""
 

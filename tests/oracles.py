@@ -180,6 +180,19 @@ def as_blocks(qq, qv, vv, nq, nn, bent):
     return np.concatenate([np.pad(part.ravel(), (0, padded(part.size) - part.size)) for part in parts])
 
 
+def random_blocks(rng, E, bent):
+    """A second order in (δq, δv, δv'), as `protocols.Batched` writes it, and what it is in z (nz, nz); δv' = E z."""
+    m, nz = E.shape
+    qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
+    qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
+    for first, size in bent:
+        root = rng.normal(size=(size, size))
+        nn[first : first + size, first : first + size] = root @ root.T
+    q, v = np.eye(m, nz), np.eye(m, nz, m)
+    half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
+    return as_blocks(qq, qv, vv, nq, nn, bent), half + half.T
+
+
 def as_matrices(blocks, m, bent):
     """qq, qv, vv, nq, nn (m, m) from what `protocols.Batched` writes of one knot."""
     P = padded(m * m)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import as_blocks
+from oracles import random_blocks
 
 from ddp.compiling.kernel import kernel
 from ddp.sweeps.riccati import (
@@ -130,15 +130,8 @@ def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
             F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
     T, dense = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), H.copy()
     for t in range(N):
-        qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
-        qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
-        for i, size in bent:
-            root = rng.normal(size=(size, size))
-            nn[i : i + size, i : i + size] = root @ root.T
-        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
-        E, q, v = F[t, m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
-        half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
-        dense[t] += factor * (half + half.T)
+        T[t], whole = random_blocks(rng, F[t, m:], bent)
+        dense[t] += factor * whole
     failed, *got = swept(h, bent, F, H, *rest, T.reshape(N, -1), factor)
     assert failed == -1
     assert all(close(a, b) for a, b in zip(got, dense_sweep(F, dense, *rest), strict=True))

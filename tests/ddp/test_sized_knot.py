@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from oracles import as_blocks
+from oracles import random_blocks
 from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
@@ -14,7 +14,7 @@ from ddp.sweeps import backward, tiled_sweep
 from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_knot import sized_knot
-from ddp.sweeps.structure import numbers_of_blocks, structure_of
+from ddp.sweeps.structure import structure_of
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 N = 7
@@ -38,22 +38,11 @@ def random_derivatives(rng, n, nu, h=0.0, bent=()):
     return Derivatives(A, B, np.zeros((N, 1)), np.zeros(N + 1), lz, lzz, exact, diagonal, np.empty(0))
 
 
-def random_blocks(rng, d, bent):
+def second_order(rng, d, bent):
     """A second order in blocks, (N, .), and what it is in z, (N, nz, nz); positive definite where it counts."""
-    _, n, nu = d.B.shape
-    m = n // 2
-    T, whole = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), np.zeros((N, n + nu, n + nu))
-    for t in range(N):
-        qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
-        qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
-        for first, size in bent:
-            root = rng.normal(size=(size, size))
-            nn[first : first + size, first : first + size] = root @ root.T
-        T[t] = as_blocks(qq, qv, vv, nq, nn, bent)
-        E, q, v = np.hstack([d.A[t], d.B[t]])[m:], np.eye(m, n + nu), np.eye(m, n + nu, m)
-        half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
-        whole[t] = half + half.T
-    return T, whole
+    m = d.A.shape[1] // 2
+    knots = [random_blocks(rng, np.hstack([A, B])[m:], bent) for A, B in zip(d.A, d.B, strict=True)]
+    return tuple(np.stack(part) for part in zip(*knots, strict=True))
 
 
 def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0)):
@@ -106,7 +95,7 @@ def some_separable(rng):
 def test_an_unrolled_knot_is_one_of_the_dense_recursion(n, nu, blend):
     rng = np.random.default_rng(n)
     d = random_derivatives(rng, n, nu)
-    T, whole = random_blocks(rng, d, []) if n % 2 == 0 and blend > 0.0 else (None, None)
+    T, whole = second_order(rng, d, []) if n % 2 == 0 and blend > 0.0 else (None, None)
     if blend == 0.0 or T is not None:
         assert_optimal(d, some_separable(rng), whole, T=T, blend=blend, mu=0.1)
 
@@ -117,7 +106,7 @@ def test_an_unrolled_knot_is_one_of_the_dense_recursion(n, nu, blend):
 def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend):
     rng, h = np.random.default_rng(n + len(bent)), 0.1
     d = random_derivatives(rng, n, nu, h, bent)
-    T, whole = random_blocks(rng, d, bent)
+    T, whole = second_order(rng, d, bent)
     assert_optimal(d, some_separable(rng), whole, h=h, bent=bent, T=T, blend=blend, mu=0.1)
 
 
@@ -161,7 +150,7 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot(n, nu, h):
 def test_nor_do_second_orders_of_earlier_knots_change_it(n, nu, bent):
     rng, h = np.random.default_rng(n), 0.1
     d = random_derivatives(rng, n, nu, h, bent)
-    T, _ = random_blocks(rng, d, bent)
+    T, _ = second_order(rng, d, bent)
     for array in (d.B[::2, :, 2], d.lz[::2, n + 2], d.diagonal[::2, n + 2]):
         array[:] = 0.0
     how = {"separable": np.ones(N + 1, bool), "h": h, "bent": bent, "T": T, "blend": 1.0}

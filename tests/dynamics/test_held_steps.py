@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_oracles import FEET
+from contact_oracles import FEET, points_of_a_shank
 from oracles import chain_of, fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
 
 import dynamics
@@ -248,11 +248,7 @@ def test_knots_that_reach_no_target_take_nothing_from_the_others(far, rng):
 
 def test_points_of_one_body_that_hold_it_twice_are_done_one_knot_after_the_other(rng):
     robot = dynamics.load("anymal")
-    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
-    for i in range(3):
-        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
-        robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
-    points = held(robot, robot.q0, [f"point{i}" for i in range(3)])
+    points = held(robot, robot.q0, points_of_a_shank(robot, rng))
     system = PhasedDynamics(robot, 0.01, Phase(points, 5, held=True))
     given, _, sound, alone = first_order(system, *near(system, rng))
     assert not sound.any()

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_oracles import FEET, Constrained, some_contacts
+from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import fourth_order, random_tree, relative_error
 
 import dynamics
@@ -191,11 +191,7 @@ def test_a_rollout_of_no_controls_stays_where_it_begins():
 def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
     """Three points of one shank and its foot: rollouts in lanes give way to single ones."""
     robot = dynamics.load("anymal")
-    joint = robot.model.frames[robot.frame_id("LF_FOOT")].parentJoint
-    for i in range(3):
-        offset = pin.SE3(np.eye(3), 0.1 * rng.normal(size=3))
-        robot.model.addFrame(pin.Frame(f"point{i}", joint, 0, offset, pin.OP_FRAME))
-    points = [Contact(f"point{i}") for i in range(3)] + [Contact("LF_FOOT")]
+    points = [Contact(name) for name in (*points_of_a_shank(robot, rng), "LF_FOOT")]
     redundant, regular = (PhasedDynamics(robot, 0.01, Phase(some, 3)) for some in (points, points[:1]))
     assert (redundant.lanes, regular.lanes) == (0, 4)
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
