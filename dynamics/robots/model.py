@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, nearest
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading
+from dynamics.robots.equipment import Equipment
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
@@ -65,13 +66,18 @@ class Robot:
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    equipment: actuators and springs that the file describes.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
-    def __init__(self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None) -> None:
+    def __init__(
+        self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
+        equipment: Equipment | None = None,
+    ) -> None:  # fmt: skip
         self.model = joints.expanded(model)
         self.model.name = model.name or "robot"
         self.source = source
+        self.equipment = Equipment() if equipment is None else equipment
         self.tree = compile_model(self.model)
         self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
@@ -171,10 +177,10 @@ class Robot:
         """The shapes to draw, and the names of the meshes that are missing."""
         return self._visuals
 
-    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None]:
-        return self.model, self.q0, self.source
+    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None, Equipment]:
+        return self.model, self.q0, self.source, self.equipment
 
-    def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None]) -> None:
+    def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None, Equipment]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
