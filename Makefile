@@ -2,12 +2,13 @@
 PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
+BEFORE ?= HEAD
 CROCODDYL := .venv-crocoddyl
 AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-crocoddyl clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -23,6 +24,10 @@ lint: $(VENV)/.developed
 
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
+
+# Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
+bench-before: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
