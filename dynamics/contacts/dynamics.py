@@ -215,7 +215,7 @@ class _Arguments(Stack):
         self.nc = forces(self.contacts)
         self.nz = robot.nv + self.nc
         epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
-        tree = robot.tree._replace(damping=np.zeros(robot.nv))
+        tree = robot.resisting(damping=False, springs=False)
         self.knots: tuple[Any, ...]
         if restitution is None:
             wrenches = self._wrenches(fext)

@@ -45,7 +45,7 @@ class PhasedDynamics:
 
     robot: from ``dynamics.load``.  dt [s]: the time step, where phases have none of their own.
     phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
-    actuation S (nv, nu), damping: as in ``RobotDynamics``.
+    actuation S (nv, nu), damping, springs, control_limits (nu, 2): as in ``RobotDynamics``; none acts in an impact.
 
     A step of time is semi-implicit Euler under contacts, ``v' = v + h a``, ``q' = q ⊕ h v'``, with stabilised
     accelerations or, in phases that are ``held``, with q' where contacts are held; an impact is
@@ -55,17 +55,18 @@ class PhasedDynamics:
 
     def __init__(
         self, robot: Robot, dt: float, phases: Iterable[Phase] | Phase, actuation: ArrayLike | None = None,
-        damping: bool = False,
+        damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
-        self._free = RobotDynamics(robot, dt, actuation, damping=damping)
-        self.robot, self.damping, self.actuation = robot, damping, self._free.actuation
+        free = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs, control_limits=control_limits)
+        self._free, self.robot, self.damping, self.springs = free, robot, free.damping, free.springs
+        self.actuation, self.control_limits = free.actuation, free.control_limits
         self.phases = (phases,) if isinstance(phases, Phase) else tuple(phases)
         for i, phase in enumerate(self.phases):
             if not isinstance(phase, Phase):
                 raise ProblemError(f"phases[{i}]: expected a Phase, got {type(phase).__name__}")
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
-        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._tree = robot.resisting(self.damping, self.springs)
         modes: list[tuple[int, Contacts, float, float]] = []
         schedule: list[int] = []
         for phase in self.phases:
@@ -182,7 +183,9 @@ class PhasedDynamics:
             if phase.knots and not given[i] > 0.0:
                 raise ProblemError(f"{field}[{i}]: expected more than 0 s, got {given[i]}")
             phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
-        return PhasedDynamics(self.robot, self.dt, phases, self.actuation, self.damping)
+        return PhasedDynamics(
+            self.robot, self.dt, phases, self.actuation, self.damping, self.springs, self.control_limits
+        )
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """``∂f_k/∂h`` (M, n) of the knots 0 .. M-1, h how long each takes: a tangent vector at the next state.
@@ -234,11 +237,14 @@ class PhasedDynamics:
         return out[0]
 
     def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
-        """The controls (nu,) that, with forces of a knot's contacts, best balance gravity in x, by least squares."""
-        robot = self.robot
-        q, still = as_array("x", x, (self.nx,))[: robot.nq], np.zeros(robot.nv)
-        tau = inverse_dynamics(robot, q, still, still)
+        """The controls (nu,) that best balance gravity and springs in x, with a knot's contacts, by least squares."""
+        tau = self._free.holding_torques(x)
+        q = as_array("x", x, (self.nx,))[: self.robot.nq]
         return np.asarray(np.linalg.lstsq(np.hstack([self.actuation, self._pushes(q, knot)]), tau)[0][: self.nu])
+
+    def passive_torques(self, X: Array) -> Array:
+        """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        return self._free.passive_torques(X)
 
     def _pushes(self, q: Array, knot: int) -> Array:
         """Jᵀ (nv, nc): what contact forces of a knot's phase do on the joints."""
@@ -354,10 +360,10 @@ class PhasedDynamics:
             raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
         return out
 
-    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool]:
-        return self.robot, self.dt, self.phases, self.actuation, self.damping
+    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]:
+        return self.robot, self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits
 
-    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:

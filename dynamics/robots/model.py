@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, nearest
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading
-from dynamics.robots.equipment import Equipment
+from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-_NO_LIMIT = 1e10
-"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
 
 
 class Model(NamedTuple):
@@ -37,7 +34,8 @@ class Model(NamedTuple):
     inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
     armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
     gravity (6,): spatial acceleration of gravity.
-    damping (nv,): viscous friction [N m s/rad] or [N s/m], read by discrete steps alone.
+    damping (nv,): viscous friction [N m s/rad] or [N s/m].   stiffness, springref (nv,): springs [N m/rad] or [N/m]
+    and where they are at rest [rad] or [m]. All three are read by discrete steps alone, see passive.py.
     body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
     segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
     which are relatives[start:stop].
@@ -55,6 +53,8 @@ class Model(NamedTuple):
     armature: Array
     gravity: Array
     damping: Array
+    stiffness: Array
+    springref: Array
     body: Indices
     previous: Indices
     segment: Indices
@@ -66,7 +66,7 @@ class Robot:
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
-    equipment: actuators and springs that the file describes.
+    equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
@@ -77,8 +77,13 @@ class Robot:
         self.model = joints.expanded(model)
         self.model.name = model.name or "robot"
         self.source = source
-        self.equipment = Equipment() if equipment is None else equipment
-        self.tree = compile_model(self.model)
+        tree = compile_model(self.model)
+        self.equipment = checked(Equipment() if equipment is None else equipment, self.model, tree.kind)
+        _, _, stiffness, springref, _ = self.equipment
+        self.tree = tree._replace(
+            stiffness=tree.stiffness if stiffness is None else stiffness,
+            springref=tree.springref if springref is None else springref,
+        )
         self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
@@ -134,6 +139,42 @@ class Robot:
         """Whether a body floats in the world."""
         return len(self.floating_dofs) > 0
 
+    @property
+    def actuation(self) -> Array:
+        """S (nv, nu), τ = S u [N, N m per unit of control]: the file's actuators.
+
+        If it describes none: one control for each degree of freedom, but for those of a free-flyer on the world
+        (unless there is nothing else).
+        """
+        if self.equipment.actuation is not None and self.equipment.drives:
+            return self.equipment.actuation.copy()
+        return np.eye(self.nv)[:, self._driven]
+
+    @property
+    def control_limits(self) -> Array:
+        """Lower and upper limit (nu, 2) of the controls of ``actuation``, ±inf where there is none.
+
+        Those of the file's actuators; if it describes none, joints' limits of effort [N, N m], where an effort of zero
+        says that none was given. A problem takes them as ``control_limits=robot.control_limits.T``.
+        """
+        if not self.equipment.drives:
+            return effort_limits(self.model)[self._driven]
+        given = self.equipment.control_limits
+        return np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1)) if given is None else given.copy()
+
+    @property
+    def _driven(self) -> Indices:
+        """The degrees of freedom that have a control where no actuators are described."""
+        joints = np.delete(np.arange(self.nv), self.floating_dofs)
+        return joints if len(joints) else np.arange(self.nv)
+
+    def resisting(self, damping: bool, springs: bool) -> Model:
+        """The compiled arrays whose joints have viscous friction and springs only where asked for."""
+        none = np.zeros(self.nv)
+        return self.tree._replace(
+            damping=self.tree.damping if damping else none, stiffness=self.tree.stiffness if springs else none
+        )
+
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
         return np.asarray(pin.neutral(self.model))
@@ -157,8 +198,8 @@ class Robot:
             else:
                 reach = np.pi if kind == joints.REVOLUTE else 1.0
                 for j in range(i, i + nj):
-                    low = lower[j] if lower[j] > -_NO_LIMIT else min(-reach, upper[j] - reach)
-                    high = upper[j] if upper[j] < _NO_LIMIT else max(reach, low + reach)
+                    low = lower[j] if lower[j] > -NO_LIMIT else min(-reach, upper[j] - reach)
+                    high = upper[j] if upper[j] < NO_LIMIT else max(reach, low + reach)
                     q[j] = rng.uniform(low, high)
         return q
 
@@ -194,9 +235,9 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) ->
     for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
-    joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
-    inverse and forward dynamics, as in Pinocchio: a warning names them, see actuators.py; damping can take part in
-    ``RobotDynamics``.
+    joints than the source. Rotor inertia becomes armature. Viscous damping, springs, dry friction and <mimic> take no
+    part in inverse and forward dynamics, as in Pinocchio: a warning names what acts nowhere, see actuators.py; damping
+    and springs take part in ``RobotDynamics``.
     """
     if root not in (None, "fixed", "free-flyer"):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
@@ -218,7 +259,7 @@ def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) ->
     """The robot of a model of our own, its actuators seen to."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
-    actuators.announce(robot.model, None if source is None else source.path)
+    actuators.announce(robot.model, None if source is None else source.path, robot.equipment.damped)
     return robot
 
 
@@ -258,7 +299,8 @@ def compile_model(model: pin.Model) -> Model:
         parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
         placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
-        damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
+        damping=np.array(model.damping, dtype=np.float64), stiffness=np.zeros(nv), springref=np.zeros(nv),
+        body=body, previous=previous,
         **segments(previous)._asdict(),
     )  # fmt: skip
 

@@ -13,7 +13,9 @@ from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import QUAD, arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
+from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Robot
@@ -35,20 +37,27 @@ INTEGRATORS = {"semi-implicit-euler": 0, "euler": EULER, "rk4": RK4}
 
 
 class RobotDynamics:
-    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u held over a step dt.
+    """``x' = f(x, u)`` of a robot, x = (q, v), controls u held over a step dt.
+
+    Torques are ``τ = S u - stiffness (q - springref) - damping v``, see passive.py; dry friction is not modelled.
 
     robot: from ``dynamics.load``.  dt [s]: the time step.
-    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default one control
-    for each, but for those of a free-flyer on the world (unless there is nothing else).
+    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default
+    ``robot.actuation``: the actuators of an MJCF file, else one control for each joint.
     integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
     ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
-    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], is part of the system:
-    τ = S u - damping v. Dry friction never is.
+    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
+    of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
+    springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot
+    has them.
+    control_limits (nu, 2): lower and upper limit of each control, ±inf for none, which a ``ddp.Problem`` takes unless
+    it is given others. Default: those of the file's actuators; none where ``actuation`` is given, or there are no
+    actuators: a URDF's limits of effort are offered, ``control_limits=robot.control_limits``, and not imposed.
     """
 
     def __init__(
         self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
-        damping: bool = False,
+        damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(robot, Robot):
             raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
@@ -57,18 +66,22 @@ class RobotDynamics:
         self.robot = robot
         self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
         self.integrator = integrator
-        self.damping = damping
+        self.damping = robot.equipment.damped if damping is None else bool(damping)
+        self.springs = springs is None or bool(springs)
         self._stages = INTEGRATORS[integrator]
-        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._tree = robot.resisting(self.damping, self.springs)
         self._own = threading.local()
         self._dt = positive("dt", dt)
-        if actuation is None:
-            joints = np.delete(np.arange(robot.nv), robot.floating_dofs)
-            actuation = np.eye(robot.nv)[:, joints if len(joints) else slice(None)]
-        self.actuation = as_array("actuation", actuation, (robot.nv, None)).copy()
+        if control_limits is None and actuation is None and robot.equipment.drives:
+            control_limits = robot.control_limits
+        self.actuation = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+        self.actuation = self.actuation.copy()
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
         self._nu = int(self.actuation.shape[1])
+        if control_limits is None:
+            control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
         self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
         self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
@@ -180,10 +193,19 @@ class RobotDynamics:
         return H
 
     def nominal_control(self, x: ArrayLike) -> Array:
-        """The controls (nu,) that best balance gravity at rest in the configuration of x, by least squares."""
-        q = as_array("x", x, (self.nx,))[: self.robot.nq]
-        tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
-        return np.asarray(self._balance @ tau)
+        """The controls (nu,) that best balance gravity and springs at rest where x is, by least squares."""
+        return np.asarray(self._balance @ self.holding_torques(x))
+
+    def holding_torques(self, x: ArrayLike) -> Array:
+        """The torques (nv,) that, with springs, keep a robot at rest in the configuration of x."""
+        at_rest = as_array("x", x, (self.nx,)).copy()
+        at_rest[self.robot.nq :] = 0.0
+        q, still = np.split(at_rest, [self.robot.nq])
+        return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
+
+    def passive_torques(self, X: Array) -> Array:
+        """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        return passive_torques(self._tree, X[:, : self.robot.nq], X[:, self.robot.nq :])
 
     @cached_property
     def _balance(self) -> Array:
@@ -258,10 +280,12 @@ class RobotDynamics:
         packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
         return Contraction(closing_callback().address, packed.address, packed)
 
-    def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
-        return self.robot, self._dt, self.actuation, self.integrator, self.damping
+    def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:
+        return (
+            self.robot, self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
+        )  # fmt: skip
 
-    def __setstate__(self, state: tuple[Robot, float, Array, str, bool]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, Array, str, bool, bool, Array]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:
