@@ -43,7 +43,7 @@ $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "mayne runs on Python 3.11 to 3.13, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
 	@echo "installing mayne and what it needs into $(VENV) (first run only)..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[mujoco]'
 	@touch $@
 
 $(VENV)/.developed: $(VENV)/.installed

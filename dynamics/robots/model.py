@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
-from dynamics.robots import actuators, joints, loading
+from dynamics.robots import actuators, joints, loading, omissions
 from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
@@ -228,38 +228,58 @@ class Robot:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
 
 
-def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) -> Robot:
+def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, strict: bool = False) -> Robot:
     """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
 
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+    for files but for MJCF, which says itself what is free.
+    strict: refuse a robot of which the dynamics leave something out, instead of warning.
+    Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
-    joints than the source. Rotor inertia becomes armature. Viscous damping, springs, dry friction and <mimic> take no
-    part in inverse and forward dynamics, as in Pinocchio: a warning names what acts nowhere, see actuators.py; damping
-    and springs take part in ``RobotDynamics``.
+    joints than the source. Rotor inertia becomes armature.
+
+    MJCF is read by MuJoCo's own compiler (``pip install 'mayne[mujoco]'``): q is MuJoCo's qpos and v its qvel, but that
+    quaternions are (x, y, z, w) and a free joint's linear velocity is in the body's axes. q0 is the keyframe called
+    "home", else the first, else qpos0. Sites are frames, geoms the shapes to draw. Motors become
+    ``equipment.actuation`` and their ranges of control and force ``equipment.control_limits``. The control of a
+    position or velocity servo, a muscle or another actuator with a law of its own is its force [N, N m], within its
+    range of force; an actuator whose moment depends on the configuration has no control.
+
+    One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
+    friction, <mimic>; of MJCF equality constraints, tendons, gravity compensation, fluids, control laws, springs that
+    are not linear, flexes and plugins. ``strict`` refuses these. The warning also names viscous damping and springs,
+    which ``RobotDynamics`` has and inverse and forward dynamics have not; ``strict`` accepts them.
     """
     if root not in (None, "fixed", "free-flyer"):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
     if isinstance(source, pin.Model):
         if root is not None:
             raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
-        return _ready(source.copy(), None, None)
+        return _ready(source.copy(), None, None, strict=strict)
     if not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
     path = Path(source)
     if path.suffix.lower() in loading.READERS or path.exists():
+        if loading.is_mjcf(path):
+            described, found = loading.read_mjcf(path, root)
+            robot = Robot(described.model, described.q0, found, described.equipment)
+            omissions.announce(robot.name, described.omissions, strict)
+            return robot
         model, found = loading.read_file(path, root or "fixed")
-        return _ready(model, None, found)
+        return _ready(model, None, found, strict=strict)
     model, q0, found = loading.read_named(str(source), root)
-    return _ready(model, q0, found)
+    return _ready(model, q0, found, strict=strict, once=True)
 
 
-def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) -> Robot:
+def _ready(
+    model: pin.Model, q0: Array | None, source: loading.Source | None, strict: bool, once: bool = False
+) -> Robot:
     """The robot of a model of our own, its actuators seen to."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
-    actuators.announce(robot.model, None if source is None else source.path, robot.equipment.damped)
+    left_out = actuators.left_out(robot.model, None if source is None else source.path)
+    omissions.announce(robot.name, left_out, strict, once)
     return robot
 
 
