@@ -10,7 +10,6 @@ import inspect
 import json
 import logging
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import click
 import numpy as np
 
 import viz
+from ddp import archive
 from ddp.check import check_derivatives
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
@@ -163,8 +163,7 @@ def solve(
         seconds = solution.seconds if timed is None else timed.seconds
         click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
     if save:
-        solution.save(save)
-        _sign(save, name, chosen)
+        _save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
@@ -377,19 +376,18 @@ def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | Non
         click.echo("", err=True)
 
 
-def _sign(path: str, name: str, chosen: dict[str, Any]) -> None:
-    """Add to a solution's file which problem it solves, and with which parameters."""
-    with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
-        np.lib.format.write_array(stream, np.array([name, json.dumps(chosen)]))
+def _save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
+    """Write a solution, and with it which problem it solves, and with which parameters."""
+    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
 
 
 def _signature(path: str) -> tuple[str, dict[str, Any]]:
     """The problem and the parameters that a solution's file names; empty where it does not."""
+    found = archive.read(Path(path), {"signature": "U1"})
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            name, chosen = archive["signature"].tolist() if "signature" in archive.files else ("", "{}")
-            return str(name), dict(json.loads(chosen))
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
+        return str(name), dict(json.loads(chosen))
+    except (TypeError, ValueError, RecursionError):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
 
 
