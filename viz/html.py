@@ -28,6 +28,14 @@ class Drawn(NamedTuple):
     where: str
     missing: tuple[str, ...]
 
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the page at an address; a file is named."""
+        if not self.where.startswith("http:"):
+            return None
+        where = html.escape(self.where)
+        frame = f'<iframe src="{where}" width="100%" height="480" style="border: 0"></iframe>'
+        return f'{frame}<a href="{where}" target="_blank">{where}</a>'
+
 
 def save_html(
     path: str | os.PathLike[str],
