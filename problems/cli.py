@@ -27,8 +27,10 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench
-from problems.command.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary, told
+from problems.command import dynamics_bench, robots
+from problems.command.output import (
+    COLUMNS, DRAWINGS, check_file, check_folder, print_json, print_table, row, summary, told,
+)  # fmt: skip
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
 from problems.command.timing import excited, timings, warm
@@ -98,7 +100,10 @@ def main() -> None:
 @click.argument("name", required=False)
 @_JSON
 def list_problems(name: str | None, as_json: bool) -> None:
-    """List the problems, or the parameters of problem NAME."""
+    """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
+    if name == "robots":
+        _list_robots(as_json)
+        return
     if name is not None:
         _describe(find(name), as_json)
         return
@@ -288,6 +293,7 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
 @click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
 def demo(folder: str) -> None:
     """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
+    check_folder("--folder", folder)
     _end(demonstration.run(Path(folder)))
 
 
@@ -349,6 +355,17 @@ def _build(
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
         return entry, build(entry, chosen), chosen
+
+
+def _list_robots(as_json: bool) -> None:
+    with progress("reading robots"):
+        listed, refused = robots.loadable()
+    if as_json:
+        print_json([robot._asdict() for robot in listed])
+        return
+    print_table(["robot", "degrees of freedom", "base"], [[*map(str, robot)] for robot in listed])
+    if refused:
+        click.echo(f"in example-robot-data, but not for mayne: {', '.join(refused)}", err=True)
 
 
 def _describe(entry: Entry, as_json: bool) -> None:
