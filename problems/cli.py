@@ -29,7 +29,15 @@ from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
 from problems.command import dynamics_bench, robots
 from problems.command.output import (
-    COLUMNS, DRAWINGS, check_file, check_folder, print_json, print_table, row, summary, told,
+    COLUMNS,
+    DRAWINGS,
+    check_file,
+    check_folder,
+    print_json,
+    print_table,
+    row,
+    summary,
+    told,
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
