@@ -163,11 +163,10 @@ def solve(
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
     with progress(f"{name}, {TITLES[solver]}") as callback:
-        guess = entry.guess(problem)
         if free is None:
-            solution = solve_problem(problem, method, guess, callback=callback, throw=False, workers=workers)
+            solution = solve_problem(problem, method, callback=callback, throw=False, workers=workers)
         else:
-            timed = solve_durations(problem, free, method, guess, callback=callback, throw=False, workers=workers)
+            timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
     if as_json:
@@ -240,8 +239,8 @@ def mpc(
     check_file("--html", html)
     entry, problem, _ = _build(name, robot, options)
     with progress(f"{name}, receding horizon"):
-        warm(entry, problem)
-        run = close_loop(problem, steps, push, every, guess=entry.guess(problem))
+        warm(problem)
+        run = close_loop(problem, steps, push, every)
     outcome = {
         "steps": steps,
         "pushes": len(run.pushed),
@@ -285,9 +284,9 @@ def view(file: str, name: str | None, robot: str | None, html: str | None) -> No
 @_JSON
 def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess."""
-    entry, problem, _ = _build(name, robot, options)
+    _, problem, _ = _build(name, robot, options)
     with progress(f"{name}, checking derivatives"):
-        report = check_derivatives(problem, *excited(entry, problem))
+        report = check_derivatives(problem, *excited(problem))
     if as_json:
         names = ("name", "knot", "error", "tolerance", "smooth", "ok")
         checks = [{name: getattr(item, name) for name in names} for item in report.checks]
@@ -319,9 +318,9 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> 
     if name == "dynamics":
         _bench_dynamics(seconds, cold, as_json)
         return
-    entry, problem, _ = _build(name, None, ())
+    _, problem, _ = _build(name, None, ())
     with progress(f"{name}, timing"):
-        times = timings(entry, problem, repeat)
+        times = timings(problem, repeat)
     if as_json:
         print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
     else:
