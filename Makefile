@@ -53,4 +53,4 @@ $(VENV)/.developed: $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(CROCODDYL) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
-	find ddp dynamics problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find ddp dynamics mayne problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,6 +19,7 @@ from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.guesses import Start, as_guess
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
 from ddp.sweeps.adjoint import costates
@@ -44,6 +45,7 @@ class Problem:
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
         stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
+    guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a
     `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
@@ -62,6 +64,7 @@ class Problem:
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int | range, Sequence[ConstraintLike]] = field(default_factory=dict)
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    guess: Start = None
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     _objective: Objective = field(init=False, repr=False)
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
@@ -96,6 +99,7 @@ class Problem:
             ("_placed", place(self.dynamics, horizon, x0, *lists) if any(lists) else ()),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
+            ("guess", as_guess(self.guess, self.dynamics, horizon)),
         ):
             object.__setattr__(self, name, value)
 
@@ -110,6 +114,12 @@ class Problem:
         x0.flags.writeable = False
         other = self._twin()
         object.__setattr__(other, "x0", x0)
+        return other
+
+    def with_guess(self, guess: Start) -> Problem:
+        """The same problem, which `solve` starts from another guess; nothing but that is checked again or copied."""
+        other = self._twin()
+        object.__setattr__(other, "guess", as_guess(guess, self.dynamics, self.horizon))
         return other
 
     def cost(self, X: Array, U: Array) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from ddp.constraints.augmented import AugmentedLagrangian, certified, minimise, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
+from ddp.guesses import Followed, Start, as_guess
 from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.parallel.stages import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
@@ -19,8 +20,6 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
-
-Start = Array | tuple[Array, Array] | Solution | None
 
 HESSIANS = ("auto", "gauss-newton", "exact")
 
@@ -124,7 +123,8 @@ def solve(
         would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
-        dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
+        problem's own, else the dynamics' nominal control at x0, at every knot. Controls are moved into the problem's
+        limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
@@ -146,6 +146,7 @@ def solve(
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {solver!r}")
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
+    guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
     goal = relaxed(problem, solver.constraints, guess)
@@ -176,27 +177,20 @@ def descend_from(
 def start_policy(problem: Problem, guess: Start) -> Guess:
     """The policy that a guess means."""
     d, N = problem.dynamics, problem.horizon
-    if isinstance(guess, Solution):
-        U = as_array("guess.U", guess.U, (N, d.nu)).copy()
-        X = as_array("guess.X", guess.X, (N + 1, d.nx)).copy()
-        K = as_array("guess.K", guess.K, (N, d.nu, d.n))
-        d.check_state("guess.X", X)
-        U[0] += K[0] @ d.difference(X[0], problem.x0)
+    guess = as_guess(guess, d, N)
+    if isinstance(guess, Followed):
+        X, U = guess.X.copy(), guess.U.copy()
+        U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
         X[0] = problem.x0
-        return Guess(X, U, K)
+        return Guess(X, U, guess.K.copy())
+    if isinstance(guess, tuple):
+        X, U = guess
+        X[0] = problem.x0
+        return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
     if guess is None:
         U = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
-    elif isinstance(guess, tuple):
-        if len(guess) != 2:
-            raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
-        X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
-        d.check_state("guess[0]", X)
-        X[0] = problem.x0
-        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)).copy(), np.zeros((N, d.nu, d.n)), imposed=True)
-    elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
-        raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
-        U = as_array("guess", guess, (N, d.nu)).copy()
+        U = guess
     return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 

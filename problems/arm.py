@@ -190,10 +190,6 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs))
 
 
-def gravity_compensation(problem: Problem) -> None:
-    """No guess of its own: the solver's default, the torques that hold x0 against gravity."""
-
-
 def _effort(
     system: RobotDynamics, rest: Array, control: float, posture: float, speed: float
 ) -> list[BatchTerm]:

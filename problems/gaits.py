@@ -22,7 +22,7 @@ from ddp.problem import Problem
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
 from problems import legs, schedule, strides
-from problems.legged import Weights, legged
+from problems.legged import Weights, follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
 from problems.sensitivity import with_durations
@@ -387,7 +387,10 @@ def _gait(
 
 def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
-    return problem if durations is None else with_durations(problem, np.ravel(durations), "phase_durations")
+    if durations is None:
+        return problem
+    lasting = with_durations(problem, np.ravel(durations), "phase_durations")
+    return lasting.with_guess(follow_nominal(lasting))
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

@@ -51,7 +51,7 @@ def reorientation(
         position=(0.0, final_rotation_weight, final_posture_weight),
         velocity=(0.0, final_speed_weight, final_speed_weight),
     )
-    return Problem(
+    problem = Problem(
         dynamics=system,
         running=[
             ControlCost(np.zeros(legs), np.full(legs, float(control_weight))),
@@ -61,6 +61,7 @@ def reorientation(
         x0=x0,
         horizon=horizon,
     )
+    return problem.with_guess(small_random_torques(problem))
 
 
 def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
