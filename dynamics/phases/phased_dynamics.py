@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, items, numbers, said
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import QUAD, arena
 from dynamics.contacts.contact import (
@@ -60,12 +60,14 @@ class PhasedDynamics:
         free = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs, control_limits=control_limits)
         self._free, self.robot, self.damping, self.springs = free, robot, free.damping, free.springs
         self.actuation, self.control_limits = free.actuation, free.control_limits
-        self.phases = (phases,) if isinstance(phases, Phase) else tuple(phases)
+        self.phases = (phases,) if isinstance(phases, Phase) else items("phases", phases, "Phases")
         for i, phase in enumerate(self.phases):
             if not isinstance(phase, Phase):
-                raise ProblemError(f"phases[{i}]: expected a Phase, got {type(phase).__name__}")
+                raise ProblemError(f"phases[{i}]: expected a Phase, got {said(phase)}")
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
+        knots = sum(phase.size for phase in self.phases)
+        affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
         self._tree = robot.resisting(self.damping, self.springs)
         modes: list[tuple[int, Contacts, float, float]] = []
         schedule: list[int] = []
@@ -135,7 +137,7 @@ class PhasedDynamics:
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""
-        ends = np.cumsum([phase.size for phase in self.phases])
+        knot, ends = min(integer("knot", knot), self.knots), np.cumsum([phase.size for phase in self.phases])
         return self.phases[min(int(np.searchsorted(ends, knot, side="right")), len(self.phases) - 1)]
 
     def is_impact(self, knot: int) -> bool:
@@ -144,7 +146,7 @@ class PhasedDynamics:
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, .) from there. NaN where it diverges."""
-        single = np.ndim(x) == 1
+        single = axes(x) == 1
         X = as_array("x", x, (self.nx,) if single else (None, self.nx)).reshape(-1, self.nx)
         self.check_state("x", X)
         U = as_array("u", u, (self.nu,) if single else (len(X), self.nu)).reshape(-1, self.nu)
@@ -334,6 +336,7 @@ class PhasedDynamics:
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots."""
+        first = min(integer("knot", first), self.knots)
         knots = np.minimum(np.arange(first, first + count), self.knots - 1)
         last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
@@ -354,10 +357,10 @@ class PhasedDynamics:
             if self._modes.table[self._modes_from(knot, 1)[0], 0] == HELD:
                 frames = ", ".join(contact.frame for contact in self.phase_of(knot).contacts)
                 raise ModelError(
-                    f"{self.robot.name}: no step from x = {X[0]} ends with {frames} where they are held: they depend "
-                    "on one another, contradict each other or are out of reach"
+                    f"{self.robot.name}: no step from x = {numbers(X[0])} ends with {frames} where they are held: they "
+                    "depend on one another, contradict each other or are out of reach"
                 )
-            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(X[0])}")
         return out
 
     def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest
+from ddp.errors import DDPError, ModelError, ProblemError, nearest, said
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, omissions
 from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
@@ -181,6 +181,8 @@ class Robot:
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
         """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
+        if not isinstance(rng, np.random.Generator):
+            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
         for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):
@@ -205,10 +207,14 @@ class Robot:
 
     def frame_id(self, name: str) -> int:
         """Pinocchio's index of a frame; ModelError with the nearest names if there is none."""
-        if not self.model.existFrame(name):
+        if not self.has_frame(name):
             known = [frame.name for frame in self.model.frames]
-            raise ModelError(f"frame: {self.name} has no frame {name!r}; {nearest(name, known)}")
+            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, known)}")
         return int(self.model.getFrameId(name))
+
+    def has_frame(self, name: object) -> bool:
+        """Whether a frame is called so."""
+        return isinstance(name, str) and name.isprintable() and bool(self.model.existFrame(name))
 
     @cached_property
     def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:
@@ -251,16 +257,16 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, st
     are not linear, flexes and plugins. ``strict`` refuses these. The warning also names viscous damping and springs,
     which ``RobotDynamics`` has and inverse and forward dynamics have not; ``strict`` accepts them.
     """
-    if root not in (None, "fixed", "free-flyer"):
-        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
+    if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
+        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")
     if isinstance(source, pin.Model):
         if root is not None:
             raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
         return _ready(source.copy(), None, None, strict=strict)
     if not isinstance(source, (str, os.PathLike)):
-        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
+        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {said(source)}")
     path = Path(source)
-    if path.suffix.lower() in loading.READERS or path.exists():
+    if path.suffix.lower() in loading.READERS or _exists(path):
         if loading.is_mjcf(path):
             described, found = loading.read_mjcf(path, root)
             robot = Robot(described.model, described.q0, found, described.equipment)
@@ -270,6 +276,20 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, st
         return _ready(model, None, found, strict=strict)
     model, q0, found = loading.read_named(str(source), root)
     return _ready(model, q0, found, strict=strict, once=True)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file; not where no file can be called so."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
+    """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
+    if not isinstance(robot, Robot):
+        raise error(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
 
 
 def _ready(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 import threading
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, choice, flag, numbers, positive, said
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import QUAD, arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
@@ -18,7 +17,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
 from dynamics.steps import lane_contraction, lane_curvature
 from dynamics.steps.contraction import contract_rows, contraction_callback
@@ -59,15 +58,13 @@ class RobotDynamics:
         self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
         damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
-        if not isinstance(robot, Robot):
-            raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
-        if integrator not in INTEGRATORS:
-            raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
+        check_robot(robot, ProblemError)
+        choice("integrator", integrator, INTEGRATORS)
         self.robot = robot
         self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
         self.integrator = integrator
-        self.damping = robot.equipment.damped if damping is None else bool(damping)
-        self.springs = springs is None or bool(springs)
+        self.damping = robot.equipment.damped if damping is None else flag("damping", damping)
+        self.springs = springs is None or flag("springs", springs)
         self._stages = INTEGRATORS[integrator]
         self._tree = robot.resisting(self.damping, self.springs)
         self._own = threading.local()
@@ -147,7 +144,7 @@ class RobotDynamics:
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
         step(*self._roller, X, U, Xn)
-        return Xn[0] if np.ndim(x) == 1 else Xn
+        return Xn[0] if axes(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
@@ -168,7 +165,7 @@ class RobotDynamics:
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
-        dtype = np.complex128 if np.iscomplexobj(x) or np.iscomplexobj(dx) else np.float64
+        dtype = np.complex128 if any(_is_complex(value) for value in (x, dx)) else np.float64
         X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
         out = np.empty((len(X), self.nx), dtype)
         integrate_batch(self.robot.tree, X, dX, out)
@@ -294,7 +291,7 @@ class RobotDynamics:
         out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
         self.expand(X, U, out)
         if not np.isfinite(out.A).all():
-            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(X[0])}")
         return out
 
     def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
@@ -304,7 +301,7 @@ class RobotDynamics:
         return X
 
     def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
-        single = np.ndim(value) < 2  # type: ignore[arg-type]
+        single = axes(value) < 2
         return as_array(field, value, (size,) if single else (None, size)).reshape(-1, size)
 
     def __repr__(self) -> str:
@@ -328,14 +325,25 @@ def _paired(
     ):  # fmt: skip
         return a[None].copy(), b[None].copy(), True
     try:
-        A: Array = np.asarray(a, dtype)
-        B: Array = np.asarray(b, dtype)
+        A, B = (_real_or_complex(value, dtype) for value in (a, b))
         N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
         first: Array = np.array(np.broadcast_to(A, (N, a_size)))
         second: Array = np.array(np.broadcast_to(B, (N, b_size)))
-    except (TypeError, ValueError):
+    except Exception:  # whatever numpy, or an object that says it is an array, comes up with
         raise ProblemError(
             f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
-            f" got {reprlib.repr(a)}, {reprlib.repr(b)}"
+            f" got {said(a)}, {said(b)}"
         ) from None
     return first, second, A.ndim == 1 and B.ndim == 1
+
+
+def _is_complex(value: ArrayLike) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "c"
+
+
+def _real_or_complex(value: ArrayLike, dtype: type) -> Array:
+    """An array of ``dtype``, unless that loses what it holds."""
+    array = np.asarray(value)
+    if array.dtype.kind not in REAL + ("c" if dtype is np.complex128 else "") or np.ma.is_masked(value):
+        raise TypeError("expected numbers")
+    return array.astype(dtype)

@@ -222,7 +222,7 @@ def test_copies_are_the_same(case):
         (lambda robot: Phase((), 0), "knots of a phase: expected a whole number of at least 1, got 0"),
         (lambda robot: Phase(Contact("LF_FOOT"), 1, True, -1.0), "restitution: expected a number from 0 to 1"),
         (lambda robot: PhasedDynamics(robot, 0.01, []), "phases: expected at least one, got none"),
-        (lambda robot: PhasedDynamics(robot, 0.01, [3]), "phases[0]: expected a Phase, got int"),
+        (lambda robot: PhasedDynamics(robot, 0.01, [3]), "phases[0]: expected a Phase, got 3"),
         (lambda robot: PhasedDynamics(robot, -0.1, Phase((), 1)), "dt: expected a positive number"),
         (
             lambda robot: PhasedDynamics(robot, 0.01, [Phase(Contact("LF_FOT"), 1)]),
