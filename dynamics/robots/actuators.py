@@ -3,8 +3,8 @@
 Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, know ``armature`` alone. So
 
 - rotor inertia becomes armature: ``rotorInertia · rotorGearRatio²`` wherever the file gives no armature;
-- viscous damping is left to ``RobotDynamics(..., damping=True)``, the default for formats that have it act (MJCF);
-  dry friction and <mimic> to nobody: a warning names their joints, once a process for each robot.
+- viscous damping is left to ``RobotDynamics(..., damping=True)``, dry friction and <mimic> to nobody: a warning names
+  their joints, once a process for each robot.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def reflect_rotors(model: pin.Model) -> None:
     model.armature = np.where(np.asarray(model.armature) == 0.0, reflected, model.armature)
 
 
-def announce(model: pin.Model, path: str | None = None, damped: bool = False) -> None:
-    """Warn of what the dynamics leave out of a model, and of the file it is from; damped: its damping acts."""
+def announce(model: pin.Model, path: str | None = None) -> None:
+    """Warn of what the dynamics leave out of a model, and of the file it is from."""
     friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
-    resisting, rubbing = _joints_with(model, np.asarray(model.damping)), _joints_with(model, friction)
-    if resisting and not damped:
-        _warn(f"{model.name}: viscous damping of {resisting} acts in RobotDynamics(..., damping=True) alone")
+    damped, rubbing = _joints_with(model, np.asarray(model.damping)), _joints_with(model, friction)
+    if damped:
+        _warn(f"{model.name}: viscous damping of {damped} acts in RobotDynamics(..., damping=True) alone")
     if rubbing:
         _warn(f"{model.name}: dry friction of {rubbing} is not modelled")
     mimics = _mimics(path, model) if path is not None and path.endswith(".urdf") else []

@@ -235,9 +235,9 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) ->
     for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
-    joints than the source. Rotor inertia becomes armature. Viscous damping, springs, dry friction and <mimic> take no
-    part in inverse and forward dynamics, as in Pinocchio: a warning names what acts nowhere, see actuators.py; damping
-    and springs take part in ``RobotDynamics``.
+    joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
+    inverse and forward dynamics, as in Pinocchio: a warning names them, see actuators.py; damping can take part in
+    ``RobotDynamics``.
     """
     if root not in (None, "fixed", "free-flyer"):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
@@ -259,7 +259,7 @@ def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) ->
     """The robot of a model of our own, its actuators seen to."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
-    actuators.announce(robot.model, None if source is None else source.path, robot.equipment.damped)
+    actuators.announce(robot.model, None if source is None else source.path)
     return robot
 
 

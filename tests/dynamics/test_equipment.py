@@ -1,18 +1,16 @@
 """Actuators of robots and limits of controls: what a file gives, what it does not, and where both arrive."""
 
-import logging
 import pickle
 
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import chain_of, sprung
+from oracles import sprung
 
 import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from dynamics import Contact, Phase, PhasedDynamics, Robot, RobotDynamics
-from dynamics.robots import actuators
 from dynamics.robots.equipment import Equipment
 from problems import arm, cartpole
 from problems.costs import ControlCost
@@ -187,16 +185,6 @@ def test_locking_joints_keeps_what_moves_the_others(rng):
     np.testing.assert_array_equal(locked.equipment.stiffness, made.equipment.stiffness[:5])
     np.testing.assert_array_equal(locked.equipment.springref, made.equipment.springref[:5])
     assert RobotDynamics(locked, 0.01).damping
-
-
-def test_friction_that_acts_is_not_said_to_be_left_out(caplog):
-    model = chain_of("revolute").model
-    model.name, model.damping = "bearing", np.ones(1)
-    with caplog.at_level(logging.WARNING, "mayne"):
-        actuators.announce(model, damped=True)
-        assert not caplog.records
-        actuators.announce(model)
-    assert caplog.text.count("bearing: viscous damping of revolute 0 acts in RobotDynamics(..., damping=True)") == 1
 
 
 def test_a_spring_in_a_chain_that_universal_joints_become_is_where_it_was(rng):
