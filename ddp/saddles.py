@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.globalisation import Step
 from ddp.iterate import Iterate
@@ -83,8 +84,13 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
         low, high = iterate.backward.low >= 0.0, iterate.backward.high <= 0.0
         free = ~((low & (slope > firm)) | (high & (slope < -firm)))
         free_at_limits = bool((free & (low | high)).any())
-    if convex is not None and not free_at_limits and not (free & (convex.k == 0.0) & ~convex.K.any(axis=2)).any():
-        return Inertia(0, int(free.sum()), 0)
+    if convex is not None and not free_at_limits:
+        still = free & (convex.k == 0.0)
+        if still.any():
+            still &= ~convex.K.any(axis=2)
+            free &= ~_absent(iterate, still)
+        if not (free & still).any():
+            return Inertia(0, int(free.sum()), 0)
     iterate.know(FIRST | EXACT | RECORDS)
     H = d.hessians(iterate.separable)
     second = np.zeros((N, n + nu, n + nu))
@@ -93,6 +99,16 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
     if not all(np.isfinite(array).all() for array in (H, d.A, d.B)):
         return Inertia(0, 0, int(free.sum()))
     return inertia(d.A, d.B, _whole(H), free)
+
+
+def _absent(iterate: Iterate, still: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the controls ``still`` (N, nu) neither dynamics nor costs know, as in impacts: they are no variables."""
+    d, n = iterate.work.derivatives, iterate.work.derivatives.A.shape[1]
+    absent = np.zeros_like(still)
+    for t in np.flatnonzero(still.any(axis=1)):
+        H = np.diag(d.diagonal[t]) if iterate.separable[t] else _whole(d.exact[t : t + 1])[0]
+        absent[t] = still[t] & ~(d.B[t].any(axis=0) | (d.lz[t, n:] != 0.0) | H[n:].any(axis=1))
+    return absent
 
 
 def _whole(H: Array) -> Array:
