@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ddp.compiling import announce
+from ddp.compiling.setup import Stopwatch, working_time
 from ddp.constraints.augmented import AugmentedLagrangian, certified, minimise, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
@@ -135,7 +136,7 @@ def solve(
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
     leaves no process and no shared memory behind.
     """
-    start = time.perf_counter()
+    start = Stopwatch()
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
     solver = DDP() if solver is None else solver
@@ -149,6 +150,7 @@ def solve(
     goal = relaxed(problem, solver.constraints, guess)
     with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
+    announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
@@ -156,7 +158,7 @@ def solve(
 
 def descend_from(
     goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
-    start: float,
+    start: Stopwatch,
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []
@@ -234,7 +236,7 @@ def _descend(
     """Iterate until convergence, an outcome in words, or for another reason to stop; the other one is empty."""
     outcome, reason = "", ""
     settled = 0
-    before = time.perf_counter()
+    before = working_time()
     while len(history) < solver.max_iterations and not outcome:
         attempt = globalisation.iterate(iterate)
         if attempt is None:
@@ -248,7 +250,7 @@ def _descend(
         elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
             outcome = "converged to rounding"
         iterate.accept(attempt.step)
-        now = time.perf_counter()
+        now = working_time()
         record = Record(
             attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
             attempt.blend, now - before, iterate.gap, attempt.contraction, *iterate.violated(),

@@ -37,6 +37,7 @@ from problems.command.output import (
     print_table,
     row,
     summary,
+    taken,
     told,
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
@@ -169,11 +170,11 @@ def solve(
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
+    outcome = solution if timed is None else timed
     if as_json:
         print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
     else:
-        seconds = solution.seconds if timed is None else timed.seconds
-        click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
+        click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
     if save:
         solution.save(save)
         _sign(save, name, chosen)
@@ -184,7 +185,7 @@ def solve(
         _animate(entry, problem, solution, html)
     if view:
         _animate(entry, problem, solution, None)
-    _end(solution.converged if timed is None else timed.converged)
+    _end(outcome.converged)
 
 
 @main.command(context_settings=_OPEN)
