@@ -36,7 +36,7 @@ logger = logging.getLogger("mayne")
 
 COMPILING = "compiling kernels (first run only)"
 
-REDRAWN, SETTLED = 0.25, 1.0
+REDRAWN, SETTLED = 0.25, 3.0
 """How often the line is drawn anew, and after how long without compiling it is finished [s]."""
 
 
