@@ -37,7 +37,8 @@ class Problem:
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
-        As ``lower``, ``upper`` (N, nu) they can be read back.
+        Default: those of the dynamics where they have any (`Limited`), as robots whose file describes actuators do;
+        ``(-inf, inf)`` for none at all. As ``lower``, ``upper`` (N, nu) they can be read back.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
@@ -80,7 +81,7 @@ class Problem:
         check_knots("at", self.at, horizon)
         check_knots("constraints_at", self.constraints_at, horizon, stretches=True)
         check_stretches(self.during, horizon)
-        limits = as_limits(self.control_limits, horizon, self.dynamics.nu)
+        limits = as_limits(self.control_limits, horizon, self.dynamics)
         lower, upper = (limit.view() for limit in limits)
         for array in (x0, lower, upper):
             array.flags.writeable = False

@@ -32,15 +32,18 @@ SETTLED = 3
 class DDP:
     """Differential dynamic programming with exact second derivatives of dynamics and costs.
 
-    tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by less than
-        this (in units of the cost; the same measure as Crocoddyl's ``th_stop``).
+    tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by no more than
+        this (in units of the cost; the same measure as Crocoddyl's ``th_stop``). Where costs (Σ|l| of all knots) are
+        less than 0.01 or more than 1000 it is relative to that bound: 1e-9 means 1e-12 of a cost of 1e9, and of a cost
+        of 1e-9, 1e-16 or, if it has fallen from more than 1e-3 at the start, 1e-13 of a millionth of the start's.
     max_iterations: after this many the solve ends, not converged.
     hessian: "auto" is Gauss-Newton far away and exact near the optimum (`globalisation`); "gauss-newton" is
         iLQR; "exact" is exact from the start with Levenberg-Marquardt damping: slower, and may find other
         minima.
-    switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch (1 + |cost|)``:
-        1e-3 is cautious, 1e-1 eager.
-    max_regularization: beyond this mu the solve ends, not converged.
+    switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch`` times the cost: 1e-3 is
+        cautious, 1e-1 eager.
+    max_regularization: beyond this mu, times the mean diagonal of l_uu where that is more than 1, the solve ends, not
+        converged.
     multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
         "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "policy"
         is V_x under the gains of the last sweep, known before, too: within a few per cent it takes V_x's iterations,
@@ -245,7 +248,7 @@ def _descend(
             reason = _why_no_step(iterate, globalisation, solver)
             break
         settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
-        if _converged(iterate, attempt, solver.tolerance):
+        if _converged(iterate, attempt, solver.tolerance * iterate.unit):
             outcome = "converged"
         elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
             outcome = "converged to rounding"
@@ -268,7 +271,7 @@ def _descend(
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     """Whether gaps are closed and the model, without the regularisation's help, expects less than ``limit``."""
-    if iterate.gap >= CLOSED or attempt.expected >= limit:
+    if not (iterate.gap < CLOSED and attempt.expected <= limit):  # nor where that is no number
         return False
     smallest = shift(iterate)
     if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
@@ -276,7 +279,7 @@ def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     for blend in (attempt.blend, 0.0):
         sweep = iterate.sweep(blend, smallest)
         if sweep.failed < 0:
-            return sweep.expected < limit
+            return sweep.expected <= limit
     return False
 
 

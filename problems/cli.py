@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import sys
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import click
 import numpy as np
 
 import viz
+from ddp import archive
 from ddp.check import check_derivatives
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
@@ -77,6 +78,7 @@ _OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="
 _OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
 _HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
 _PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
+_NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -136,7 +138,8 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @_PLOT
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
 @click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
-@click.option("--view", is_flag=True, help="Play the motion in a viewer on this machine.")
+@click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
+@_NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
     help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
@@ -148,7 +151,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, durations: str | None, price_of_time: float | None, as_json: bool,
+    view: bool, no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)
@@ -176,15 +179,14 @@ def solve(
     else:
         click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
     if save:
-        solution.save(save)
-        _sign(save, name, chosen)
+        _save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
     if html:
         _animate(entry, problem, solution, html)
     if view:
-        _animate(entry, problem, solution, None)
+        _animate(entry, problem, solution, None, not no_browser)
     _end(outcome.converged)
 
 
@@ -268,14 +270,15 @@ def mpc(
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
 @_ROBOT
 @_HTML
-def view(file: str, name: str | None, robot: str | None, html: str | None) -> None:
-    """Play the motion saved in FILE in a viewer on this machine, or write it with --html."""
+@_NO_BROWSER
+def view(file: str, name: str | None, robot: str | None, html: str | None, no_browser: bool) -> None:
+    """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     check_file("--html", html)
     signed, chosen = _signature(file)
     if not (name or signed):
         raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
     entry, problem, _ = _build(name or signed, robot, (), chosen)
-    _animate(entry, problem, Solution.load(file, problem), html)
+    _animate(entry, problem, Solution.load(file, problem), html, not no_browser)
 
 
 @main.command(context_settings=_OPEN)
@@ -387,14 +390,17 @@ def _describe(entry: Entry, as_json: bool) -> None:
     print_table(["parameter", "default"], [[f"--{k.replace('_', '-')}", str(v)] for k, v in defaults.items()])
 
 
-def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | None) -> None:
+def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
     """Write an animation, or play it until it is interrupted."""
     X = solution.X[np.isfinite(solution.X).all(axis=1)]
-    where = demonstration.draw(entry, problem, X, Path(html) if html else None, solution.U[: len(X) - 1])
+    with progress(f"{entry.name}, drawing"):
+        page = Path(html) if html else None
+        where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser)
     if html:
         click.echo(f"wrote {where}", err=True)
         return
     click.echo(f"{entry.name} moves at {where} until you press Ctrl-C", err=True)
+    sys.stdout.flush()  # what was printed is there, however the waiting ends
     try:
         while True:
             time.sleep(3600.0)
@@ -402,19 +408,18 @@ def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | Non
         click.echo("", err=True)
 
 
-def _sign(path: str, name: str, chosen: dict[str, Any]) -> None:
-    """Add to a solution's file which problem it solves, and with which parameters."""
-    with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
-        np.lib.format.write_array(stream, np.array([name, json.dumps(chosen)]))
+def _save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
+    """Write a solution, and with it which problem it solves, and with which parameters."""
+    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
 
 
 def _signature(path: str) -> tuple[str, dict[str, Any]]:
     """The problem and the parameters that a solution's file names; empty where it does not."""
+    found = archive.read(Path(path), {"signature": "U1"})
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            name, chosen = archive["signature"].tolist() if "signature" in archive.files else ("", "{}")
-            return str(name), dict(json.loads(chosen))
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
+        return str(name), dict(json.loads(chosen))
+    except (TypeError, ValueError, RecursionError):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
 
 

@@ -55,7 +55,7 @@ dt [s]: of a knot.   phase_durations [s]: of each phase, in the knots that it ha
 `durations.solve_durations` finds.
 weights: what it costs per second, unless said otherwise, in units of the height h of the centre of mass above the feet,
 the weight m g, √(g h) and √(h / g):
-""" + inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1]
+""" + "".join(inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1:2])  # without docstrings: nothing
 
 LANDING = 'footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.'
 

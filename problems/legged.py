@@ -226,7 +226,7 @@ def _torques(system: PhasedDynamics, X: Array) -> Array:
     robot, N = system.robot, len(X) - 1
     Q, V = X[:N, : robot.nq], X[:, robot.nq :]
     steps = weights_of(system, N)[:, None]
-    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps)
+    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps) - system.passive_torques(X[:N])
     U = np.zeros((N, system.nu))
     for phase, knots in zip(system.phases, stretches(system), strict=True):
         if not knots:

@@ -71,7 +71,7 @@ def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
         raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
     model = floating.model.copy()
     model.gravity = pin.Motion.Zero()
-    return Robot(model, floating.q0, floating.source)
+    return Robot(model, floating.q0, floating.source, floating.equipment)
 
 
 def small_random_torques(problem: Problem) -> Array:

@@ -19,7 +19,7 @@ def instants(dt: ArrayLike, count: int) -> Array:
     if np.ndim(dt) == 0:
         return np.arange(count, dtype=np.float64) * positive("dt", float(as_array("dt", dt, (), finite=False)))
     steps = as_array("dt", dt, (count - 1,))
-    if (steps < 0.0).any() or not steps.any():
+    if (steps < 0.0).any() or (count > 1 and not steps.any()):
         raise ProblemError(f"dt: expected durations of at least 0 s, not all of them zero, got {steps}")
     return np.concatenate([[0.0], np.cumsum(steps)])
 

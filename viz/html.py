@@ -14,6 +14,7 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
+from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
 from viz.messages import pack
 from viz.obstacles import Obstacle
@@ -26,6 +27,14 @@ class Drawn(NamedTuple):
 
     where: str
     missing: tuple[str, ...]
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the page at an address; a file is named."""
+        if not self.where.startswith("http:"):
+            return None
+        where = html.escape(self.where)
+        frame = f'<iframe src="{where}" width="100%" height="480" style="border: 0"></iframe>'
+        return f'{frame}<a href="{where}" target="_blank">{where}</a>'
 
 
 def save_html(
@@ -60,14 +69,14 @@ def save_html(
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
     """
-    target = Path(path)
+    target = as_path(path)
     if not target.parent.is_dir():
         raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
     )  # fmt: skip
-    target.write_text(page(scene, title or robot.name), encoding="utf-8")
+    write_atomically(target, page(scene, title or robot.name))
     return Drawn(str(target), scene.missing)
 
 

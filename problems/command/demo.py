@@ -60,29 +60,30 @@ def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: in
     return solutions
 
 
-def draw(entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None) -> str:
+def draw(
+    entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False
+) -> str:
     """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn.
 
     Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
+    open_browser: for what is live.
     """
     system = problem.dynamics
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        return "nowhere: this system is no robot"
+        raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
-    solids = obstacles_of(problem)
+    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description}
+    dt: Any = system.dt
     if isinstance(system, PhasedDynamics):
         frames += [name for name in standing(system) if name not in frames]
         forces = None if U is None else ground_forces(system, X, U)
         cones = None if forces is None else friction(problem)
-        given, floor = (robot, X, system.durations[: len(X) - 1], frames, X[-1]), ground(system)
-        about: dict[str, Any] = {"forces": forces, "cones": cones, "ground": floor, "obstacles": solids}
-        if page is None:
-            return viz.animate(*given, **about).where
-        return viz.save_html(page, *given, entry.description, **about).where
+        dt = system.durations[: len(X) - 1]
+        about |= {"forces": forces, "cones": cones, "ground": ground(system)}
     if page is None:
-        return viz.animate(robot, X, system.dt, frames, X[-1], obstacles=solids).where
-    return viz.save_html(page, robot, X, system.dt, frames, X[-1], entry.description, obstacles=solids).where
+        return viz.animate(robot, X, dt, frames, X[-1], open_browser, **about).where
+    return viz.save_html(page, robot, X, dt, frames, X[-1], **about).where
 
 
 def obstacles_of(problem: Problem) -> list[viz.Capsule]:
