@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple, cast
 
 import numpy as np
 
+from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room
 from ddp.costs.hessians import scales
 from ddp.derivatives import broken_rows
@@ -303,7 +303,7 @@ class Iterate:
         return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"
 
     def solution(
-        self, status: str, converged: bool, history: tuple[Record, ...], start: float, sweep: Sweep | None,
+        self, status: str, converged: bool, history: tuple[Record, ...], start: Stopwatch, sweep: Sweep | None,
         kind: str = UNKNOWN,
     ) -> Solution:  # fmt: skip
         """The outcome; k and K are zeros where no sweep succeeded."""
@@ -318,7 +318,8 @@ class Iterate:
             converged=converged,
             status=status,
             iterations=len(history),
-            seconds=time.perf_counter() - start,
+            seconds=start.seconds,
+            setup_seconds=start.setup_seconds,
             history=history,
             problem=self.problem,
             workers=self.work.description,

@@ -6,12 +6,12 @@ descent goes on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddp.compiling.setup import working_time
 from ddp.constraints.augmented import minimise
 from ddp.errors import ProblemError
 from ddp.globalisation import GAUSS_NEWTON, Attempt, Globalisation, shift
@@ -102,7 +102,7 @@ def _descend(
     """Iterate until convergence, an outcome in words, or for another reason to stop; the other one is empty."""
     outcome, reason = "", ""
     settled = 0
-    before = time.perf_counter()
+    before = working_time()
     while len(history) < solver.max_iterations and not outcome:
         attempt = globalisation.iterate(iterate)
         if attempt is None:
@@ -118,7 +118,7 @@ def _descend(
         elif iterate.gap < CLOSED and attempt.expected <= iterate.resolution and _indefinite(iterate, attempt):
             outcome = STATIONARY
         iterate.accept(attempt.step)
-        now = time.perf_counter()
+        now = working_time()
         record = Record(
             attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
             attempt.blend, now - before, iterate.gap, attempt.contraction, *iterate.violated(),

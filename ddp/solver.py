@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ddp.compiling import announce
+from ddp.compiling.setup import Stopwatch
 from ddp.constraints.augmented import AugmentedLagrangian, certified, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT
@@ -140,7 +141,7 @@ def solve(
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
     leaves no process and no shared memory behind.
     """
-    start = time.perf_counter()
+    start = Stopwatch()
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
     solver = DDP() if solver is None else solver
@@ -154,6 +155,7 @@ def solve(
     goal = relaxed(problem, solver.constraints, guess)
     with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
+    announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
@@ -161,7 +163,7 @@ def solve(
 
 def descend_from(
     goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
-    start: float,
+    start: Stopwatch,
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []

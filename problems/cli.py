@@ -38,6 +38,7 @@ from problems.command.output import (
     print_table,
     row,
     summary,
+    taken,
     told,
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
@@ -172,11 +173,11 @@ def solve(
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
+    outcome = solution if timed is None else timed
     if as_json:
         print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
     else:
-        seconds = solution.seconds if timed is None else timed.seconds
-        click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
+        click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
     if save:
         _save(save, solution, name, chosen)
     if plot:
@@ -186,7 +187,7 @@ def solve(
         _animate(entry, problem, solution, html)
     if view:
         _animate(entry, problem, solution, None, not no_browser)
-    _end(solution.converged if timed is None else timed.converged)
+    _end(outcome.converged)
 
 
 @main.command(context_settings=_OPEN)

@@ -277,7 +277,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         args = tuple(args)
         if args in self.overloads:
             return
-        with uncollected(), global_compiler_lock, self._compiling_counter:  # as numba does, without its stopwatches
+        with global_compiler_lock, uncollected(), self._compiling_counter:  # as numba does, without its stopwatches
             if args in self.overloads:
                 return
             found = self._cache.load_overload(args, self.targetctx)
@@ -321,7 +321,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """The kernel for a signature as Python can call it."""
         args, _ = normalize_signature(sig)
-        with uncollected(), global_compiler_lock:
+        with global_compiler_lock, uncollected():
             if args not in self.entries:
                 self.prepare(args)
                 found = self._entry_cache.load_overload(args, self.targetctx) if self._entry_cache else None

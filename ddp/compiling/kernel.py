@@ -28,6 +28,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic
@@ -213,7 +214,7 @@ def callback(function: Callable[..., Any], *origins: str, cached: bool = True, s
     origins: modules of kernels that it calls and its own module does not import.   cached: whether it is kept on disk;
     what calls users' functions must not be, since nobody knows what these depend on.
     """
-    with _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
+    with global_compiler_lock, _cached_under("-".join(map(_digest, (function.__module__, *origins)))):
         options = {"error_model": "numpy", "fastmath": {"contract"}}
         made = Callback(function, signature, options)
         if cached:
@@ -280,21 +281,6 @@ def compilations(tell: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         event.unregister("numba:compile", watcher)
-
-
-class _FirstCompilation:
-    """Logs once per process that kernels are being compiled: a silent first call of many seconds looks broken."""
-
-    def __init__(self) -> None:
-        self.said = False
-
-    def __call__(self, name: str) -> None:
-        if not self.said:
-            self.said = True
-            logger.info("compiling kernels (first run only)...")
-
-
-event.register("numba:compile", _Watcher(_FirstCompilation()))
 
 
 def registered() -> list[Any]:
