@@ -169,4 +169,4 @@ def neutralise(m):
 
 def error(ours, theirs):
     """Largest difference relative to the largest acceleration."""
-    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-6))
+    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-3))

@@ -9,8 +9,8 @@ from ddp.errors import ModelError
 
 logger = logging.getLogger("mayne")
 
-_MOST = 20
-"""Elements of one kind that a message names; of more it says how many."""
+_MOST, _FEW = 20, 6
+"""Elements that a message names of one effect, if it is dropped and if it is not; of more it says how many."""
 
 
 class Omissions:
@@ -31,12 +31,13 @@ class Omissions:
     @property
     def dropped(self) -> str:
         """A sentence that names what is not modelled, empty if there is none."""
-        return _sentence(self._dropped)
+        return _sentence(self._dropped, _MOST)
 
     @property
     def all(self) -> str:
         """A sentence that names these, and what acts in some functions alone."""
-        return _sentence({**self._dropped, **self._elsewhere})
+        parts = _sentence(self._dropped, _MOST), _sentence(self._elsewhere, _FEW)
+        return "; ".join(part for part in parts if part)
 
 
 def announce(name: str, omissions: Omissions, strict: bool, once: bool = False) -> None:
@@ -52,11 +53,11 @@ def _warn_once(message: str) -> None:
     logger.warning(message)
 
 
-def _sentence(effects: dict[str, list[str]]) -> str:
-    return "; ".join(effect.format(_listed(elements)) for effect, elements in effects.items())
+def _sentence(effects: dict[str, list[str]], most: int) -> str:
+    return "; ".join(effect.format(_listed(elements, most)) for effect, elements in effects.items())
 
 
-def _listed(elements: list[str]) -> str:
-    if len(elements) > _MOST:
-        elements = [*elements[: _MOST - 1], f"{len(elements) - _MOST + 1} more"]
+def _listed(elements: list[str], most: int) -> str:
+    if len(elements) > most:
+        elements = [*elements[: most - 1], f"{len(elements) - most + 1} more"]
     return ", ".join(elements)

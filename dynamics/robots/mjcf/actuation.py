@@ -10,7 +10,8 @@ transmission's Jacobian. In mayne
 - one with a first-order lag acts at once;
 - one whose moment depends on the configuration has no column.
 
-Everything that is left out is named.
+Everything that is left out is named. (Entries of MuJoCo's arrays are made int before they are compared with its enums:
+NumPy's integers differ from these.)
 """
 
 from __future__ import annotations
@@ -70,31 +71,31 @@ def _columns(
     kind = int(m.actuator_trntype[i])
     varies = kind in (mujoco.mjtTrn.mjTRN_BODY, mujoco.mjtTrn.mjTRN_SLIDERCRANK)
     if kind == mujoco.mjtTrn.mjTRN_TENDON:
-        varies = m.wrap_type[m.tendon_adr[m.actuator_trnid[i, 0]]] != mujoco.mjtWrap.mjWRAP_JOINT
+        varies = int(m.wrap_type[m.tendon_adr[m.actuator_trnid[i, 0]]]) != mujoco.mjtWrap.mjWRAP_JOINT
     if varies or not constant[outputs].all():
         omissions.drop(
             "actuators {} have no control (their moments depend on the configuration or on contacts)",
-            elements.named("actuator", i),
+            elements.actuator(i),
         )
         return []
     law = _law(mujoco, m, i)
     if law == "passive":
-        omissions.drop("actuators {} are not modelled (their controls give no force)", elements.named("actuator", i))
+        omissions.drop("actuators {} are not modelled (their controls give no force)", elements.actuator(i, "bias"))
         return []
-    element, force = elements.named("actuator", i), _force_range(mujoco, m, i, elements, omissions)
+    element, force = elements.actuator(i), _force_range(mujoco, m, i, elements, omissions)
     if law in ("constant", "lag"):
         if law == "lag":
             omissions.drop("the lag of actuators {} is not modelled, they act at once", element)
         gain = float(m.actuator_gainprm[i, 0])
         limits = _both(_control_range(mujoco, m, i), np.sort(force / gain))
-        if limits[0] > limits[1]:
+        if limits[0] >= limits[1]:
             omissions.drop("the force ranges of {}, which their controls cannot reach, are ignored", element)
             limits = _control_range(mujoco, m, i)
     else:
         gain, limits = 1.0, force
         omissions.drop(
             "the control laws of actuators {} are not modelled, their controls are their forces",
-            elements.named("actuator", i, law),
+            elements.actuator(i, law),
         )
     if m.actuator_delay[i] > 0.0:
         omissions.drop("the delay of actuators {} is not modelled", element)
@@ -134,11 +135,11 @@ def _control_range(mujoco: Any, m: Any, i: int) -> Array:
 def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omissions) -> Array:
     """Limits of an actuator's force: its own, its tendon's, and that a muscle pulls."""
     limits = np.array(m.actuator_forcerange[i] if m.actuator_forcelimited[i] else (-np.inf, np.inf))
-    if m.actuator_gaintype[i] == mujoco.mjtGain.mjGAIN_MUSCLE:
+    if int(m.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_MUSCLE:
         limits = _both(limits, np.array([-np.inf, 0.0]))
-    target = int(m.actuator_trnid[i, 0])
-    if m.actuator_trntype[i] == mujoco.mjtTrn.mjTRN_TENDON and m.tendon_actfrclimited[target]:
-        same = (m.actuator_trntype == mujoco.mjtTrn.mjTRN_TENDON) & (m.actuator_trnid[:, 0] == target)
+    kind, target = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind == mujoco.mjtTrn.mjTRN_TENDON and m.tendon_actfrclimited[target]:
+        same = (m.actuator_trntype == kind) & (m.actuator_trnid[:, 0] == target)
         if same.sum() == 1:
             return _both(limits, m.tendon_actfrcrange[target])
         tendon = elements.named("tendon", target)
@@ -148,17 +149,19 @@ def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omi
 
 def _limit_joint_forces(m: Any, S: Array, limits: Array, elements: Elements, omissions: Omissions) -> None:
     """Tighten limits, in place, of the only control of a joint by the joint's actuatorfrcrange."""
-    for j in np.flatnonzero(m.jnt_actfrclimited):
+    for j in np.flatnonzero(m.jnt_actfrclimited).tolist():
         row, allowed = S[m.jnt_dofadr[j]], np.asarray(m.jnt_actfrcrange[j])
         acting = np.flatnonzero(row)
-        if len(acting) == 1:
-            k = acting[0]
-            limits[k] = _both(limits[k], np.sort(allowed / row[k]))
-        elif len(acting):
-            extremes = np.sort(row[acting, None] * limits[acting], axis=1).sum(axis=0)
-            if extremes[0] < allowed[0] or extremes[1] > allowed[1]:
-                joint = elements.named("joint", int(j))
-                omissions.drop("the limits of all actuators' force on joints {} are not modelled", joint)
+        extremes = np.sort(row[acting, None] * limits[acting], axis=1).sum(axis=0)
+        if not len(acting) or (extremes[0] >= allowed[0] and extremes[1] <= allowed[1]):
+            continue
+        k = acting[0]
+        both = _both(limits[k], np.sort(allowed / row[k]))
+        if len(acting) == 1 and both[0] < both[1]:
+            limits[k] = both
+        else:
+            joint = elements.named("joint", j)
+            omissions.drop("the limits of all actuators' force on joints {} are not modelled", joint)
 
 
 def _both(first: Array, second: Array) -> Array:

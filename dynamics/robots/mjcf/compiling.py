@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.errors import ModelError
+from dynamics.robots.mjcf.states import FREE
 
 _NUMBERS = (
     "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "body_gravcomp", "jnt_pos",
@@ -24,9 +25,10 @@ _NUMBERS = (
 
 
 class Compiled(NamedTuple):
-    """A file that MuJoCo has compiled: the elements with their lines, and the model; warnings of the compiler."""
+    """A file that MuJoCo has compiled: its text, the elements with their lines, the model, warnings of the compiler."""
 
     path: Path
+    text: bytes
     spec: Any
     model: Any
     warnings: tuple[str, ...]
@@ -41,18 +43,20 @@ def import_mujoco() -> ModuleType:
     return mujoco
 
 
-def compile_file(path: Path, root: str | None = None) -> Compiled:
+def compile_file(path: Path, root: str | None = None, text: bytes | None = None) -> Compiled:
     """Compile an MJCF file; ModelError in MuJoCo's words if it cannot be.
 
+    text: takes the place of the file's, whose folder remains that of included files and meshes.
     root: "free-flyer" gives a free joint to the one body that carries everything that moves; "fixed" and None leave
     the file as it is, but "fixed" refuses a base that is free.
     """
     mujoco = import_mujoco()
+    text = path.read_bytes() if text is None else text
     with _errors_of(mujoco, path) as said:
-        virtual = None if path.suffix.lower() == ".xml" else {f"{path}.xml": path.read_bytes()}
-        spec = mujoco.MjSpec.from_file(f"{path}.xml" if virtual else str(path), include=virtual)
+        here = f"{path}.xml"  # MuJoCo reads by suffix; handed over like this, the text may be in a file of any
+        spec = mujoco.MjSpec.from_file(here, include={here: text})
         model = spec.compile()
-    if root == "fixed" and (model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).any():
+    if root == "fixed" and (model.jnt_type == FREE).any():
         raise _refusal(path, "root: the file has bodies with a free joint, which cannot be 'fixed'; leave root out")
     if root == "free-flyer":
         _release(path, spec, model)
@@ -63,7 +67,7 @@ def compile_file(path: Path, root: str | None = None) -> Compiled:
     for field in _NUMBERS:
         if not np.isfinite(getattr(model, field)).all():
             raise _refusal(path, f"expected finite numbers, got {field} with one that is not")
-    return Compiled(path, spec, model, tuple(said))
+    return Compiled(path, text, spec, model, tuple(said))
 
 
 def _release(path: Path, spec: Any, model: Any) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 from xml.parsers import expat
+
+from dynamics.robots.mjcf.compiling import Compiled
 
 _LISTS = {
     "body": "bodies", "joint": "joints", "tendon": "tendons", "actuator": "actuators", "equality": "equalities",
@@ -19,9 +19,11 @@ class Elements:
     It is not for elements of included files.
     """
 
-    def __init__(self, spec: Any, m: Any, path: Path) -> None:
-        self._m = m
-        self._path = path
+    def __init__(self, compiled: Compiled) -> None:
+        self._m, self._text, spec = compiled.model, compiled.text, compiled.spec
+        self._types = {
+            int(actuator.id): actuator.type.name.removeprefix("mjACTUATOR_").lower() for actuator in spec.actuators
+        }
         self._lines = {
             kind: {int(element.id): _line(element.info) for element in getattr(spec, many)}
             for kind, many in _LISTS.items()
@@ -33,6 +35,11 @@ class Elements:
         inside = ", ".join(part for part in (self._lines[kind].get(i, ""), more) if part)
         return (repr(name) if name else f"{kind} {i}") + (f" ({inside})" if inside else "")
 
+    def actuator(self, i: int, law: str = "") -> str:
+        """Actuator i; its type is told with its line, of a <general> one its law."""
+        written = self._types.get(i, "general")
+        return self.named("actuator", i, law if written == "general" else written)
+
     def option(self, name: str) -> str:
         """An attribute of <option> by name and value, with its line."""
         lines: list[int] = []
@@ -43,7 +50,7 @@ class Elements:
                 lines.append(parser.CurrentLineNumber)
 
         parser.StartElementHandler = opened
-        parser.Parse(self._path.read_bytes(), True)
+        parser.Parse(self._text, True)
         value = f"{name} {getattr(self._m.opt, name):g}"
         return f"{value}, line {lines[-1]}" if lines else value
 

@@ -32,16 +32,15 @@ def passive(m: Any, elements: Elements, omissions: Omissions) -> Passive:
     trn = import_mujoco().mjtTrn
     for i in range(m.nactuator):
         rotor, drag = float(m.actuator_armature[i]), damped * float(m.actuator_damping[i])
-        j = int(m.actuator_trnid[i, 0])
-        single = m.actuator_trntype[i] in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT) and m.jnt_type[j] in (SLIDE, HINGE)
-        if single:
+        kind, j = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+        if kind in (trn.mjTRN_JOINT, trn.mjTRN_JOINTINPARENT) and m.jnt_type[j] in (SLIDE, HINGE):
             gear, k = float(m.actuator_gear[m.actuator_outadr[i], 0]), int(m.jnt_dofadr[j])
             armature[k] += rotor * gear**2
             damping[k] += drag * gear**2
         elif rotor or drag:
-            omissions.drop("armature and damping of actuators {} are not modelled", elements.named("actuator", i))
+            omissions.drop("armature and damping of actuators {} are not modelled", elements.actuator(i))
         if damped and m.actuator_dampingpoly[i].any():
-            omissions.drop("damping of actuators {} is linear in mayne", elements.named("actuator", i))
+            omissions.drop("damping of actuators {} is linear in mayne", elements.actuator(i))
     stiffness, springref = np.zeros(m.nv), np.zeros(m.nv)
     for j in range(m.njnt):
         k = int(m.jnt_dofadr[j])

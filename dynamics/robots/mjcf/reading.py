@@ -34,17 +34,17 @@ class Described(NamedTuple):
     omissions: Omissions
 
 
-def read(path: Path, root: str | None = None) -> Described:
+def read(path: Path, root: str | None = None, text: bytes | None = None) -> Described:
     """Read an MJCF file; ModelError says why it cannot be a robot, or that MuJoCo is not installed.
 
     q is MuJoCo's qpos, v its qvel, but for the conventions in states.py. q0 is the keyframe called "home", else the
-    first, else MuJoCo's qpos0.  root: see ``compile_file``.
+    first, else MuJoCo's qpos0.  root, text: see ``compile_file``.
     """
-    compiled = compile_file(path, root)
+    compiled = compile_file(path, root, text)
     m, omissions = compiled.model, Omissions()
     if m.nv == 0:
         raise ModelError(f"robot file {str(path)!r}: expected at least one joint, got bodies that cannot move")
-    elements = Elements(compiled.spec, m, path)
+    elements = Elements(compiled)
     forces = passive(m, elements, omissions)
     S, limits = actuation(m, elements, omissions)
     note_the_rest(m, elements, omissions)
@@ -53,15 +53,15 @@ def read(path: Path, root: str | None = None) -> Described:
     name = compiled.spec.modelname
     model = pinocchio_model(m, path.stem if name in ("", _UNNAMED) else name, gravity(m))
     model.armature, model.damping = forces.armature, forces.damping
-    sprung = forces.stiffness.any()
-    springs = (forces.stiffness, forces.springref) if sprung else (None, None)
-    return Described(model, _posture(compiled, path, root), Equipment(S, limits, *springs), omissions)
+    stiffness, springref = (forces.stiffness, forces.springref) if forces.stiffness.any() else (None, None)
+    equipment = Equipment(S, limits, stiffness, springref, damped=True)
+    return Described(model, _posture(compiled, root), equipment, omissions)
 
 
-def _posture(compiled: Compiled, path: Path, root: str | None) -> Array:
+def _posture(compiled: Compiled, root: str | None) -> Array:
     """Usual posture: of a base made free, its place in the world and the file's posture of the rest."""
     if root == "free-flyer":
-        fixed = compile_file(path)
+        fixed = compile_file(compiled.path, text=compiled.text)
         rest = configuration(fixed.model, _keyframe(fixed.model))
         return np.concatenate([configuration(compiled.model, compiled.model.qpos0)[:7], rest])
     return configuration(compiled.model, _keyframe(compiled.model))
