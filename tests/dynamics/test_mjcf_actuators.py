@@ -41,7 +41,7 @@ def write(folder, inside, actuators):
 def test_motors_move_the_robot_as_in_mujoco(tmp_path, case, rng):
     path = write(tmp_path, *CONSTANT[case])
     robot, said = mujoco_oracle.load(path)
-    m = mujoco.MjModel.from_xml_path(str(path))
+    m = mujoco_oracle.compiled(path)
     assert not said
     used = [1] if case == "disabled groups" else range(m.nu)
     assert robot.equipment.actuation.shape == (m.nv, len(used))
@@ -109,7 +109,7 @@ def test_the_control_of_an_actuator_with_a_law_of_its_own_is_its_force(tmp_path,
     assert said == [f"robot: {sentence}"]
     with pytest.raises(ModelError, match="their controls are their forces"):
         dynamics.load(path, strict=True)
-    m = mujoco.MjModel.from_xml_path(str(path))
+    m = mujoco_oracle.compiled(path)
     data = mujoco.MjData(m)
     data.qpos[:], data.qvel[:] = mujoco_oracle.random_state(m, rng)
     data.ctrl[:] = rng.uniform(size=m.nu)
