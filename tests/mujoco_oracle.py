@@ -12,6 +12,7 @@ import dynamics
 from ddp.errors import ModelError
 
 FREE, BALL = 0, 1
+TENDON = 3
 BITS = mujoco.mjtDisableBit
 
 
@@ -175,6 +176,7 @@ def neutralise(m):
     for field in ("jnt_stiffnesspoly", "dof_dampingpoly", "actuator_dampingpoly"):
         getattr(m, field)[:] = 0.0
     m.jnt_stiffness[m.jnt_type <= BALL] = 0.0
+    m.actuator_damping[m.actuator_trntype == TENDON] = m.actuator_armature[m.actuator_trntype == TENDON] = 0.0
 
 
 def error(ours, theirs):

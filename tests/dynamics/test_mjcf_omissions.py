@@ -54,6 +54,17 @@ NAMED = {
         {}, '<tendon><spatial name="s" stiffness="5"><site site="origin"/><site site="tip"/></spatial></tendon>',
         "tendons 's' (line 18, stiffness) are not modelled",
     ),
+    "rotor of a tendon": (
+        {}, TENDON.format("") + '<actuator><motor name="m" tendon="t" armature=".2" damping="3"/></actuator>',
+        "armature and damping of actuators 'm' (line 18, motor) are not modelled",
+    ),
+    "delay": (
+        {}, '<actuator><motor name="m" joint="a" delay=".1" nsample="9"/></actuator>',
+        "the delay of actuators 'm' (line 18, motor) is not modelled",
+    ),
+    "plastic tendon": (
+        {}, TENDON.format('stiffness="3" springyield=".01" springlength=".1"'), "tendons 't' (line 18, stiffness)",
+    ),
     "gravity compensation": (
         {"body": 'gravcomp=".5"'}, "", "gravity compensation of 'one' (line 3) is not modelled",
     ),
