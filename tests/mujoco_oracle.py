@@ -175,6 +175,8 @@ def neutralise(m):
         getattr(m, f"tendon_{effect}")[:] = 0.0
     for field in ("jnt_stiffnesspoly", "dof_dampingpoly", "actuator_dampingpoly"):
         getattr(m, field)[:] = 0.0
+    for effect in ("stiffness", "bending", "damping", "edgestiffness", "edgedamping"):
+        getattr(m, f"flex_{effect}")[:] = 0.0
     m.jnt_stiffness[m.jnt_type <= BALL] = 0.0
     m.actuator_damping[m.actuator_trntype == TENDON] = m.actuator_armature[m.actuator_trntype == TENDON] = 0.0
 

@@ -58,6 +58,11 @@ NAMED = {
         {}, TENDON.format("") + '<actuator><motor name="m" tendon="t" armature=".2" damping="3"/></actuator>',
         "armature and damping of actuators 'm' (line 18, motor) are not modelled",
     ),
+    "flex": (
+        {}, """<worldbody><flexcomp name="cloth" type="grid" count="3 3 1" spacing=".1 .1 .1" dim="2" mass="1">
+        <elasticity young="1e3" poisson="0" thickness=".01" elastic2d="both"/></flexcomp></worldbody>""",
+        "flexes 'cloth' are not modelled",
+    ),
     "delay": (
         {}, '<actuator><motor name="m" joint="a" delay=".1" nsample="9"/></actuator>',
         "the delay of actuators 'm' (line 18, motor) is not modelled",
@@ -124,7 +129,8 @@ def test_one_warning_tells_all_of_a_file(tmp_path):
         assert mujoco_oracle.load(path)[1] == [
             "robot: dry friction of 'a' (line 4) is not modelled; tendons 't' (line 18, damping) are not modelled;"
             " gravity compensation of 'one' (line 3) is not modelled; viscous damping of 'a' (line 4) acts in"
-            " RobotDynamics alone; springs of 'a' (line 4) act in RobotDynamics alone"
+            " RobotDynamics, not in forward_dynamics; springs of 'a' (line 4) act in RobotDynamics, not in"
+            " forward_dynamics"
         ]
 
 
@@ -156,7 +162,7 @@ def test_damping_and_springs_are_modelled_and_strict_accepts_them(tmp_path):
     path = write(tmp_path, bodies({"joint": 'damping="1" stiffness="2"'}))
     robot, said = mujoco_oracle.load(path, strict=True)
     assert robot.equipment.damped
-    assert "act in RobotDynamics alone" in said[0]
+    assert "act in RobotDynamics, not in forward_dynamics" in said[0]
 
 
 FOLDER = os.path.join(os.path.dirname(gymnasium.__file__), "envs/mujoco/assets")
