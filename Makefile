@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -32,6 +32,11 @@ bench-before: $(VENV)/.developed
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
+
+# Robots of MJCF files against MuJoCo's own dynamics: `make bench-mjcf OPTIONS=--help`.
+bench-mjcf: $(VENV)/.developed
+	@$(INSTALL) dm_control
+	@$(BIN)/python tests/benchmarks/mjcf_table.py $(OPTIONS)
 
 $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."
