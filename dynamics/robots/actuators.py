@@ -26,15 +26,15 @@ def reflect_rotors(model: pin.Model) -> None:
     model.armature = np.where(np.asarray(model.armature) == 0.0, reflected, model.armature)
 
 
-def announce(model: pin.Model, path: str | None = None) -> None:
-    """Warn of what the dynamics leave out of a model, and of the file it is from."""
+def announce(model: pin.Model, document: ElementTree.Element | None = None) -> None:
+    """Warn of what the dynamics leave out of a model, and of the URDF it is from."""
     friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
     damped, rubbing = _joints_with(model, np.asarray(model.damping)), _joints_with(model, friction)
     if damped:
         _warn(f"{model.name}: viscous damping of {damped} acts in RobotDynamics(..., damping=True) alone")
     if rubbing:
         _warn(f"{model.name}: dry friction of {rubbing} is not modelled")
-    mimics = _mimics(path, model) if path is not None and path.endswith(".urdf") else []
+    mimics = [] if document is None else _mimics(document, model)
     if mimics:
         _warn(f"{model.name}: <mimic> is ignored, {', '.join(mimics)} move on their own")
 
@@ -49,8 +49,8 @@ def _joints_with(model: pin.Model, per_dof: NDArray[np.float64]) -> str:
     return ", ".join(found if len(found) <= 4 else [*found[:3], f"{len(found) - 3} more joints"])
 
 
-def _mimics(path: str, model: pin.Model) -> list[str]:
-    joints = ElementTree.parse(path).getroot().iter("joint")
+def _mimics(document: ElementTree.Element, model: pin.Model) -> list[str]:
+    joints = document.findall("joint")
     named = [joint.get("name", "") for joint in joints if joint.find("mimic") is not None]
     return [name for name in named if model.existJointName(name)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
@@ -11,19 +12,63 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
+from dynamics.robots import inspection, meshes, urdf
 
 READERS = (".urdf", ".xml", ".mjcf", ".sdf")
 
 
 class Source(NamedTuple):
-    """Where a robot was read from: the file, and the folders that ``package://`` may mean."""
+    """Where a robot was read from.
+
+    path: the file, empty for a text.   packages: the folders that ``package://`` may mean.
+    urdf: the text of a URDF as it was checked, empty for other formats.   shapes: those of a ``pin.RobotWrapper``.
+    """
 
     path: str
     packages: tuple[str, ...]
+    urdf: str = ""
+    shapes: pin.GeometryModel | None = None
+
+    @property
+    def document(self) -> ElementTree.Element | None:
+        """The <robot> element of a URDF."""
+        return inspection.parse(self.urdf, f"robot file {self.path!r}") if self.urdf else None
 
 
-def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float64], Source]:
-    """Model, usual posture and source of a robot of example-robot-data, without loading its meshes."""
+Found = tuple[pin.Model, NDArray[np.float64] | None, Source | None]
+"""A model of our own, its usual posture if the source has one, and the source."""
+
+
+def read(source: str | os.PathLike[str], root: str | None) -> Found:
+    """The robot of a name of example-robot-data, of a file or of its text."""
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        model, found = read_text(source, root or "fixed")
+        return model, None, found
+    path = Path(source)
+    if path.suffix.lower() in READERS or _exists(path):
+        model, found = read_file(path, root or "fixed")
+        return model, None, found
+    return read_named(str(source), root)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long, or not a path
+        return False
+
+
+def read_model(source: pin.Model | pin.RobotWrapper) -> Found:
+    """Copies of a model, of the posture and the shapes of a RobotWrapper."""
+    if isinstance(source, pin.Model):
+        return source.copy(), None, None
+    q0 = None if np.array_equal(source.q0, pin.neutral(source.model)) else np.array(source.q0)
+    shapes = source.visual_model
+    return source.model.copy(), q0, None if shapes is None else Source("", (), shapes=shapes.copy())
+
+
+def read_named(name: str, root: str | None) -> Found:
+    """Model, usual posture if there is one, and source of a robot of example-robot-data, without loading its meshes."""
     from example_robot_data import robots_loader
     from example_robot_data.utils import getModelPath, readParamsFromSrdf
 
@@ -43,10 +88,11 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
             raise ModelError(f"root: {name!r} comes with its own root joint; leave root out")
         robot = entry().robot
         robot.model.name = name
-        return robot.model, robot.q0, Source(robot.urdf, (str(folder / "../.."),))
+        _, source = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
+        return robot.model, robot.q0, source
     model, source = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
-    q0 = pin.neutral(model)
+    q0 = None
     if entry.srdf_filename and floating == entry.free_flyer:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
@@ -55,54 +101,67 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
 
 def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pin.Model, Source]:
     """A Pinocchio model from a URDF, MJCF or SDF file; ModelError says what is wrong with the file."""
+    where = f"robot file {str(path)!r}"
     suffix = path.suffix.lower()
     if suffix not in READERS:
-        raise ModelError(f"robot file {str(path)!r}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
-    if not path.is_file():
-        raise ModelError(f"robot file {str(path)!r}: no such file")
-    try:
-        tag = ElementTree.parse(path).getroot().tag
-    except (ElementTree.ParseError, UnicodeDecodeError) as reason:
-        raise ModelError(f"robot file {str(path)!r}: not well-formed XML ({reason})") from None
+        raise ModelError(f"{where}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
+    document = inspection.parse(inspection.read_bytes(path, where), where)
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]
-    if tag != expected:
-        raise ModelError(f"robot file {str(path)!r}: expected a <{expected}> element at the top, got <{tag}>")
-    arguments = [str(path)] + ([pin.JointModelFreeFlyer()] if root == "free-flyer" else [])
-    if suffix == ".sdf" and not pin.WITH_SDFORMAT:
-        raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
+    if document.tag != expected:
+        raise ModelError(f"{where}: expected a <{expected}> element at the top, got <{document.tag}>")
+    return _read(document, where, root, Source(str(path), packages or (str(path.parent), str(path.parent.parent))))
+
+
+def read_text(text: str, root: str) -> tuple[pin.Model, Source]:
+    """A Pinocchio model from the text of a URDF, MJCF or SDF file; its meshes are looked for in the working folder."""
+    document = inspection.parse(text, "robot text")
+    return _read(document, "robot text", root, Source("", (".",)))
+
+
+def _read(document: ElementTree.Element, where: str, root: str, source: Source) -> tuple[pin.Model, Source]:
+    """The model of an inspected document by the element at its top."""
+    joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
+    if document.tag == "robot":
+        urdf.check(document, where)
+        source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
+        reader, given = pin.buildModelFromXML, source.urdf
+    elif document.tag == "mujoco":
+        if not source.path:
+            raise ModelError(f"{where}: MJCF is read from files alone; write it to one")
+        reader, given = pin.buildModelFromMJCF, source.path
+    elif document.tag == "sdf":
+        if not (pin.WITH_SDFORMAT and source.path):
+            raise ModelError(f"{where}: this Pinocchio cannot read SDF; convert it to URDF")
+        reader, given = (lambda *arguments: pin.buildModelsFromSdf(*arguments)[0]), source.path
+    else:
+        raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
     try:
-        if suffix == ".urdf":
-            model = pin.buildModelFromUrdf(*arguments)
-        elif suffix == ".sdf":
-            model = pin.buildModelsFromSdf(*arguments)[0]
-        else:
-            model = pin.buildModelFromMJCF(*arguments)
+        return reader(given, *joint), source
     except (ValueError, RuntimeError, IndexError) as reason:
-        raise ModelError(f"robot file {str(path)!r}: Pinocchio cannot read it ({reason})") from None
-    return model, Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
+        raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
 
 
 def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
-    """The shapes of a model's file that can be drawn, and the mesh files it names that do not exist."""
+    """The shapes of a model's file that can be drawn, and its mesh files that do not exist or cannot be read."""
     if source is None:
         return pin.GeometryModel(), []
-    if not source.path.endswith(".urdf"):
+    if source.shapes is not None:
+        return source.shapes, []
+    document = source.document
+    if document is None:
         return pin.buildGeomFromMJCF(model, source.path, pin.GeometryType.VISUAL), []
-    tree = ElementTree.parse(source.path)
     missing = []
-    for link in tree.getroot().iter("link"):
+    for link in document.findall("link"):
         for shape in link.findall("visual"):
             mesh = shape.find("geometry/mesh")
-            if mesh is not None and not _mesh_exists(mesh.get("filename", ""), source):
-                missing.append(mesh.get("filename", ""))
+            if not model.existFrame(link.get("name", ""), pin.FrameType.BODY):  # cut off
                 link.remove(shape)
-    text = ElementTree.tostring(tree.getroot(), encoding="unicode")
-    geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, package_dirs=list(source.packages))
-    return geometry, missing
-
-
-def _mesh_exists(filename: str, source: Source) -> bool:
-    for scheme in ("package://", "model://"):
-        if filename.startswith(scheme):
-            return any(Path(folder, filename[len(scheme) :]).is_file() for folder in source.packages)
-    return Path(filename.removeprefix("file://")).is_file() or Path(source.path).parent.joinpath(filename).is_file()
+            elif mesh is not None:
+                filename = mesh.get("filename", "")
+                found, reason = meshes.find(filename, source.path, source.packages)
+                mesh.set("filename", found)
+                if reason:
+                    missing.append(filename if reason == meshes.ABSENT else f"{filename} ({reason})")
+                    link.remove(shape)
+    text = ElementTree.tostring(document, encoding="unicode")
+    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL), missing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
-from dynamics.robots import actuators, joints, loading
+from dynamics.robots import actuators, joints, loading, massless_joints, plausible
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
@@ -65,7 +64,7 @@ class Robot:
     """A robot: Pinocchio's model and its compiled arrays.
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
-    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else ``joints.rest``).
     equipment: actuators and springs that the file describes.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
@@ -79,7 +78,7 @@ class Robot:
         self.source = source
         self.equipment = Equipment() if equipment is None else equipment
         self.tree = compile_model(self.model)
-        self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+        self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
     def name(self) -> str:
@@ -187,11 +186,27 @@ class Robot:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
 
 
-def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) -> Robot:
-    """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
+def load(
+    source: str | os.PathLike[str] | pin.Model | pin.RobotWrapper, root: str | None = None, massless: str | None = None
+) -> Robot:
+    """A robot from a name of example-robot-data, a file, its text, a ``pinocchio.Model`` or ``RobotWrapper``.
 
+    source: a file is .urdf, .xml for MJCF, or .sdf. A string that begins with "<" is the text of one; meshes that it
+    names by relative paths are looked for in the working folder when they are drawn.
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+    for files. A model has its own.
+    massless: joints that move no mass, or no inertia, and no rotor make the mass matrix singular; by default they are
+    refused. "fixed": their degrees of freedom are removed, their links stay as frames. "ignore": they are kept.
+    Inverse dynamics, kinematics and drawing then work as in Pinocchio, the mass matrix is singular, and what needs its
+    inverse (forward dynamics, ``RobotDynamics``) raises an error or diverges.
+
+    Raises ModelError for what cannot be read or is not supported, and says how to remodel it. A URDF must be one tree
+    of links with finite numbers; prefixes of elements that it does not declare are accepted, xacro has to be expanded.
+    Warns of inertias that no body can have, by link, and of a mass matrix that is too ill-conditioned for second
+    derivatives to be accurate.
+
+    ``robot.q0`` is the reference posture of a named robot or a RobotWrapper's q0; else the neutral configuration, with
+    revolute and prismatic joints clipped into their limits.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
     joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
@@ -200,26 +215,38 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) ->
     """
     if root not in (None, "fixed", "free-flyer"):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
-    if isinstance(source, pin.Model):
+    if massless not in (None, *massless_joints.OPTIONS):
+        raise ModelError(f"massless: expected 'fixed' or 'ignore', got {massless!r}")
+    if isinstance(source, (pin.Model, pin.RobotWrapper)):
         if root is not None:
-            raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
-        return _ready(source.copy(), None, None)
-    if not isinstance(source, (str, os.PathLike)):
+            raise ModelError(f"root: a pinocchio.{type(source).__name__} already has its root joint; leave root out")
+        model, q0, found = loading.read_model(source)
+    elif not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
-    path = Path(source)
-    if path.suffix.lower() in loading.READERS or path.exists():
-        model, found = loading.read_file(path, root or "fixed")
-        return _ready(model, None, found)
-    model, q0, found = loading.read_named(str(source), root)
-    return _ready(model, q0, found)
+    else:
+        model, q0, found = loading.read(source, root)
+    return _ready(model, q0, found, massless)
 
 
-def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) -> Robot:
-    """The robot of a model of our own, its actuators seen to."""
+def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None, massless: str | None) -> Robot:
+    """The robot of a model of our own, its actuators seen to and its inertias checked."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
-    actuators.announce(robot.model, None if source is None else source.path)
+    weightless = massless_joints.find(robot.model, robot.q0)
+    if weightless and massless is None:
+        massless_joints.refuse(robot.model, weightless)
+    if weightless and massless == "fixed":
+        robot = Robot(*massless_joints.fix(robot.model, robot.q0, weightless), source)
+    document = None if source is None else source.document
+    actuators.announce(robot.model, document)
+    plausible.announce(robot.model, document, [] if weightless and massless == "ignore" else _postures(robot))
     return robot
+
+
+def _postures(robot: Robot) -> list[Array]:
+    """The usual posture, and three others that are always the same ones."""
+    rng = np.random.default_rng(0)
+    return [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]
 
 
 def compile_model(model: pin.Model) -> Model:
@@ -250,7 +277,6 @@ def compile_model(model: pin.Model) -> Model:
         placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
         inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
         previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
-    _check_subtree_masses(model, parent, inertia[:, 0], np.asarray(model.armature)[iv])
     if not np.isfinite(placement).all():
         bad = int(np.argwhere(~np.isfinite(placement))[0][0])
         raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
@@ -306,24 +332,6 @@ def _moments(inertia: pin.Inertia, joint: str) -> Array:
         raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
     if inertia.mass < 0.0:
         raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
-    if np.linalg.eigvalsh(inertia.inertia)[0] < -1e-9 * max(1.0, float(np.abs(inertia.inertia).max())):
-        raise ModelError(
-            f"rotational inertia of the link at joint {joint!r}: expected no negative eigenvalue,"
-            f" got {np.linalg.eigvalsh(inertia.inertia)[0]:.3g} kg m²"
-        )
     m, r = inertia.mass, inertia.lever
     J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
     return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
-
-
-def _check_subtree_masses(model: pin.Model, parent: Indices, mass: Array, armature: Array) -> None:
-    """A joint that moves neither mass nor rotor makes the mass matrix singular."""
-    carried = mass.copy()
-    for b in range(len(parent) - 1, -1, -1):
-        if carried[b] <= 0.0 and armature[b] <= 0.0:
-            raise ModelError(
-                f"mass of the link at joint {model.names[b + 1]!r}: expected a positive number [kg], got {mass[b]}"
-                " (and nothing behind it has mass)"
-            )
-        if parent[b] >= 0:
-            carried[parent[b]] += carried[b]
