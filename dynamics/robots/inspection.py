@@ -18,7 +18,7 @@ LARGEST = 64 * 2**20
 """Bytes of a robot file; public ones have 0.2 MB."""
 DEEPEST = 500
 """Elements one inside of another: what tinyxml2, the parser of Pinocchio and MuJoCo, accepts; public files have 8."""
-MOST = 500_000
+MOST = 100_000
 """Elements of a robot file; public ones have 4000."""
 
 

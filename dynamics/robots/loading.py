@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, nearest
 from dynamics.robots import inspection, meshes, urdf
 
+logger = logging.getLogger("mayne")
+
 READERS = (".urdf", ".xml", ".mjcf", ".sdf")
 
 
@@ -22,12 +25,14 @@ class Source(NamedTuple):
 
     path: the file, empty for a text.   packages: the folders that ``package://`` may mean.
     urdf: the text of a URDF as it was checked, empty for other formats.   shapes: those of a ``pin.RobotWrapper``.
+    is_named: whether it is a robot of example-robot-data.
     """
 
     path: str
     packages: tuple[str, ...]
     urdf: str = ""
     shapes: pin.GeometryModel | None = None
+    is_named: bool = False
 
     @property
     def document(self) -> ElementTree.Element | None:
@@ -89,14 +94,14 @@ def read_named(name: str, root: str | None) -> Found:
         robot = entry().robot
         robot.model.name = name
         _, source = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
-        return robot.model, robot.q0, source
+        return robot.model, robot.q0, source._replace(is_named=True)
     model, source = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = None
     if entry.srdf_filename and floating == entry.free_flyer:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
-    return model, q0, source
+    return model, q0, source._replace(is_named=True)
 
 
 def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pin.Model, Source]:
@@ -161,7 +166,8 @@ def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel,
                 found, reason = meshes.find(filename, source.path, source.packages)
                 mesh.set("filename", found)
                 if reason:
-                    missing.append(filename if reason == meshes.ABSENT else f"{filename} ({reason})")
+                    logger.info("mesh %s: %s", filename, reason)
+                    missing.append(filename)
                     link.remove(shape)
     text = ElementTree.tostring(document, encoding="unicode")
     return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL), missing

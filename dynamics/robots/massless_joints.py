@@ -9,7 +9,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
-from dynamics.robots import joints
+from dynamics.robots.composite import composite
 
 Array = NDArray[np.float64]
 
@@ -26,13 +26,11 @@ def find(model: pin.Model, q0: Array) -> list[int]:
 
 
 def _still(model: pin.Model, q: Array) -> list[int]:
-    """The joints of which some motion moves nothing at q, by the composite inertia of all that they carry."""
-    data = model.createData()
-    pin.forwardKinematics(model, data, q)
-    carried = [inertia.matrix() for inertia in model.inertias]
+    """The joints of which some motion moves nothing at q."""
+    carried, subspace, _ = composite(model, q)
     found = []
-    for j in range(model.njoints - 1, 0, -1):
-        S, i = joints.subspace(model, j), model.joints[j].idx_v
+    for j in range(1, model.njoints):
+        S, i = subspace[j], model.idx_vs[j]
         mass, moments = np.trace(carried[j][:3, :3]), np.trace(carried[j][3:, 3:])
         armature = np.diag(model.armature[i : i + len(S)])
         scale = np.sqrt((S**2) @ np.repeat([mass, moments], 3) + np.diag(armature))
@@ -42,8 +40,6 @@ def _still(model: pin.Model, q: Array) -> list[int]:
             smallest = np.linalg.eigvalsh((S @ carried[j] @ S.T + armature) / np.outer(scale, scale))[0]
             if abs(smallest) <= _NOTHING:
                 found.append(j)
-        place = data.liMi[j].toDualActionMatrix()
-        carried[model.parents[j]] = carried[model.parents[j]] + place @ carried[j] @ place.T
     return found
 
 

@@ -13,7 +13,6 @@ FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
 LARGEST = 512 * 2**20
 """Bytes of a mesh file; public ones have 29 MB."""
-ABSENT = "no such file"
 
 
 def find(filename: str, robot_file: str, packages: tuple[str, ...]) -> tuple[str, str]:
@@ -28,7 +27,7 @@ def find(filename: str, robot_file: str, packages: tuple[str, ...]) -> tuple[str
         plain = filename.removeprefix("file://")
         candidates = [Path(robot_file).parent / plain, Path(plain)]
     path = next((path for path in candidates if _is_file(path)), None)
-    return (filename, ABSENT) if path is None else (str(path.absolute()), _flaw(path))
+    return (filename, "no such file") if path is None else (str(path.absolute()), _flaw(path))
 
 
 def _is_file(path: Path) -> bool:
@@ -51,5 +50,5 @@ def _flaw(path: Path) -> str:
             with open(path, "rb"):
                 pass
     except (OSError, ModelError) as reason:
-        return str(reason)
+        return str(reason).removeprefix(f"{path.name}: ")
     return ""

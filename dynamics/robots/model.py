@@ -239,7 +239,8 @@ def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None, ma
         robot = Robot(*massless_joints.fix(robot.model, robot.q0, weightless), source)
     document = None if source is None else source.document
     actuators.announce(robot.model, document)
-    plausible.announce(robot.model, document, [] if weightless and massless == "ignore" else _postures(robot))
+    postures = [] if weightless and massless == "ignore" else _postures(robot)
+    plausible.announce(robot.model, document, postures, once=source is not None and source.is_named)
     return robot
 
 

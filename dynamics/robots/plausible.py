@@ -12,6 +12,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError
+from dynamics.robots.composite import mass_matrix
 
 Array = NDArray[np.float64]
 
@@ -27,9 +28,10 @@ _MOST = 12
 """Links named in a message."""
 
 
-def announce(model: pin.Model, document: Element | None, postures: Sequence[Array]) -> None:
+def announce(model: pin.Model, document: Element | None, postures: Sequence[Array], once: bool = False) -> None:
     """Warn of a model's inertias, by the links of its URDF or else by its joints, and of its mass matrix at postures.
 
+    once: whether to do so once a process.
     ModelError if the mass matrix at the first posture has a direction of negative inertia.
     """
     flaws: dict[str, list[str]] = {}
@@ -42,11 +44,12 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
     if conditions and conditions[0] < 0.0:
         reason = f"inertias that no body can have ({wrong})" if wrong else "its masses"
         raise ModelError(f"{model.name}: expected a mass matrix that is positive definite, got {reason}")
+    warn = _warn_once if once else logger.warning
     if wrong:
-        _warn(f"{model.name}: inertias that no body can have ({wrong})")
+        warn(f"{model.name}: inertias that no body can have ({wrong})")
     worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
     if worst > _ILL:
-        _warn(f"{model.name}: the mass matrix is ill-conditioned ({worst:.0e}, its diagonal scaled to ones)")
+        warn(f"{model.name}: the mass matrix is ill-conditioned ({worst:.0e}, its diagonal scaled to ones)")
 
 
 def flaw(mass: float, inertia: Array) -> str:
@@ -71,8 +74,7 @@ def condition(model: pin.Model, q: Array) -> float:
 
     No change of units changes it, and little else does: rounding of M⁻¹ is about this times 1e-16.
     """
-    M = pin.crba(model, model.createData(), q)
-    M = np.triu(M) + np.triu(M, 1).T
+    M = mass_matrix(model, q)
     diagonal = np.diag(M)
     if diagonal.min() <= 0.0:
         return -1.0
@@ -102,5 +104,5 @@ def _listed(names: list[str]) -> str:
 
 
 @cache
-def _warn(message: str) -> None:
+def _warn_once(message: str) -> None:
     logger.warning(message)

@@ -36,7 +36,7 @@ def arm(*more, **replaced):
 
 
 WRONG = {
-    "two parents": (arm(link("c"), joint("j", "base", "c"), joint("k", "tip", "c")), "link 'c'.*'base' by joint 'j'.*'k'"),
+    "two parents": (arm(link("c"), joint("j", "base", "c"), joint("k", "tip", "c")), "'c'.*'base' by joint 'j'.*'k'"),
     "a cycle beside": (arm(link("c"), link("d"), joint("j", "c", "d"), joint("k", "d", "c")), "a cycle of 'c', 'd'"),
     "a cycle alone": (robot(link("c"), link("d"), joint("j", "c", "d"), joint("k", "d", "c")), "a cycle of 'c', 'd'"),
     "its own parent": (arm(link("c"), joint("j", "c", "c")), "a cycle of 'c'"),
@@ -52,12 +52,12 @@ WRONG = {
     "an unknown type": (arm(x=('"revolute"', '"hinge"')), "joint 'hinge': expected one of the types.*got 'hinge'"),
     "no limit": (arm(x=("<limit ", "<bound ")), "joint 'hinge': a revolute joint needs a <limit> with effort"),
     "no axis": (arm(x=("0 1 0", "0 0 0")), "joint 'hinge': <axis>: expected a direction, got '0 0 0'"),
-    "a mass that is NaN": (arm(x=('value="1"', 'value="nan"')), "link 'base': <mass> value: .*finite number, got 'nan'"),
+    "a mass that is NaN": (arm(x=('value="1"', 'value="nan"')), "link 'base': <mass> value: .*number, got 'nan'"),
     "an infinite moment": (arm(x=('ixx="1"', 'ixx="1e999"')), "link 'base': <inertia> ixx: .*got '1e999'"),
     "a NaN in an axis": (arm(x=("0 1 0", "0 nan 0")), "joint 'hinge': <axis> xyz: expected 3 finite numbers"),
     "a limit that is NaN": (arm(x=('lower="-1"', 'lower="NaN"')), "joint 'hinge': <limit> lower"),
     "a word for a number": (arm(x=('value="1"', 'value="1kg"')), "link 'base': <mass> value: .*got '1kg'"),
-    "two numbers for three": (arm(x=("0 1 0", "0 1")), "joint 'hinge': <axis> xyz: expected 3 finite numbers, got '0 1'"),
+    "two numbers for three": (arm(x=("0 1 0", "0 1")), "'hinge': <axis> xyz: expected 3 finite numbers, got '0 1'"),
     "a NaN in a shape": (
         arm(link("c", '<visual><geometry><sphere radius="nan"/></geometry></visual>'), joint("j", "tip", "c", "fixed")),
         "link 'c': <sphere> radius",
@@ -102,12 +102,14 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
     assert made.joint_names == ["hinge", "follower"]
     assert "<mimic> is ignored, follower move" in caplog.text
     assert len(made.visuals()[0].geometryObjects) == 0
-    declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=' xmlns="http://ros.org/urdf" xmlns:k="urn:k"')
+    attributes = ' xmlns="http://ros.org/urdf" xmlns:k="urn:k"'
+    declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=attributes)
     assert dynamics.load(declared).nv == 1
 
 
 def limited(kind, lower, upper):
-    return joint("j", "a", "b", kind, f'<axis xyz="0 0 1"/><limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/>')
+    limit = f'<limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/>'
+    return joint("j", "a", "b", kind, f'<axis xyz="0 0 1"/>{limit}')
 
 
 @pytest.mark.parametrize(
@@ -128,18 +130,19 @@ def test_a_continuous_joint_and_a_posture_of_the_source_are_left_as_they_are():
 
 def chain(length):
     links = [link(f"l{i}") for i in range(length)]
-    return robot(*links, *(joint(f"j{i}", f"l{i}", f"l{i + 1}", "fixed" if i else "continuous") for i in range(length - 1)))
+    kinds = ["continuous", *["fixed"] * (length - 2)]
+    return robot(*links, *(joint(f"j{i}", f"l{i}", f"l{i + 1}", kind) for i, kind in enumerate(kinds)))
 
 
 DANGEROUS = {
     "links one behind another": (chain(10_000), "at most 500 links one behind another"),
     "elements one inside of another": ("<robot>" + "<a>" * 50_000, "at most 500 elements one inside of another"),
-    "too many elements": ("<robot>" + "<a/>" * 600_000 + "</robot>", "at most 500000 elements"),
+    "too many elements": ("<robot>" + "<a/>" * 150_000 + "</robot>", "at most 100000 elements"),
     "entities": (
         '<!DOCTYPE r [<!ENTITY a "1"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="&b;"/>',
         r"no entities of its own, got 'a' \(line 1\)",
     ),
-    "entities of another file": ('<!DOCTYPE r SYSTEM "file:///etc/passwd"><robot>&x;</robot>', "no entities of its own"),
+    "entities of another file": ('<!DOCTYPE r SYSTEM "other"><robot>&x;</robot>', "no entities of its own"),
     "no element": ("<!-- nothing -->", "not well-formed XML"),
     "another element": ("<html/>", "expected a <robot>, <mujoco> or <sdf> element at the top, got <html>"),
     "an unknown encoding": ("<?xml version='1.0' encoding='klingon'?><robot/>", ""),
@@ -147,7 +150,7 @@ DANGEROUS = {
 
 
 def in_a_child(action):
-    """The text that ``action`` returns in a process of its own, whose end is not ours, with 2 GB more memory at most."""
+    """Text that ``action`` returns in a process of its own, whose end is not ours, with 2 GB more memory at most."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -196,8 +199,11 @@ def test_no_file_ends_the_process_or_waits_for_ever(tmp_path):
     (tmp_path / "device.urdf").symlink_to("/dev/zero")
     with open(tmp_path / "huge.urdf", "wb") as file:
         file.truncate(2**36)
-    words = {"pipe": "a pipe", "folder": "got a folder", "empty": "well-formed", "garbage": "well-formed", "huge": "64 MB"}
-    for name, expected in {**words, "loop": "cannot be read", "device": "got a device", "absent": "no such file"}.items():
+    words = {
+        "pipe": "a pipe", "folder": "got a folder", "empty": "well-formed", "garbage": "well-formed", "huge": "64 MB",
+        "loop": "cannot be read", "device": "got a device", "absent": "no such file",
+    }  # fmt: skip
+    for name, expected in words.items():
         said = in_a_child(lambda name=name: refusal(tmp_path / f"{name}.urdf"))
         assert said.startswith("ModelError")
         assert expected in said
