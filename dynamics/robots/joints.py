@@ -74,6 +74,18 @@ def subspace(model: pin.Model, j: int) -> Array:
     return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
 
 
+def rest(model: pin.Model) -> Array:
+    """The neutral configuration, its revolute and prismatic joints clipped into their limits."""
+    q = np.asarray(pin.neutral(model))
+    for j in range(1, model.njoints):
+        if _KINDS.get(model.joints[j].shortname()) in (REVOLUTE, PRISMATIC):
+            i = model.joints[j].idx_q
+            lower, upper = model.lowerPositionLimit[i], model.upperPositionLimit[i]
+            if lower <= upper:
+                q[i] = np.clip(q[i], lower, upper)
+    return q
+
+
 def expanded(model: pin.Model) -> pin.Model:
     """The model with universal, spherical ZYX and composite joints made chains: same q, v, frames and dynamics.
 

@@ -126,7 +126,7 @@ def test_what_cannot_be_loaded_is_named(source, root, words):
     [
         ("a.urdf", "<robot name='a'><link", "not well-formed XML"),
         ("a.urdf", "<mujoco/>", "expected a <robot> element at the top, got <mujoco>"),
-        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "cannot read it"),
+        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "expected a <parent>"),
         ("a.txt", "hello", "expected .urdf, .xml (MJCF) or .sdf"),
         ("a.sdf", "<sdf version='1.6'><model name='a'/></sdf>", "SDF"),
     ],
