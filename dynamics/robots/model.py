@@ -232,6 +232,7 @@ def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None, ma
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
+    joints.check_limits(robot.model)
     weightless = massless_joints.find(robot.model, robot.q0)
     if weightless and massless is None:
         massless_joints.refuse(robot.model, weightless)
