@@ -122,7 +122,7 @@ def _check_joint(joint: Element, where: str) -> None:
             raise ModelError(f"{where}: expected a <{end}> with a link, got none")
     axis = joint.find("axis")
     turning = kind not in ("fixed", "floating")
-    if axis is not None and turning and not any(map(float, axis.get("xyz", "1 0 0").split())):
+    if axis is not None and turning and not 1e-9 < math.hypot(*map(float, axis.get("xyz", "1 0 0").split())) < 1e9:
         raise ModelError(f"{where}: <axis>: expected a direction, got {axis.get('xyz')!r}")
     if kind in _LIMITED:
         limit = joint.find("limit")

@@ -52,6 +52,7 @@ WRONG = {
     "an unknown type": (arm(x=('"revolute"', '"hinge"')), "joint 'hinge': expected one of the types.*got 'hinge'"),
     "no limit": (arm(x=("<limit ", "<bound ")), "joint 'hinge': a revolute joint needs a <limit> with effort"),
     "no axis": (arm(x=("0 1 0", "0 0 0")), "joint 'hinge': <axis>: expected a direction, got '0 0 0'"),
+    "an axis too short": (arm(x=("0 1 0", "1e-200 0 0")), "'hinge': <axis>: expected a direction"),
     "a mass that is NaN": (arm(x=('value="1"', 'value="nan"')), "link 'base': <mass> value: .*number, got 'nan'"),
     "an infinite moment": (arm(x=('ixx="1"', 'ixx="1e999"')), "link 'base': <inertia> ixx: .*got '1e999'"),
     "a NaN in an axis": (arm(x=("0 1 0", "0 nan 0")), "joint 'hinge': <axis> xyz: expected 3 finite numbers"),
@@ -110,6 +111,14 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
 def limited(kind, lower, upper):
     limit = f'<limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/>'
     return joint("j", "a", "b", kind, f'<axis xyz="0 0 1"/>{limit}')
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(1.0, -1.0), (np.nan, 1.0)])
+def test_limits_that_leave_no_room_are_refused_by_the_name_of_the_joint(lower, upper):
+    model = dynamics.load(arm()).model.copy()
+    model.lowerPositionLimit, model.upperPositionLimit = np.array([lower]), np.array([upper])
+    with pytest.raises(ModelError, match="limits of joint 'hinge': expected lower <= upper, got"):
+        dynamics.load(model)
 
 
 @pytest.mark.parametrize(
