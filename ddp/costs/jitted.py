@@ -121,7 +121,7 @@ def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     values = specialised(_values, "values", value=of_value)
     adding = _expand_diagonal if diagonal else _expand
     expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(values), jitted(expand), _adding().address, cached=False, separable=diagonal)
+    return bind(jitted(values), jitted(expand), _adding().address, separable=diagonal)
 
 
 # The templates: compiled for each term, with its functions for these names.

@@ -117,7 +117,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, way):
 
     with pytest.raises(KeyboardInterrupt):
         write_atomically(path, fails)
-    with pytest.raises(ddp.ProblemError, match="cannot write .*file: No space left on device"):
+    with pytest.raises(ddp.ProblemError, match=r"cannot write .*file: No space left on device"):
         write_atomically(path, fills)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]

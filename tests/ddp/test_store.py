@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ddp.compiling import kernel
+from ddp.compiling import store
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered():
-    kernel.private_folder.cache_clear()
+    store.private_folder.cache_clear()
     yield
-    kernel.private_folder.cache_clear()
+    store.private_folder.cache_clear()
 
 
 def mode(folder: Path) -> int:
@@ -21,10 +21,10 @@ def mode(folder: Path) -> int:
 
 
 def test_the_temporary_folder_is_the_users_own(tmp_path):
-    folder = kernel.private_folder(tmp_path)
+    folder = store.private_folder(tmp_path)
     assert folder == tmp_path / f"mayne-{os.getuid()}"
     assert mode(folder) == 0o700
-    assert kernel.private_folder(tmp_path) == folder
+    assert store.private_folder(tmp_path) == folder
 
 
 @pytest.mark.parametrize("trap", ["open", "link", "file"])
@@ -38,7 +38,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, trap):
         expected.symlink_to(tmp_path / "theirs")
     else:
         expected.write_text("")
-    folder = kernel.private_folder(tmp_path)
+    folder = store.private_folder(tmp_path)
     assert folder != expected
     assert folder.parent == tmp_path
     assert mode(folder) == 0o700
@@ -51,5 +51,5 @@ def test_a_user_without_a_home_has_a_cache_too(tmp_path, monkeypatch):
     monkeypatch.delenv("MAYNE_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(kernel.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert kernel.cache_directory().parent == tmp_path
+    monkeypatch.setattr(store.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert store.cache_directory().parent == tmp_path
