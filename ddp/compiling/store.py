@@ -158,8 +158,8 @@ def save(name: str, key: bytes, content: bytes) -> None:
     try:
         _tidy(folder)
         path = folder / _file(name, key)
-        if not path.is_symlink():  # written beside, where it would not be looked for
-            write_atomically(path, MARK + hashlib.sha256(body).digest() + body, of_many=True)
+        path.unlink(missing_ok=True)  # nobody's rights, and no link, are to be kept
+        write_atomically(path, MARK + hashlib.sha256(body).digest() + body, of_many=True)
     except (ProblemError, OSError) as reason:
         _lament(folder, str(reason))
 
