@@ -7,7 +7,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-crocoddyl clean
+.PHONY: demo test lint bench bench-crocoddyl abuse-kills clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -23,6 +23,9 @@ lint: $(VENV)/.developed
 
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
+
+abuse-kills: $(VENV)/.developed
+	@$(BIN)/python -m pytest tests/benchmarks/test_kills.py --benchmark-enable --benchmark-only
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed

@@ -49,7 +49,9 @@ logger = logging.getLogger("mayne")
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
-SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+_HERE = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "frontend", "kernel", "lowering", "short")]
+
+SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
 """Of what makes kernels machine code, as it was imported."""
 
 

@@ -175,17 +175,21 @@ def _lament(folder: Path, reason: str) -> None:
     logger.info("compiled kernels are not kept in %s: %s", folder, reason)
 
 
-def forget(older_than: float = 0.0) -> tuple[int, int]:
-    """Remove what is kept in the cache folder: (files, bytes), of those not written for so many seconds."""
-    count = size = 0
-    now = time.time()
+def kept() -> tuple[Path, int, int]:
+    """Where new kernels are kept, how many there are, and how many bytes."""
+    folder = folders(cache_directory())[-1]
+    sizes = []
+    for path in folder.glob(f"*{SUFFIX}"):
+        with suppress(OSError):
+            sizes.append(path.lstat().st_size)
+    return folder, len(sizes), sum(sizes)
+
+
+def forget() -> None:
+    """Remove all of them."""
     for path in folders(cache_directory())[-1].glob(f"*{SUFFIX}"):
         with suppress(OSError):
-            there = path.lstat()
-            if now - there.st_mtime >= older_than:
-                path.unlink()
-                count, size = count + 1, size + there.st_size
-    return count, size
+            path.unlink()
 
 
 def _file(name: str, key: bytes) -> str:
