@@ -21,6 +21,7 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.check import check_derivatives
+from ddp.compiling import kernel, store
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.solution import Solution
@@ -298,6 +299,31 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
     else:
         click.echo(str(report))
     _end(report.ok)
+
+
+@main.command("warm")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--clear", is_flag=True, help="Remove all compiled kernels from the cache first.")
+@_JSON
+def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
+    """Compile ahead what problems NAME, by default all, need, and keep it in the cache."""
+    entries = [find(name) for name in names or ALL]
+    if clear:
+        store.forget()
+    rows = []
+    for number, entry in enumerate(entries, 1):
+        compiled: list[str] = []
+        start = time.perf_counter()
+        with progress(f"{entry.name}, {number} of {len(entries)}"), kernel.compilations(compiled.append):
+            warm(entry())
+        rows.append((entry.name, len(compiled), time.perf_counter() - start))
+    folder, count, size = store.kept()
+    if as_json:
+        problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]
+        print_json({"problems": problems, "folder": str(folder), "kernels": count, "bytes": size})
+        return
+    print_table(["problem", "kernels compiled", "seconds"], [[name, str(n), f"{t:.1f}"] for name, n, t in rows])
+    click.echo(f"{folder}: {count} files, {size / 1e6:.1f} MB")
 
 
 @main.command()
