@@ -115,12 +115,19 @@ def show(text: str, open_browser: bool = False) -> str:
 
 def _open(address: str, page: _Page) -> None:
     """Open a browser that has windows, if there is one."""
+    if not os.environ.get("BROWSER") and _usual_browser() in TEXT_BROWSERS:
+        return
     with contextlib.suppress(webbrowser.Error, OSError):
-        if not os.environ.get("BROWSER") and getattr(webbrowser.get(), "name", "") in TEXT_BROWSERS:
-            return
         page.expected = time.monotonic() + PATIENCE
         if not webbrowser.open(address):
             page.expected = 0.0
+
+
+def _usual_browser() -> str:
+    try:
+        return str(getattr(webbrowser.get(), "name", ""))
+    except webbrowser.Error:
+        return ""
 
 
 def _close() -> None:

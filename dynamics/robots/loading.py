@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
+import coal
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
+from dynamics.robots import surfaces
+
+logger = logging.getLogger("mayne")
 
 READERS = (".urdf", ".xml", ".mjcf", ".sdf")
 
@@ -83,26 +88,43 @@ def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pi
 
 
 def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
-    """The shapes of a model's file that can be drawn, and the mesh files it names that do not exist."""
+    """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken."""
     if source is None:
         return pin.GeometryModel(), []
     if not source.path.endswith(".urdf"):
         return pin.buildGeomFromMJCF(model, source.path, pin.GeometryType.VISUAL), []
     tree = ElementTree.parse(source.path)
     missing = []
+    loader = coal.CachedMeshLoader()
     for link in tree.getroot().iter("link"):
         for shape in link.findall("visual"):
             mesh = shape.find("geometry/mesh")
-            if mesh is not None and not _mesh_exists(mesh.get("filename", ""), source):
-                missing.append(mesh.get("filename", ""))
+            if not model.existBodyName(link.get("name", "")):  # cut off
                 link.remove(shape)
+            elif mesh is not None:
+                filename = mesh.get("filename", "")
+                path = _find(filename, source)
+                reason = surfaces.flaw(loader, path, _scale(mesh)) if path else "no such file"
+                mesh.set("filename", path)
+                if reason:
+                    logger.info("mesh %s: %s", filename, reason)
+                    missing.append(filename)
+                    link.remove(shape)
     text = ElementTree.tostring(tree.getroot(), encoding="unicode")
-    geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, package_dirs=list(source.packages))
-    return geometry, missing
+    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader), missing
 
 
-def _mesh_exists(filename: str, source: Source) -> bool:
+def _scale(mesh: ElementTree.Element) -> list[float]:
+    return [float(word) for word in mesh.get("scale", "1 1 1").split()]
+
+
+def _find(filename: str, source: Source) -> str:
+    """The path of a mesh, empty if there is no such file."""
     for scheme in ("package://", "model://"):
         if filename.startswith(scheme):
-            return any(Path(folder, filename[len(scheme) :]).is_file() for folder in source.packages)
-    return Path(filename.removeprefix("file://")).is_file() or Path(source.path).parent.joinpath(filename).is_file()
+            candidates = [Path(folder, filename[len(scheme) :].lstrip("/")) for folder in source.packages]
+            break
+    else:
+        plain = filename.removeprefix("file://")
+        candidates = [Path(source.path).parent / plain, Path(plain)]
+    return next((str(path.absolute()) for path in candidates if path.is_file()), "")
