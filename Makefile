@@ -2,12 +2,13 @@
 PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
+BEFORE ?= HEAD
 CROCODDYL := .venv-crocoddyl
 AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-crocoddyl clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -24,6 +25,10 @@ lint: $(VENV)/.developed
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
 
+# Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
+bench-before: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
+
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
@@ -38,7 +43,7 @@ $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "mayne runs on Python 3.11 to 3.13, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
 	@echo "installing mayne and what it needs into $(VENV) (first run only)..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[mujoco]'
 	@touch $@
 
 $(VENV)/.developed: $(VENV)/.installed
@@ -48,4 +53,4 @@ $(VENV)/.developed: $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(CROCODDYL) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
-	find ddp dynamics problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find ddp dynamics mayne problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +

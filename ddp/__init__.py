@@ -6,6 +6,7 @@ from ddp.constraints.constraint import Constraint, Equality, Inequality
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.packages import check_packages as check_packages
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import reprlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Value = TypeVar("Value")
 
 _FLOAT = np.dtype(np.float64)
 
@@ -59,15 +61,18 @@ def as_array(
         array = value
     else:
         try:
+            if np.ma.is_masked(value):
+                raise TypeError("some of them are masked")
             given = np.asarray(value)
             if given.dtype.kind not in REAL:
                 raise TypeError(f"their type is {given.dtype}")
             array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
-        except (TypeError, ValueError) as reason:
-            numbers = f"real numbers of shape {_shown(shape)}" if shape else "a real number"
-            raise error(f"{field}: expected {numbers}, got {reprlib.repr(value)} ({reason})") from None
+        except Exception as reason:  # whatever numpy, or an object that says it is an array, comes up with
+            why = str(reason).partition("\n")[0][:_LONGEST]
+            raise error(f"{field}: expected {_wanted(shape, 'real numbers')}, got {said(value)} ({why})") from None
     if array.shape != shape and not _matches(array.shape, shape):
-        raise error(f"{field}: expected {f'shape {_shown(shape)}' if shape else 'a number'}, got {array.shape}")
+        fixed = f"shape {_shown(shape)}" if shape and None not in shape else _wanted(shape, "numbers")
+        raise error(f"{field}: expected {fixed}, got {array.shape if array.ndim else 'one number'}")
     if finite and not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):  # squares may overflow
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         where = f" at [{', '.join(map(str, index))}]" if index else ""
@@ -79,8 +84,31 @@ def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:
     return len(shape) == len(wanted) and all(w is None or w == s for w, s in zip(wanted, shape, strict=True))
 
 
+def _wanted(shape: Sequence[int | None], numbers: str) -> str:
+    """A shape in words, where some of its lengths are free."""
+    if not shape:
+        return f"a {numbers.removesuffix('s')}"
+    if None not in shape:
+        return f"{numbers} of shape {_shown(shape)}"
+    if len(shape) == 1:
+        return f"one row of {numbers}"
+    if len(shape) == 2:
+        rows, columns = ("" if s is None else f"{s} " for s in shape)
+        return f"{rows}rows of {columns}{numbers}"
+    return f"{numbers} of shape {_shown(shape)}"
+
+
 def _shown(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+    return "(" + ", ".join("N" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def axes(value: Any) -> int:
+    """How many axes an argument has as an array; 0 for what is none, of which `as_array` says what is wrong."""
+    try:
+        found = np.ndim(value)
+    except Exception:  # of ragged lists, and of objects that say they are arrays
+        return 0
+    return found if isinstance(found, int) else 0
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
@@ -91,17 +119,85 @@ def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> 
     return number
 
 
-def positive_integer(field: str, value: int, error: type[DDPError] = ProblemError) -> int:
-    """``value`` as an int if it is a whole number greater than zero, else ``error``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise error(f"{field}: expected a whole number of at least 1, got {reprlib.repr(value)}")
+def integer(field: str, value: Any, least: int = 0, error: type[DDPError] = ProblemError) -> int:
+    """``value`` as an int if it is a whole number of at least ``least``, else ``error``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise error(f"{field}: expected a whole number of at least {least}, got {said(value)}")
     return int(value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def positive_integer(field: str, value: int, error: type[DDPError] = ProblemError) -> int:
+    """``value`` as an int if it is a whole number greater than zero, else ``error``."""
+    return integer(field, value, 1, error)
+
+
+def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
+    """``value`` as a bool if it is True or False, else ``error``."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise error(f"{field}: expected True or False, got {said(value)}")
+    return bool(value)
+
+
+def affordable(field: str, value: int, floats: int, error: type[DDPError] = ProblemError) -> None:
+    """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than the machine has."""
+    needed, there = 8 * floats, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        much = f"{needed / 2**30:.3g} GiB" if needed < 1 << 80 else "more than any machine has"
+        raise error(f"{field}: {said(value)} would need {much} of memory, this machine has {there / 2**30:.3g} GiB")
+
+
+def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] = ProblemError) -> tuple[Value, ...]:
+    """``value`` as a tuple if it is a list or another iterable of ``what``, rather than text or a mapping."""
+    if isinstance(value, (str, bytes, Mapping, type)):
+        raise error(f"{field}: expected a list of {what}, got {said(value)}")
+    try:
+        return tuple(value)
+    except Exception:
+        raise error(f"{field}: expected a list of {what}, got {said(value)}") from None
+
+
+def choice(field: str, value: Any, known: Iterable[str], error: type[DDPError] = ProblemError) -> None:
+    """Raise ``error`` unless ``value`` is one of the names ``known``."""
+    if not isinstance(value, str) or value not in known:
+        raise error(f"{field}: unknown {said(value)}; {nearest(value, known)}")
+
+
+_LONGEST = 100
+
+
+def said(value: Any) -> str:
+    """A value as errors quote it: plain data cut to a few items, an array by its shape, other objects by their class.
+
+    Never longer than a line, and never an error of its own.
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__[:_LONGEST]}"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}" if value.ndim else f"an array of one {value.dtype}"
+    if value is None or isinstance(value, _PLAIN):
+        try:
+            return " ".join(reprlib.repr(value).split())[:_LONGEST]
+        except Exception:  # of objects inside
+            pass
+    return type(value).__name__[:_LONGEST]
+
+
+_PLAIN = (
+    bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, slice, os.PathLike, np.generic,
+)  # fmt: skip
+
+
+def numbers(values: Array) -> str:
+    """Numbers as errors quote them: at most six of each row, in one line."""
+    text = np.array2string(np.asarray(values), precision=6, threshold=6, edgeitems=3, max_line_width=10_000)
+    return " ".join(text.split())
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known ones, as a sentence fragment."""
     known = list(known)
-    matches = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+    given = name[:_LONGEST] if isinstance(name, str) else ""
+    matches = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
     if matches:
         return f"did you mean {' or '.join(repr(m) for m in matches)}?"
     listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")

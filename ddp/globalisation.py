@@ -1,19 +1,18 @@
 """How a second-order method far from its optimum is kept from harm, and near it from being slowed down.
 
-Four models of the problem, each with its own protection:
+Three models of the problem, each with its own protection:
 
     gauss-newton  no second derivatives of residuals and dynamics, + mu I           best far away
-    convex        Gauss-Newton + what is convex of what it leaves out of the        where its steps are too long by
-                  costs, l_zz + (exact - l_zz)₊, + mu I                             far: residuals that stay large
-    exact         one of these + s (exact - it), s halved until it works            best near the end
+    exact         that + s (exact - Gauss-Newton), s halved until it works          best near the end
     exact+lm      exact + mu I (Levenberg-Marquardt)                                where the others stagnate,
                   but no longer than six iterations in a row whose steps do not bring what it promised
 
 The mode is the model that an iteration starts with. It changes when another model, tried at the same iterate
 because the first one struggled, reaches a lower cost; trials that do not pay are repeated at growing
 intervals. Near the optimum Gauss-Newton hands over to the exact model, unless at its present rate it needs
-no more than two iterations to the tolerance: the exact model would not be faster, and costs more. The first two
-take each other's place in the same way, within one mode.
+no more than two iterations to the tolerance: the exact model would not be faster, and costs more.
+
+All of it is relative to the problem's own costs (`Point`): costs that are all multiplied by a number take the same way.
 """
 
 from __future__ import annotations
@@ -26,17 +25,14 @@ import numpy as np
 from ddp.protocols import Array
 from ddp.sweeps.backward import Sweep
 
-MODELS = GAUSS_NEWTON, CONVEX, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "convex", "exact", "exact+lm"
+MODELS = GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 
 SHIFT = 1e-9
-"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs where these are
-below one, so that it stays small beside them: convergence would end where the error is mu / l_uu."""
+"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs, so that it stays
+small beside them: convergence would end where the error is mu / l_uu."""
 
 TRUSTED = 0.02
 """An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
-
-SHORT = 1.0 / 16.0
-"""Where no step of the last two was longer, the other of Gauss-Newton and the convex model is tried."""
 
 SMALLEST_BLEND, SHORTEST_STEP, LM_TRIES, LM_ASTRAY = 0.125, 2.0**-9, 6, 6
 
@@ -71,17 +67,18 @@ class Point(Protocol):
 
     @property
     def control_weight(self) -> float:
-        """The mean of the diagonal of the cost's Hessians in u: the scale that makes mu large or small."""
+        """The mean size of the diagonals of the cost's Hessians in u, above zero: what makes mu large or small."""
 
     @property
-    def curved(self) -> bool:
-        """Whether Gauss-Newton leaves anything out of the costs."""
+    def magnitude(self) -> float:
+        """The sum of the sizes of all knots' costs."""
 
-    def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
-        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order.
+    @property
+    def unit(self) -> float:
+        """The cost that counts as one: what tolerances are multiplied by."""
 
-        convex: with what is convex of what Gauss-Newton leaves out of the costs.
-        """
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep of the model with this blend and mu; ``costates``: these may contract the second order."""
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack from alpha = ``longest`` along the policy of ``sweep``."""
@@ -113,11 +110,10 @@ class Globalisation:
         self.mode = LEVENBERG_MARQUARDT if hessian == "exact" else GAUSS_NEWTON
         self.mixed = hessian == "auto"
         self.tolerance, self.switch, self.max_regularization = tolerance, switch, max_regularization
-        self.base = GAUSS_NEWTON  # or CONVEX: which of them the first mode is, and what is blended with the exact model
-        self.mu = {GAUSS_NEWTON: 0.0, CONVEX: 0.0, LEVENBERG_MARQUARDT: 0.0}
+        self.mu = {GAUSS_NEWTON: 0.0, LEVENBERG_MARQUARDT: 0.0}
         self.blend = 1.0
         self.alphas = {model: deque([1.0, 1.0], maxlen=2) for model in MODELS}
-        self.exact_patience, self.lm_patience, self.base_patience = _Patience(), _Patience(), _Patience()
+        self.exact_patience, self.lm_patience = _Patience(), _Patience()
         self.past: deque[tuple[float, float]] = deque(maxlen=6)
         self.previous = np.inf
         self.trusted = {EXACT: False, LEVENBERG_MARQUARDT: False}
@@ -149,9 +145,9 @@ class Globalisation:
         if self.mixed and entered != LEVENBERG_MARQUARDT:
             best = self._watch_for_stagnation(point, best)
         if self.mixed and self.mode == GAUSS_NEWTON and self.exact_patience.over:
-            close = abs(best.expected) < self.switch * (1.0 + abs(point.cost))
+            close = abs(best.expected) < self.switch * point.magnitude
             rate = best.expected / self.previous if self.previous != 0.0 else 0.0  # 0: at the optimum
-            done_in_two = best.step.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance
+            done_in_two = best.step.alpha == 1.0 and abs(best.expected) * rate**2 < self.tolerance * point.unit
             if close and not done_in_two:
                 self.mode = EXACT
         self.previous = best.expected
@@ -160,39 +156,23 @@ class Globalisation:
     # the three modes
 
     def _gauss_newton_iteration(self, point: Point) -> Attempt | None:
-        best = own = self._gauss_newton(point)
+        own = self._gauss_newton(point)
         if own is None:
             return None
         if own.step.alpha > 0.5:
-            self.mu[self.base] /= 10.0
+            self.mu[GAUSS_NEWTON] /= 10.0
         elif own.step.alpha <= 0.01:
-            self.mu[self.base] *= 10.0
-        best = own = self._other_base(point, own)
-        struggles = own.step.alpha == 0.0 or max(self.alphas[self.base]) < 0.1
+            self.mu[GAUSS_NEWTON] *= 10.0
+        struggles = own.step.alpha == 0.0 or max(self.alphas[GAUSS_NEWTON]) < 0.1
         if not (self.mixed and struggles and self.exact_patience.over):
             self.exact_patience.wait -= 1
-            return best
+            return own
         best = _lower(own, self._exact(point))
         if best is own:
             self.exact_patience.disappointed()
         else:
             self.exact_patience.rewarded()
             self.mode = EXACT
-        return best
-
-    def _other_base(self, point: Point, own: Attempt) -> Attempt:
-        """Where steps are short, the better of Gauss-Newton and the convex model; it stays in use."""
-        self.base_patience.wait -= 1
-        if not (self.mixed and point.curved and max(self.alphas[self.base]) <= SHORT and self.base_patience.over):
-            return own
-        before = self.base
-        self.base = CONVEX if self.base == GAUSS_NEWTON else GAUSS_NEWTON
-        best = _lower(own, self._gauss_newton(point))
-        if best is own:
-            self.base = before
-            self.base_patience.disappointed()
-        else:
-            self.base_patience.rewarded()
         return best
 
     def _exact_iteration(self, point: Point) -> Attempt | None:
@@ -207,7 +187,7 @@ class Globalisation:
         best = self._compared_with_gauss_newton(point, own, self.exact_patience)
         if best.step.alpha == 0.0 and own.blend <= SMALLEST_BLEND:  # nothing left to try here but a larger mu
             self._give_up(self.exact_patience)
-            self.mu[self.base] *= 10.0
+            self.mu[GAUSS_NEWTON] *= 10.0
         elif best is own:
             self.exact_patience.rewarded()
         return best
@@ -229,7 +209,7 @@ class Globalisation:
 
     def _compared_with_gauss_newton(self, point: Point, own: Attempt, patience: _Patience) -> Attempt:
         """If a model struggles, Gauss-Newton is tried as well and takes over when it reaches a lower cost."""
-        if own.step.alpha >= 0.25 or abs(own.expected) <= 1e-10 * (1.0 + abs(point.cost)):
+        if own.step.alpha >= 0.25 or abs(own.expected) <= 1e-10 * (point.unit + abs(point.cost)):
             return own
         best = _lower(own, self._gauss_newton(point))
         if best is not own:
@@ -262,15 +242,14 @@ class Globalisation:
     # the models
 
     def _gauss_newton(self, point: Point) -> Attempt | None:
-        model = self.base
-        self.mu[model] = max(self.mu[model], shift(point))
-        while (mu := self.mu[model]) <= self.max_regularization:
-            sweep = point.sweep(0.0, mu, convex=model == CONVEX)
+        self.mu[GAUSS_NEWTON] = max(self.mu[GAUSS_NEWTON], shift(point))
+        while (mu := self.mu[GAUSS_NEWTON]) <= self._largest(point):
+            sweep = point.sweep(0.0, mu)
             if sweep.failed < 0:
                 self.failed = None
-                return self._searched(point, model, 0.0, mu, sweep)
+                return self._searched(point, GAUSS_NEWTON, 0.0, mu, sweep)
             self.failed = sweep.failed
-            self.mu[model] *= 10.0
+            self.mu[GAUSS_NEWTON] *= 10.0
         return None
 
     def _exact(self, point: Point) -> Attempt | None:
@@ -287,7 +266,7 @@ class Globalisation:
         """The exact model + mu I; mu then follows how well its prediction came true."""
         mu, failing = max(self.mu[LEVENBERG_MARQUARDT], shift(point)), 0.0
         floor, failures = 0.01 * point.control_weight, 0
-        while mu <= self.max_regularization:
+        while mu <= self._largest(point):
             sweep = self._second_order(point, LEVENBERG_MARQUARDT, 1.0, mu)
             if sweep.failed < 0:
                 break
@@ -311,7 +290,11 @@ class Globalisation:
             sweep = point.sweep(blend, mu, True)
             if sweep.failed < 0:
                 return sweep
-        return point.sweep(blend, mu, convex=self.base == CONVEX)
+        return point.sweep(blend, mu)
+
+    def _largest(self, point: Point) -> float:
+        """The largest mu."""
+        return self.max_regularization * max(1.0, point.control_weight)
 
     def _searched(self, point: Point, hessian: str, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search of a model, starting no more than four times beyond where its last two ended."""
@@ -327,8 +310,7 @@ class Globalisation:
 
 def shift(point: Point) -> float:
     """The smallest mu of a sweep."""
-    weight = point.control_weight
-    return SHIFT * min(1.0, weight) if weight > 0.0 else SHIFT
+    return SHIFT * point.control_weight
 
 
 def _lower(one: Attempt, other: Attempt | None) -> Attempt:

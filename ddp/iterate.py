@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from ddp.constraints.bounds import room
-from ddp.costs.hessians import convex_part, scales
+from ddp.costs.hessians import scales
 from ddp.derivatives import broken_rows
 from ddp.errors import DDPError, ProblemError
 from ddp.globalisation import Step, shift
@@ -28,6 +26,11 @@ EPSILON = float(np.finfo(float).eps)
 
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
+
+ORDINARY = (1e-2, 1e3)
+"""Costs of this size are taken in the units that they come in; so are those that began so and fell by `DOWN_TO`."""
+
+DOWN_TO = 1e-6
 
 WORSE = 2.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
@@ -52,8 +55,7 @@ class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
     known: which of them have been computed, see `stages.FIRST`.
-    separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them,
-        so that there is a ``convex`` sweep.
+    separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
@@ -74,6 +76,7 @@ class Iterate:
         self.separable = self.backward.separable = problem.separable
         self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
         self._control_weight: float | None = None
+        self._magnitude = self._largest = 0.0
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -97,7 +100,6 @@ class Iterate:
     def _moved(self) -> None:
         """Nothing is known yet."""
         self.known = 0
-        self._convex: Array | None = None  # what is added for the convex model
         self.backward.moved()
 
     def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
@@ -139,15 +141,39 @@ class Iterate:
 
     @property
     def control_weight(self) -> float:
-        """The mean of the diagonals of l_uu where they were last computed, here or at the iterate before."""
+        """The mean size of the diagonals of l_uu where they were last computed, here or at the iterate before.
+
+        Where controls cost nothing it is that of l_xx; above zero in any case.
+        """
         if self._control_weight is None:
             self._know(FIRST | GAUSS_NEWTON)
         return cast(float, self._control_weight)
 
     @property
+    def magnitude(self) -> float:
+        """The sum of all knots' |cost|, where they were last differentiated, here or at the iterate before."""
+        if self._control_weight is None:
+            self._know(FIRST | GAUSS_NEWTON)
+        return self._magnitude
+
+    @property
+    def unit(self) -> float:
+        """The cost that counts as one: 1 where costs are of `ORDINARY` size, relative to them where they are not."""
+        return self._size / self.in_units
+
+    @property
+    def in_units(self) -> float:
+        """The magnitude in such units."""
+        return min(max(self._size, ORDINARY[0]), ORDINARY[1])
+
+    @property
+    def _size(self) -> float:
+        return max(self.magnitude, DOWN_TO * self._largest)
+
+    @property
     def noise(self) -> float:
         """What rounding may hide of the total cost: a step that brings less cannot be judged."""
-        return 1e-12 * (1.0 + abs(self.cost))
+        return 1e-12 * (self.unit + abs(self.cost))
 
     def violated(self) -> tuple[float, float]:
         """The largest violation of a constraint, and the largest penalty; zeros without any."""
@@ -155,17 +181,8 @@ class Iterate:
             return 0.0, 0.0
         return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
 
-    def sweep(self, blend: float, mu: float, costates: bool = False, convex: bool = False) -> Sweep:
-        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``.
-
-        convex: with what is convex of what Gauss-Newton leaves out of the costs, l_zz + (exact - l_zz)₊ for l_zz.
-        """
-        if convex and blend < 1.0:
-            with self._convex_costs():
-                return self._swept(blend, mu, costates)
-        return self._swept(blend, mu, costates)
-
-    def _swept(self, blend: float, mu: float, costates: bool) -> Sweep:
+    def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
+        """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""
         wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
         if blend > 0.0:
             wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
@@ -176,7 +193,7 @@ class Iterate:
         sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
-            return self._swept(blend, mu, costates)
+            return self.sweep(blend, mu, costates)
         return sweep
 
     def _know(self, wanted: int) -> None:
@@ -189,25 +206,6 @@ class Iterate:
         self.known = known
         if fresh:
             self._scale()
-
-    @contextmanager
-    def _convex_costs(self) -> Iterator[None]:
-        """Within the block, Gauss-Newton's costs with the convex part of what they leave out: as terms tell it.
-
-        What terms leave to the contraction of the dynamics' second order is left to that.
-        """
-        self._know(FIRST | GAUSS_NEWTON)
-        self._know(EXACT)
-        d, knots = self.work.derivatives, np.flatnonzero(~self.separable)
-        kept = d.lzz[knots]
-        if self._convex is None:
-            self._convex = np.empty_like(kept)
-            convex_part(knots, d.exact, d.lzz, self._convex)
-        d.lzz[knots] += self._convex
-        try:
-            yield
-        finally:
-            d.lzz[knots] = kept
 
     def _followed(self, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
         """A sweep while derivatives are being made, where those who make them can be followed and have not begun."""
@@ -225,12 +223,15 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        magnitude, self._control_weight = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
-        self.resolution = EPSILON * magnitude
+        self._magnitude, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
+        self._control_weight = controls or states or self._magnitude or 1.0
+        self._largest = max(self._largest, self._magnitude)
+        self.resolution = EPSILON * self._magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Backtrack along the sweep's policy until a step brings a tenth of what it promised: see `LineSearch`."""
-        return self.line(self.X, self.U, self.gaps, self.gap > 0.0, self.cost, self.resolution, sweep, longest)
+        torn, rounding = self.gap > 0.0, (self.resolution, self.unit)
+        return self.line(self.X, self.U, self.gaps, torn, self.cost, *rounding, sweep, longest)
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""

@@ -47,11 +47,13 @@ class LineSearch:
         self.unpriced: tuple[Array, Array] | None = None
 
     def __call__(
-        self, X: Array, U: Array, gaps: Array, torn: bool, cost: float, resolution: float, sweep: Sweep, longest: float
-    ) -> Step:
+        self, X: Array, U: Array, gaps: Array, torn: bool, cost: float, resolution: float, unit: float, sweep: Sweep,
+        longest: float,
+    ) -> Step:  # fmt: skip
         """From X, U of ``cost`` along the policy of ``sweep``; alpha = 0 where no step is accepted.
 
-        torn: whether gaps (N, n) are open.   resolution: the spacing of numbers at the cost.
+        torn: whether gaps (N, n) are open.   resolution: the spacing of numbers at the cost.   unit: the cost that
+        counts as one.
         Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
         promise is less than rounding can show, a step that does not raise the cost is as good.
         """
@@ -66,7 +68,7 @@ class LineSearch:
                 self.diverged = None
                 decrease, promised = cost - step.cost, sweep.promised(alpha)
                 share = 0.1 if promised >= 0.0 else (2.0 if torn else 0.0)
-                if not (decrease > share * promised or self._is_even(decrease, cost, sweep)):
+                if not (decrease > share * promised or self._is_even(decrease, cost, unit, sweep)):
                     continue
                 if alpha < 1.0 or torn or not decrease > GENEROUS * promised > 100.0 * resolution:
                     return step
@@ -86,10 +88,10 @@ class LineSearch:
         X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
         return Step(alpha, self._problem.total(X, U, notes[lane] if len(notes) else notes), X, U)
 
-    def _is_even(self, decrease: float, cost: float, sweep: Sweep) -> bool:
+    def _is_even(self, decrease: float, cost: float, unit: float, sweep: Sweep) -> bool:
         """Whether rounding may hide what is promised, and what has come of it."""
-        rounding = 1e-14 * (1.0 + abs(cost))
-        return abs(sweep.d0) < max(1e-12, rounding) and decrease >= -rounding
+        rounding = 1e-14 * (unit + abs(cost))
+        return abs(sweep.d0) <= max(1e-12 * unit, rounding) and decrease >= -rounding
 
     def _explain(self, step: Step) -> None:
         """Keep why the cost of a step is no number."""

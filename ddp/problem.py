@@ -19,6 +19,7 @@ from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.guesses import Start, as_guess
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
 from ddp.sweeps.adjoint import costates
@@ -36,13 +37,15 @@ class Problem:
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
-        As ``lower``, ``upper`` (N, nu) they can be read back.
+        Default: those of the dynamics where they have any (`Limited`), as robots whose file describes actuators do;
+        ``(-inf, inf)`` for none at all. As ``lower``, ``upper`` (N, nu) they can be read back.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
         stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
+    guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a
     `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
@@ -61,6 +64,7 @@ class Problem:
     terminal_constraints: Sequence[ConstraintLike] = ()
     constraints_at: Mapping[int | range, Sequence[ConstraintLike]] = field(default_factory=dict)
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
+    guess: Start = None
     _limits: tuple[Array, Array] = field(init=False, repr=False)
     _objective: Objective = field(init=False, repr=False)
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
@@ -77,7 +81,7 @@ class Problem:
         check_knots("at", self.at, horizon)
         check_knots("constraints_at", self.constraints_at, horizon, stretches=True)
         check_stretches(self.during, horizon)
-        limits = as_limits(self.control_limits, horizon, self.dynamics.nu)
+        limits = as_limits(self.control_limits, horizon, self.dynamics)
         lower, upper = (limit.view() for limit in limits)
         for array in (x0, lower, upper):
             array.flags.writeable = False
@@ -95,6 +99,7 @@ class Problem:
             ("_placed", place(self.dynamics, horizon, x0, *lists) if any(lists) else ()),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
+            ("guess", as_guess(self.guess, self.dynamics, horizon)),
         ):
             object.__setattr__(self, name, value)
 
@@ -109,6 +114,12 @@ class Problem:
         x0.flags.writeable = False
         other = self._twin()
         object.__setattr__(other, "x0", x0)
+        return other
+
+    def with_guess(self, guess: Start) -> Problem:
+        """The same problem, which `solve` starts from another guess; nothing but that is checked again or copied."""
+        other = self._twin()
+        object.__setattr__(other, "guess", as_guess(guess, self.dynamics, self.horizon))
         return other
 
     def cost(self, X: Array, U: Array) -> float:

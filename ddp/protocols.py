@@ -203,6 +203,15 @@ class Lanes(Protocol):
 
 
 @runtime_checkable
+class Limited(Protocol):
+    """Dynamics whose controls have limits, which problems take that are given none."""
+
+    @property
+    def control_limits(self) -> Array:
+        """Lower and upper limit (nu, 2) of each control, ±inf where there is none."""
+
+
+@runtime_checkable
 class Noting(Protocol):
     """Dynamics whose rollouts note what costs would have to find again, contact forces say, as their records do."""
 

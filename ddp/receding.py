@@ -10,11 +10,12 @@ import numpy as np
 
 from ddp.constraints.augmented import relaxed
 from ddp.errors import ProblemError
+from ddp.guesses import Start
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP, Start, descend_from, start_policy
+from ddp.solver import DDP, descend_from, start_policy
 
 
 class RecedingHorizon:
@@ -42,6 +43,7 @@ class RecedingHorizon:
         self.solver = DDP() if solver is None else solver
         if not isinstance(self.solver, DDP):
             raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {solver!r}")
+        guess = problem.guess if guess is None else guess
         self.problem, self.guess = problem, guess
         self.solution: Solution | None = None
         start_policy(problem, guess)  # what is wrong with it is said here

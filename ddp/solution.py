@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import reprlib
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.archive import read, refuse, write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, positive_integer
+from ddp.files import as_path
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.adjoint import control_gradient
@@ -185,25 +183,16 @@ class Solution:
 
         Raises ProblemError if the file cannot be written.
         """
-        target = _as_path(path)
+        write(path, self.arrays())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `save` writes, by name."""
         content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
         for i, name in enumerate(Record._fields):
             rows = [record[i] for record in self.history]
             content[COLUMN + name] = np.array(rows, str if name in WORDS else float)
-        try:
-            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-        except OSError as reason:
-            raise ProblemError(f"path: cannot write {target}: {reason}") from None
-        partial = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                np.savez_compressed(stream, allow_pickle=False, **content)
-            partial.replace(target)
-        except OSError as reason:
-            raise ProblemError(f"path: cannot write {target}: {reason}") from None
-        finally:
-            partial.unlink(missing_ok=True)
+        return content
 
     @staticmethod
     def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
@@ -211,28 +200,14 @@ class Solution:
 
         Raises ProblemError if the file is missing, is no such file, or does not belong to ``problem``.
         """
-        file = _as_path(path)
+        file = as_path(path)
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
-        content = _read(file)
-        columns = [content[COLUMN + name].tolist() for name in Record._fields]
-        solution = Solution(
-            X=content["X"],
-            U=content["U"],
-            k=content["k"],
-            K=content["K"],
-            cost=float(content["cost"]),
-            gradient=float(content["gradient"]),
-            converged=bool(content["converged"]),
-            status=str(content["status"]),
-            iterations=int(content["iterations"]),
-            seconds=float(content["seconds"]),
-            history=tuple(Record(*row) for row in zip(*columns, strict=True)),
-            problem=problem,
-            multipliers=content["multipliers"],
-            penalties=content["penalties"],
-            violation=float(content["violation"]),
-        )
+        content = _read(file, {} if problem is None else _shapes(problem))
+        columns = [content.pop(COLUMN + name).tolist() for name in Record._fields]
+        history = tuple(Record(*row) for row in zip(*columns, strict=True))
+        values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
+        solution = Solution(**values, history=history, problem=problem)
         if problem is not None:
             _check_belongs(file, solution, problem)
         return solution
@@ -245,61 +220,44 @@ _SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fi
 """What a file holds: the kind and the rank of every array."""
 
 
-def _as_path(path: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(path)
-    except TypeError:
-        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(path)}") from None
+_ADDED: set[str] = set()
+"""Those of them that files of this version may lack: what a `Solution` has gained since, with a default."""
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """The shapes of a solution's arrays."""
+    N, d = problem.horizon, problem.dynamics
+    return {
+        "X": (N + 1, d.nx), "U": (N, d.nu), "k": (N, d.nu), "K": (N, d.nu, d.n),
+        "multipliers": (problem.multiplier_count,), "penalties": (problem.multiplier_count,),
+    }  # fmt: skip
+
+
+def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """The arrays of a solution file, checked as far as that goes without a problem."""
-    try:
-        with path.open("rb") as stream, zipfile.ZipFile(stream):  # np.load would take other formats too
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                content = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise ProblemError(f"path: there is no file {path}") from None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as reason:
-        raise ProblemError(f"path: {path} is not a solution file, or is damaged ({reason})") from None
-    if str(content.get("format")) != FORMAT:
+    signs = read(path, {"format": "U0", "version": "i0"})
+    if str(signs.get("format")) != FORMAT:
         raise ProblemError(f"path: {path} is not a solution file")
-    if str(version := content.get("version")) != str(VERSION):
+    if str(version := signs.get("version")) != str(VERSION):
         raise ProblemError(f"path: {path} has version {reprlib.repr(version)} of the format, expected {VERSION}")
-    if missing := _SAVED.keys() - content.keys():
+    content = read(path, _SAVED, shapes)
+    if missing := _SAVED.keys() - _ADDED - content.keys():
         raise ProblemError(f"path: {path} lacks {', '.join(sorted(missing))}")
-    _refuse(path, (name for name, kind in _SAVED.items() if kind != f"{content[name].dtype.kind}{content[name].ndim}"))
     columns = [name for name in _SAVED if name.startswith(COLUMN)]
-    _refuse(path, (name for name in columns if len(content[name]) != content["iterations"]))
+    refuse(path, [name for name in columns if len(content[name]) != content["iterations"]])
+    knots = len(content["X"]) - 1
+    refuse(path, [name for name in ("U", "k", "K") if content[name].shape[:2] != (knots, content["U"].shape[1])])
     if content["converged"]:
         numbers = [name for name, kind in _SAVED.items() if kind[0] == "f" and name != "gradient"]
-        _refuse(path, (name for name in numbers if not np.isfinite(content[name]).all()))
+        refuse(path, [name for name in numbers if name in content and not np.isfinite(content[name]).all()])
     return content
 
 
-def _refuse(path: Path, damaged: Iterable[str]) -> None:
-    if names := ", ".join(damaged):
-        raise ProblemError(f"path: {path} is damaged: what it holds cannot be the {names} of a solution")
-
-
 def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
-    """Raise ProblemError unless the shapes, the initial state and the cost are those of the problem."""
-    N, d = problem.horizon, problem.dynamics
-    for name, array, shape in (
-        ("X", solution.X, (N + 1, d.nx)),
-        ("U", solution.U, (N, d.nu)),
-        ("k", solution.k, (N, d.nu)),
-        ("K", solution.K, (N, d.nu, d.n)),
-        ("multipliers", solution.multipliers, (problem.multiplier_count,)),
-    ):
-        if array.shape != shape:
-            raise ProblemError(
-                f"path: {path} is of another problem: expected {name} of shape {shape}, got {array.shape}"
-            )
+    """Raise ProblemError unless the initial state and the cost are those of the problem."""
     if not np.isfinite(solution.X).all():
         return
-    as_array("X", solution.X, (N + 1, d.nx))
+    as_array("X", solution.X, solution.X.shape)
     if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
         raise ProblemError(
             f"path: {path} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"

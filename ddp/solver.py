@@ -12,6 +12,7 @@ import numpy as np
 from ddp.constraints.augmented import AugmentedLagrangian, certified, minimise, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
 from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
+from ddp.guesses import Followed, Start, as_guess
 from ddp.iterate import CLOSED, Guess, Iterate
 from ddp.parallel.stages import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
@@ -19,8 +20,6 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
-
-Start = Array | tuple[Array, Array] | Solution | None
 
 HESSIANS = ("auto", "gauss-newton", "exact")
 
@@ -32,15 +31,18 @@ SETTLED = 3
 class DDP:
     """Differential dynamic programming with exact second derivatives of dynamics and costs.
 
-    tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by less than
-        this (in units of the cost; the same measure as Crocoddyl's ``th_stop``).
+    tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by no more than
+        this (in units of the cost; the same measure as Crocoddyl's ``th_stop``). Where costs (Σ|l| of all knots) are
+        less than 0.01 or more than 1000 it is relative to that bound: 1e-9 means 1e-12 of a cost of 1e9, and of a cost
+        of 1e-9, 1e-16 or, if it has fallen from more than 1e-3 at the start, 1e-13 of a millionth of the start's.
     max_iterations: after this many the solve ends, not converged.
     hessian: "auto" is Gauss-Newton far away and exact near the optimum (`globalisation`); "gauss-newton" is
         iLQR; "exact" is exact from the start with Levenberg-Marquardt damping: slower, and may find other
         minima.
-    switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch (1 + |cost|)``:
-        1e-3 is cautious, 1e-1 eager.
-    max_regularization: beyond this mu the solve ends, not converged.
+    switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch`` times the cost: 1e-3 is
+        cautious, 1e-1 eager.
+    max_regularization: beyond this mu, times the mean diagonal of l_uu where that is more than 1, the solve ends, not
+        converged.
     multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
         "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "policy"
         is V_x under the gains of the last sweep, known before, too: within a few per cent it takes V_x's iterations,
@@ -121,7 +123,8 @@ def solve(
         would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
-        dynamics' nominal control at x0, at every knot. Controls are moved into the problem's limits.
+        problem's own, else the dynamics' nominal control at x0, at every knot. Controls are moved into the problem's
+        limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
@@ -143,6 +146,7 @@ def solve(
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {solver!r}")
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
+    guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
     goal = relaxed(problem, solver.constraints, guess)
@@ -173,27 +177,20 @@ def descend_from(
 def start_policy(problem: Problem, guess: Start) -> Guess:
     """The policy that a guess means."""
     d, N = problem.dynamics, problem.horizon
-    if isinstance(guess, Solution):
-        U = as_array("guess.U", guess.U, (N, d.nu)).copy()
-        X = as_array("guess.X", guess.X, (N + 1, d.nx)).copy()
-        K = as_array("guess.K", guess.K, (N, d.nu, d.n))
-        d.check_state("guess.X", X)
-        U[0] += K[0] @ d.difference(X[0], problem.x0)
+    guess = as_guess(guess, d, N)
+    if isinstance(guess, Followed):
+        X, U = guess.X.copy(), guess.U.copy()
+        U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
         X[0] = problem.x0
-        return Guess(X, U, K)
+        return Guess(X, U, guess.K.copy())
+    if isinstance(guess, tuple):
+        X, U = guess
+        X[0] = problem.x0
+        return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
     if guess is None:
         U = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
-    elif isinstance(guess, tuple):
-        if len(guess) != 2:
-            raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
-        X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
-        d.check_state("guess[0]", X)
-        X[0] = problem.x0
-        return Guess(X, as_array("guess[1]", guess[1], (N, d.nu)).copy(), np.zeros((N, d.nu, d.n)), imposed=True)
-    elif isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
-        raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     else:
-        U = as_array("guess", guess, (N, d.nu)).copy()
+        U = guess
     return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
 
 
@@ -249,7 +246,7 @@ def _descend(
             reason = _why_no_step(iterate, globalisation, solver)
             break
         settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
-        if _converged(iterate, attempt, solver.tolerance):
+        if _converged(iterate, attempt, solver.tolerance * iterate.unit):
             outcome = "converged"
         elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
             outcome = "converged to rounding"
@@ -272,7 +269,7 @@ def _descend(
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     """Whether gaps are closed and the model, without the regularisation's help, expects less than ``limit``."""
-    if iterate.gap >= CLOSED or attempt.expected >= limit:
+    if not (iterate.gap < CLOSED and attempt.expected <= limit):  # nor where that is no number
         return False
     smallest = shift(iterate)
     if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
@@ -280,7 +277,7 @@ def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     for blend in (attempt.blend, 0.0):
         sweep = iterate.sweep(blend, smallest)
         if sweep.failed < 0:
-            return sweep.expected < limit
+            return sweep.expected <= limit
     return False
 
 

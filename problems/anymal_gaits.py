@@ -144,7 +144,8 @@ def gait(name: str) -> Problem:
     end: list[BatchTerm] = [state, limits]
     if (last := stretches[-1].center) is not None:
         end.append(CenterOfMass(robot, last, CENTER))
-    return Problem(dynamics=system, running=[], terminal=end, x0=x0, horizon=system.knots, at=at, during=during)
+    problem = Problem(dynamics=system, running=[], terminal=end, x0=x0, horizon=system.knots, at=at, during=during)
+    return problem.with_guess(guess(problem))
 
 
 def guess(problem: Problem) -> tuple[Array, Array]:

@@ -185,12 +185,9 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)
     kept = [robot.model.joints[robot.model.getJointId(name)] for name in model.names[1:]]
     q0 = np.concatenate([robot.q0[joint.idx_q : joint.idx_q + joint.nq] for joint in kept])
+    dofs = [i for joint in kept for i in range(joint.idx_v, joint.idx_v + joint.nv)]
     model.name = robot.name
-    return Robot(model, q0, robot.source)
-
-
-def gravity_compensation(problem: Problem) -> None:
-    """No guess of its own: the solver's default, the torques that hold x0 against gravity."""
+    return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs))
 
 
 def _effort(

@@ -47,13 +47,14 @@ def swing_up(
     system = RobotDynamics(robot, dt, actuation=np.array([[1.0], [0.0]]))
     upright = np.array([0.0, np.pi, 0.0, 0.0])
     weights = np.array([position_weight, position_weight, speed_weight, speed_weight])
-    return Problem(
+    problem = Problem(
         dynamics=system,
         running=[ControlCost(np.zeros(1), np.array([control_weight])), StateCost(system, upright, weights)],
         terminal=[StateCost(system, upright, np.full(4, final_weight))],
         x0=np.zeros(4),
         horizon=horizon,
     )
+    return problem.with_guess(no_force(problem))
 
 
 def no_force(problem: Problem) -> Array:

@@ -11,7 +11,6 @@ import json
 import logging
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import click
 import numpy as np
 
 import viz
+from ddp import archive
 from ddp.check import check_derivatives
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
@@ -28,8 +28,18 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench
-from problems.command.output import COLUMNS, DRAWINGS, check_file, print_json, print_table, row, summary, told
+from problems.command import dynamics_bench, robots
+from problems.command.output import (
+    COLUMNS,
+    DRAWINGS,
+    check_file,
+    check_folder,
+    print_json,
+    print_table,
+    row,
+    summary,
+    told,
+)  # fmt: skip
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
 from problems.command.timing import excited, timings, warm
@@ -100,7 +110,10 @@ def main() -> None:
 @click.argument("name", required=False)
 @_JSON
 def list_problems(name: str | None, as_json: bool) -> None:
-    """List the problems, or the parameters of problem NAME."""
+    """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
+    if name == "robots":
+        _list_robots(as_json)
+        return
     if name is not None:
         _describe(find(name), as_json)
         return
@@ -153,11 +166,10 @@ def solve(
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
     with progress(f"{name}, {TITLES[solver]}") as callback:
-        guess = entry.guess(problem)
         if free is None:
-            solution = solve_problem(problem, method, guess, callback=callback, throw=False, workers=workers)
+            solution = solve_problem(problem, method, callback=callback, throw=False, workers=workers)
         else:
-            timed = solve_durations(problem, free, method, guess, callback=callback, throw=False, workers=workers)
+            timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
     if as_json:
@@ -166,8 +178,7 @@ def solve(
         seconds = solution.seconds if timed is None else timed.seconds
         click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
     if save:
-        solution.save(save)
-        _sign(save, name, chosen)
+        _save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
@@ -230,8 +241,8 @@ def mpc(
     check_file("--html", html)
     entry, problem, _ = _build(name, robot, options)
     with progress(f"{name}, receding horizon"):
-        warm(entry, problem)
-        run = close_loop(problem, steps, push, every, guess=entry.guess(problem))
+        warm(problem)
+        run = close_loop(problem, steps, push, every)
     outcome = {
         "steps": steps,
         "pushes": len(run.pushed),
@@ -276,9 +287,9 @@ def view(file: str, name: str | None, robot: str | None, html: str | None, no_br
 @_JSON
 def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess."""
-    entry, problem, _ = _build(name, robot, options)
+    _, problem, _ = _build(name, robot, options)
     with progress(f"{name}, checking derivatives"):
-        report = check_derivatives(problem, *excited(entry, problem))
+        report = check_derivatives(problem, *excited(problem))
     if as_json:
         names = ("name", "knot", "error", "tolerance", "smooth", "ok")
         checks = [{name: getattr(item, name) for name in names} for item in report.checks]
@@ -292,6 +303,7 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
 @click.option("--folder", type=click.Path(file_okay=False), default="demo", show_default=True)
 def demo(folder: str) -> None:
     """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
+    check_folder("--folder", folder)
     _end(demonstration.run(Path(folder)))
 
 
@@ -309,9 +321,9 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> 
     if name == "dynamics":
         _bench_dynamics(seconds, cold, as_json)
         return
-    entry, problem, _ = _build(name, None, ())
+    _, problem, _ = _build(name, None, ())
     with progress(f"{name}, timing"):
-        times = timings(entry, problem, repeat)
+        times = timings(problem, repeat)
     if as_json:
         print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
     else:
@@ -355,6 +367,17 @@ def _build(
         return entry, build(entry, chosen), chosen
 
 
+def _list_robots(as_json: bool) -> None:
+    with progress("reading robots"):
+        listed, refused = robots.loadable()
+    if as_json:
+        print_json([robot._asdict() for robot in listed])
+        return
+    print_table(["robot", "degrees of freedom", "base"], [[*map(str, robot)] for robot in listed])
+    if refused:
+        click.echo(f"in example-robot-data, but not for mayne: {', '.join(refused)}", err=True)
+
+
 def _describe(entry: Entry, as_json: bool) -> None:
     """What a problem is about, and its parameters with their defaults."""
     defaults = parameters(entry)
@@ -384,19 +407,18 @@ def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | Non
         click.echo("", err=True)
 
 
-def _sign(path: str, name: str, chosen: dict[str, Any]) -> None:
-    """Add to a solution's file which problem it solves, and with which parameters."""
-    with zipfile.ZipFile(path, "a") as archive, archive.open("signature.npy", "w") as stream:
-        np.lib.format.write_array(stream, np.array([name, json.dumps(chosen)]))
+def _save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
+    """Write a solution, and with it which problem it solves, and with which parameters."""
+    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
 
 
 def _signature(path: str) -> tuple[str, dict[str, Any]]:
     """The problem and the parameters that a solution's file names; empty where it does not."""
+    found = archive.read(Path(path), {"signature": "U1"})
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            name, chosen = archive["signature"].tolist() if "signature" in archive.files else ("", "{}")
-            return str(name), dict(json.loads(chosen))
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile):
+        name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
+        return str(name), dict(json.loads(chosen))
+    except (TypeError, ValueError, RecursionError):
         raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, as_array, positive_integer
+from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
-from ddp.solver import DDP, Start
+from ddp.solver import DDP
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 

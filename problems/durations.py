@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
 from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
+from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.solver import DDP, Start, solve
+from ddp.solver import DDP, solve
 from problems import checks
 from problems.sensitivity import gradient, phased, sensitivity, with_durations
 

@@ -68,7 +68,7 @@ class _Forces:
         self._h = _step(system, contacts, phase) if self.held else 0.0
         arrays = compile_contacts(system.robot, contacts)
         robot, self.size = system.robot, forces(arrays)
-        tree = robot.tree if system.damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        tree = robot.resisting(system.damping, system.springs)
         self._fixed = tree, as_held(arrays) if self.held else arrays, self.size, system.actuation
         self._last: list[tuple[Array, Array, Array]] = []
         self._in_lanes = not self.held and are_regular(robot, contacts)
@@ -104,7 +104,8 @@ class _Forces:
         if not self.held:
             return np.zeros((len(X), self.size))
         alone = Phase(self.contacts, held=True)
-        system = PhasedDynamics(self.system.robot, self._h, alone, self.system.actuation, self.system.damping)
+        of = self.system
+        system = PhasedDynamics(of.robot, self._h, alone, of.actuation, damping=of.damping, springs=of.springs)
         return system.forces_by_duration(X, U)
 
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:

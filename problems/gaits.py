@@ -22,7 +22,7 @@ from ddp.problem import Problem
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
 from problems import legs, schedule, strides
-from problems.legged import Weights, legged
+from problems.legged import Weights, follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
 from problems.sensitivity import with_durations
@@ -55,7 +55,7 @@ dt [s]: of a knot.   phase_durations [s]: of each phase, in the knots that it ha
 `durations.solve_durations` finds.
 weights: what it costs per second, unless said otherwise, in units of the height h of the centre of mass above the feet,
 the weight m g, √(g h) and √(h / g):
-""" + inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1]
+""" + "".join(inspect.cleandoc(Weights.__doc__ or "").split("\n\n")[1:2])  # without docstrings: nothing
 
 LANDING = 'footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.'
 
@@ -387,7 +387,10 @@ def _gait(
 
 def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
-    return problem if durations is None else with_durations(problem, np.ravel(durations), "phase_durations")
+    if durations is None:
+        return problem
+    lasting = with_durations(problem, np.ravel(durations), "phase_durations")
+    return lasting.with_guess(follow_nominal(lasting))
 
 
 GAITS: dict[str, Callable[..., Problem]] = {

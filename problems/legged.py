@@ -77,7 +77,7 @@ def legged(
     footholds: str = "cost",
     impulses: str = "cost",
 ) -> Problem:
-    """The problem of moving along strides.
+    """The problem of moving along strides; its guess is to `follow_nominal`.
 
     friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside that cone.
     gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down,
@@ -144,10 +144,11 @@ def legged(
     end = StateCost(system, laid.X[-1], w.final * np.sqrt(h / g) * state)
     x0 = laid.X[0].copy()
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
-    return Problem(
+    problem = Problem(
         dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during,
         constraints_at=constraints,
     )  # fmt: skip
+    return problem.with_guess(follow_nominal(problem))
 
 
 def _state_weights(robot: Robot, w: Weights, h: float, g: float) -> Array:
@@ -225,7 +226,7 @@ def _torques(system: PhasedDynamics, X: Array) -> Array:
     robot, N = system.robot, len(X) - 1
     Q, V = X[:N, : robot.nq], X[:, robot.nq :]
     steps = weights_of(system, N)[:, None]
-    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps)
+    tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps) - system.passive_torques(X[:N])
     U = np.zeros((N, system.nu))
     for phase, knots in zip(system.phases, stretches(system), strict=True):
         if not knots:

@@ -42,7 +42,7 @@ def swing_up(
     """
     system = RobotDynamics(pendulum(mass, length), dt)
     upright = np.array([np.pi, 0.0])
-    return Problem(
+    problem = Problem(
         dynamics=system,
         running=[
             ControlCost(np.zeros(1), np.array([control_weight])),
@@ -52,6 +52,7 @@ def swing_up(
         x0=np.zeros(2),
         horizon=horizon,
     )
+    return problem.with_guess(no_torque(problem))
 
 
 def no_torque(problem: Problem) -> Array:

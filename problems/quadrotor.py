@@ -59,7 +59,7 @@ def loop(
     rest = np.repeat(
         [final_position_weight, final_rotation_weight, final_speed_weight, final_speed_weight], 3
     )
-    return Problem(
+    problem = Problem(
         dynamics=system,
         running=[
             ControlCost(hover, np.full(4, float(control_weight))),
@@ -72,6 +72,7 @@ def loop(
             knot: [FramePose(body, frame, _pitched(angle, height), pose)] for knot, angle in waypoints.items()
         },
     )
+    return problem.with_guess(hovering(problem))
 
 
 def thrusters(arm: float = 0.1525, moment_per_thrust: float = 1e-6 / 6.6e-5) -> Array:

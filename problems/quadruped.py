@@ -51,7 +51,7 @@ def reorientation(
         position=(0.0, final_rotation_weight, final_posture_weight),
         velocity=(0.0, final_speed_weight, final_speed_weight),
     )
-    return Problem(
+    problem = Problem(
         dynamics=system,
         running=[
             ControlCost(np.zeros(legs), np.full(legs, float(control_weight))),
@@ -61,6 +61,7 @@ def reorientation(
         x0=x0,
         horizon=horizon,
     )
+    return problem.with_guess(small_random_torques(problem))
 
 
 def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
@@ -70,7 +71,7 @@ def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
         raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
     model = floating.model.copy()
     model.gravity = pin.Motion.Zero()
-    return Robot(model, floating.q0, floating.source)
+    return Robot(model, floating.q0, floating.source, floating.equipment)
 
 
 def small_random_torques(problem: Problem) -> Array:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ddp.errors import ProblemError, nearest
+from ddp.guesses import Start
 from ddp.problem import Problem
-from ddp.protocols import Array
-from problems import arm, cartpole, gaits, legged, pendulum, quadrotor, quadruped
-
-Guess: TypeAlias = Array | tuple[Array, Array] | None
+from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
 
 @dataclass(frozen=True)
@@ -19,16 +16,14 @@ class Entry:
     """One problem.
 
     name: "family/task".   build: the constructor; without arguments it makes the reference problem.
-    guess: the controls (N, nu) to start from, or states (N+1, nx) and controls, or None for the solver's default.
-    description: one sentence.
-    tags: for choosing some.   cost: of the minimum that the guess leads to, to five digits; where it leads to
-    several (out of reach, between 154.55 and 156.7), the largest.
+    description: one sentence.   tags: for choosing some.
+    cost: of the minimum that its guess leads to, to five digits; where it leads to several (out of reach, between
+    154.55 and 156.7), the largest.
     robot_name: what moves.   frames: those worth tracing in a viewer.
     """
 
     name: str
     build: Callable[..., Problem]
-    guess: Callable[[Problem], Guess]
     description: str
     tags: tuple[str, ...]
     cost: float
@@ -39,54 +34,59 @@ class Entry:
         """The reference problem."""
         return self.build()
 
+    @staticmethod
+    def guess(problem: Problem) -> Start:
+        """The guess that a problem of this kind knows itself."""
+        return problem.guess
+
 
 ALL: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
-            "pendulum/swing-up", pendulum.swing_up, pendulum.no_torque,
+            "pendulum/swing-up", pendulum.swing_up,
             "a pendulum with a weak motor swings up and stops upright",
             ("fixed-base", "small", "swing-up"), 2.9008, "pendulum", ("tip",),
         ),
         Entry(
-            "cartpole/swing-up", cartpole.swing_up, cartpole.no_force,
+            "cartpole/swing-up", cartpole.swing_up,
             "a cart swings its pole up and comes back",
             ("fixed-base", "small", "swing-up", "underactuated"), 0.92042, "cartpole", ("tip",),
         ),
         Entry(
-            "arm/reach", arm.reach, arm.gravity_compensation,
+            "arm/reach", arm.reach,
             "a UR5 brings its tool to a pose and rests there",
             ("fixed-base", "arm"), 1.1798, "ur5", ("tool0",),
         ),
         Entry(
-            "arm/out-of-reach", arm.out_of_reach, arm.gravity_compensation,
+            "arm/out-of-reach", arm.out_of_reach,
             "a UR5 stretches towards a point that it cannot reach",
             ("fixed-base", "arm", "large-residual"), 156.7, "ur5", ("tool0",),
         ),
         Entry(
-            "arm/obstacles", arm.obstacles, arm.gravity_compensation,
+            "arm/obstacles", arm.obstacles,
             "a UR5 reaches among three spheres, its torques limited",
             ("fixed-base", "arm", "constrained"), 1.2057, "ur5", ("tool0",),
         ),
         Entry(
-            "arm/throw", arm.throw, arm.gravity_compensation,
+            "arm/throw", arm.throw,
             "a Panda's hand passes a point at 3 m/s",
             ("fixed-base", "arm"), 0.20346, "panda", ("panda_hand_tcp",),
         ),
         Entry(
-            "quadruped/reorientation", quadruped.reorientation, quadruped.small_random_torques,
+            "quadruped/reorientation", quadruped.reorientation,
             "HyQ rolls by a quarter turn in the air, with its legs alone",
             ("floating-base", "underactuated"), 2.7002, "hyq",
             ("base_link", "lf_foot", "rf_foot", "lh_foot", "rh_foot"),
         ),
         Entry(
-            "quadrotor/loop", quadrotor.loop, quadrotor.hovering,
+            "quadrotor/loop", quadrotor.loop,
             "a quadrotor flies a loop and hovers where it started",
             ("floating-base", "small", "underactuated"), 17.138, "iris", ("iris__base_link",),
         ),
         *(
             Entry(
-                f"{family}/{name}", build, legged.follow_nominal, description,
+                f"{family}/{name}", build, description,
                 ("floating-base", "underactuated", "contacts"), cost, robot,
                 ("base" if family == "quadruped" else "base_link",),
             )

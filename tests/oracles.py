@@ -7,6 +7,7 @@ import pinocchio as pin
 
 import dynamics
 from ddp.matrices.tiles import padded
+from dynamics.robots.equipment import Equipment
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
 STEP = 1e-3
@@ -203,3 +204,28 @@ def as_matrices(blocks, m, bent):
         nn[first : first + size, first : first + size] = own[: size**2].reshape(size, size)
         own = own[size**2 :]
     return qq, qv, vv, nq, nn
+
+
+def sprung(robot, rng):
+    """The same robot with friction in its joints, and springs in those whose position is a number in q."""
+    model = robot.model.copy()
+    model.damping = rng.uniform(0.1, 1.0, model.nv)
+    stiffness = np.zeros(model.nv)
+    for joint in list(model.joints)[1:]:
+        if joint.nq == joint.nv:
+            stiffness[joint.idx_v : joint.idx_v + joint.nv] = rng.uniform(2.0, 20.0, joint.nv)
+    assert stiffness.any()
+    equipment = Equipment(stiffness=stiffness, springref=rng.normal(size=model.nv))
+    return dynamics.Robot(model, robot.q0, equipment=equipment)
+
+
+def passive(system, q, v):
+    """What joints exert of themselves (nv,): -stiffness (q - springref) - damping v, joint by joint."""
+    robot, equipment = system.robot, system.robot.equipment
+    tau = -np.asarray(robot.model.damping) * v * system.damping
+    if equipment.stiffness is not None and system.springs:
+        for joint in list(robot.model.joints)[1:]:
+            if joint.nq == joint.nv:
+                at, of = (slice(i, i + joint.nv) for i in (joint.idx_v, joint.idx_q))
+                tau[at] -= equipment.stiffness[at] * (q[of] - equipment.springref[at])
+    return tau

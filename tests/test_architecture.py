@@ -8,14 +8,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("ddp", "dynamics", "problems", "viz")
-SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+FRONT = "mayne"
+SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MATRICES = {"ddp.matrices.registers", "ddp.matrices.rows", "ddp.matrices.tiles"}
 VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", *MATRICES}
 
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph(*PACKAGES, cache_dir=None)
+    return grimp.build_graph(*PACKAGES, FRONT, cache_dir=None)
 
 
 def imports_of(graph: grimp.ImportGraph, package: str) -> set[str]:
@@ -34,6 +35,11 @@ def test_the_dynamics_know_no_solver_but_its_vocabulary(graph):
 
 def test_drawing_knows_neither_solver_nor_problems(graph):
     assert {m for m in imports_of(graph, "viz") if not m.startswith("dynamics")} <= {"ddp.errors"}
+
+
+def test_nothing_imports_the_front_package(graph):
+    front = {FRONT, *graph.find_descendants(FRONT)}
+    assert {user for module in front for user in graph.find_modules_that_directly_import(module)} <= front
 
 
 def test_only_the_command_line_draws(graph):

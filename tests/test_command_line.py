@@ -48,6 +48,24 @@ def test_the_list_holds_every_problem(mayne):
     assert all(row["cost"] == ALL[row["name"]].cost for row in rows)
 
 
+def test_the_robots_are_listed_with_their_degrees_of_freedom(mayne):
+    result = mayne("list", "robots")
+    listed = {name: (int(dof), base) for name, dof, base in map(str.split, result.stdout.splitlines()[1:])}
+    assert result.exit_code == 0
+    assert listed["ur5"] == (6, "fixed")
+    assert listed["go2"] == (18, "floating")
+    assert "cassie" not in listed
+    assert "cassie" in result.stderr
+    assert {row["name"] for row in json.loads(mayne("list", "robots", "--json").stdout)} == set(listed)
+
+
+@pytest.mark.parametrize("folder", ["/proc/demo", "file/demo", "x" * 300])
+def test_a_folder_that_the_demonstration_cannot_write_into_is_refused_at_once(mayne, tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    fails_with(mayne("demo", "--folder", folder), 2, "--folder: cannot write into", folder)
+
+
 def test_a_solve_prints_what_the_library_finds(mayne):
     entry = ALL[SMALL]
     problem = entry()

@@ -44,9 +44,7 @@ def solved():
 
     def get(name, solver):
         if (name, solver) not in known:
-            entry = problems.find(name)
-            problem = entry()
-            known[name, solver] = ddp.solve(problem, solver, guess=entry.guess(problem))
+            known[name, solver] = ddp.solve(problems.find(name)(), solver)
         return known[name, solver]
 
     return get
@@ -130,8 +128,7 @@ def test_controls_that_make_an_arm_diverge_are_a_guess_all_the_same(rng):
 def test_a_quadruped_is_solved_in_less_than_a_gigabyte():
     code = (
         "import ddp, problems\n"
-        "entry = problems.find('quadruped/reorientation'); problem = entry()\n"
-        "ddp.solve(problem, guess=entry.guess(problem))\n"
+        "ddp.solve(problems.find('quadruped/reorientation')())\n"
         "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

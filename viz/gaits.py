@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
-from viz.plots import canvas, plain, written
+from viz.plots import canvas, plain, write, written
 from viz.shapes import COLORS, Array
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def plot_schedule(
     plain(axes)
     axes.set_axisbelow(True)
     axes.grid(False, axis="y")
-    figure.savefig(target, dpi=150)
-    return target
+    return write(figure, target)
 
 
 def plot_forces(
@@ -105,8 +104,7 @@ def plot_forces(
         plain(axes)
     if title:
         figure.suptitle(title, fontsize=12)
-    figure.savefig(target, dpi=150)
-    return target
+    return write(figure, target)
 
 
 def spans(flags: Flags, times: Array) -> list[tuple[float, float]]:

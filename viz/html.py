@@ -14,6 +14,7 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError
+from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
 from viz.messages import pack
 from viz.obstacles import Obstacle
@@ -68,14 +69,14 @@ def save_html(
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
     """
-    target = Path(path)
+    target = as_path(path)
     if not target.parent.is_dir():
         raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
     )  # fmt: skip
-    target.write_text(page(scene, title or robot.name), encoding="utf-8")
+    write_atomically(target, page(scene, title or robot.name))
     return Drawn(str(target), scene.missing)
 
 

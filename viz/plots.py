@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
+from ddp.files import as_path, write_atomically
 
 if TYPE_CHECKING:  # imported by what draws: most that is solved is not drawn
     from matplotlib.axes import Axes
@@ -94,13 +95,18 @@ def plot_convergence(
     panels[0].legend(frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=12)
-    figure.savefig(target, dpi=150)
-    return target
+    return write(figure, target)
+
+
+def write(figure: Figure, target: Path) -> Path:
+    """Write a figure in the format that its file's name asks for."""
+    form = target.suffix.lower()[1:]
+    return write_atomically(target, lambda stream: figure.savefig(stream, format=form, dpi=150))
 
 
 def written(path: str | os.PathLike[str]) -> Path:
     """Where a plot is written, checked."""
-    target = Path(path)
+    target = as_path(path)
     if target.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise ProblemError(f"path: expected .png, .pdf or .svg, got {str(target)!r}")
     if not target.parent.is_dir():

@@ -9,18 +9,27 @@ import numpy as np
 
 from ddp.constraints.placement import described
 from ddp.errors import ProblemError, as_array
-from ddp.protocols import Array
+from ddp.protocols import Array, Dynamics, Limited
 
 
-def as_limits(limits: Any, N: int, nu: int) -> tuple[Array, Array]:
-    """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper."""
+def as_limits(limits: Any, N: int, dynamics: Dynamics) -> tuple[Array, Array]:
+    """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper.
+
+    None: those of the dynamics, if they have any.
+    """
+    nu, field = dynamics.nu, "control_limits"
     if limits is None:
-        return np.full((N, nu), -np.inf), np.full((N, nu), np.inf)
-    if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
-        raise ProblemError(f"control_limits: expected a pair (lower, upper), got {described(limits)}")
+        field, limits = "dynamics.control_limits", (-np.inf, np.inf)
+        if isinstance(dynamics, Limited):
+            limits = as_array(field, dynamics.control_limits, (nu, 2), finite=False).T
+    is_array = isinstance(limits, np.ndarray) and limits.ndim > 0
+    if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
+        came = f"an array of shape {limits.shape}" if is_array else described(limits)
+        advice = ": transpose it" if is_array and limits.shape == (nu, 2) else ""
+        raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
     pair = []
     for side, value in enumerate(limits):
-        name = f"control_limits[{side}]"
+        name = f"{field}[{side}]"
         try:
             shape = np.shape(value)
         except ValueError:
@@ -34,7 +43,7 @@ def as_limits(limits: Any, N: int, nu: int) -> tuple[Array, Array]:
     if (crossed := ~(pair[0] < pair[1])).any():
         knot, i = (int(index) for index in np.argwhere(crossed)[0])
         raise ProblemError(
-            f"control_limits: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
+            f"{field}: expected lower < upper, got {pair[0][knot, i]} and {pair[1][knot, i]} "
             f"for control {i} at knot {knot}"
         )
     return pair[0], pair[1]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.compiling.kernel import kernel
-from ddp.matrices.algebra import positive_part
 
 
 @kernel
@@ -21,13 +18,17 @@ def clear_hessians(runs, start, stop, H, diagonal):
 
 @kernel
 def scales(l, separable, H, diagonal, nu):
-    """The sum of |l| (N+1,); the mean of the Hessians' diagonals in the last nu coordinates."""
-    nz, magnitude, total = H.shape[1], abs(l[-1]), 0.0
-    for t in range(H.shape[0] - 1):
+    """The sum of |l| (N+1,); the means of the |H_ii| of the last nu coordinates, and of all others."""
+    nz, magnitude, own, others = H.shape[1], 0.0, 0.0, 0.0
+    for t in range(H.shape[0]):
         magnitude += abs(l[t])
-        for i in range(nz - nu, nz):
-            total += diagonal[t, i] if separable[t] else H[t, i, i]
-    return magnitude, total / ((H.shape[0] - 1) * nu)
+        for i in range(nz):
+            entry = abs(diagonal[t, i] if separable[t] else H[t, i, i])
+            if i < nz - nu:
+                others += entry
+            elif t < H.shape[0] - 1:
+                own += entry
+    return magnitude, own / ((H.shape[0] - 1) * nu), others / (H.shape[0] * (nz - nu))
 
 
 @kernel
@@ -46,33 +47,3 @@ def add_diagonals(separable, start, stop, H, diagonal):
         if separable[t]:
             for i in range(H.shape[1]):
                 diagonal[t, i] += H[t, i, i]
-
-
-@kernel
-def convex_part(knots, exact, lzz, out):
-    """out (K, nz, nz) := (exact - l_zz)₊ at K knots, told by the upper triangles; zero where that is not finite."""
-    nz = lzz.shape[1]
-    used = np.empty(nz, np.int64)
-    out[:] = 0.0
-    for k in range(knots.size):
-        H, G = exact[knots[k]], lzz[knots[k]]
-        count = 0
-        for i in range(nz):
-            differs = False
-            for j in range(nz):
-                a, b = min(i, j), max(i, j)
-                differs = differs or H[a, b] != G[a, b]
-            if differs:
-                used[count] = i
-                count += 1
-        block = np.empty((count, count))
-        for i in range(count):
-            for j in range(i, count):
-                block[i, j] = H[used[i], used[j]] - G[used[i], used[j]]
-                block[j, i] = block[i, j]
-        if count > 0:
-            positive_part(block)
-        for i in range(count):
-            for j in range(count):
-                if abs(block[i, j]) < np.inf:
-                    out[k, used[i], used[j]] = block[i, j]

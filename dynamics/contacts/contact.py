@@ -10,8 +10,8 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, as_array, nearest
-from dynamics.robots.model import Robot
+from ddp.errors import ProblemError, as_array, choice, items, numbers, said
+from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -47,18 +47,16 @@ class Contact:
     reference: str = "local-world-aligned"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.frame, str):
+            raise ProblemError(f"frame of a contact: expected a name, got {said(self.frame)}")
         for field, known in (("kind", KINDS), ("reference", REFERENCES)):
-            value = getattr(self, field)
-            if not isinstance(value, str) or value not in known:
-                where = f"{field} of the contact at {self.frame!r}"
-                raise ProblemError(f"{where}: unknown {value!r}; {nearest(value, known)}")
-        gains = as_array(f"gains of the contact at {self.frame!r}", self.gains, (2,))
+            choice(f"{field} of the contact at {said(self.frame)}", getattr(self, field), known)
+        where = f"of the contact at {said(self.frame)}"
+        gains = as_array(f"gains {where}", self.gains, (2,))
         if (gains < 0.0).any():
-            raise ProblemError(f"gains of the contact at {self.frame!r}: expected no negative number, got {self.gains}")
+            raise ProblemError(f"gains {where}: expected no negative number, got {said(tuple(gains.tolist()))}")
         if gains[0] > 0.0 and self.target is None:
-            raise ProblemError(
-                f"target of the contact at {self.frame!r}: expected where gains[0] = {gains[0]} pulls it to, got None"
-            )
+            raise ProblemError(f"target {where}: expected where gains[0] = {gains[0]} pulls it to, got None")
         object.__setattr__(self, "gains", (float(gains[0]), float(gains[1])))
         object.__setattr__(self, "target", None if self.target is None else _target(self))
 
@@ -76,7 +74,8 @@ def _target(contact: Contact) -> Array | pin.SE3:
     M = as_array(field, given, (4, 4))
     R = M[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise ProblemError(f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R, got {M}")
+        found = numbers(R)
+        raise ProblemError(f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R, got R = {found}")
     return pin.SE3(R.copy(), M[:3, 3].copy())
 
 
@@ -110,10 +109,11 @@ def as_impacts(contacts: Contacts) -> Contacts:
 
 def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Contacts:
     """The arrays of some contacts of a robot; ProblemError or ModelError names the one that is wrong."""
-    given = [contacts] if isinstance(contacts, Contact) else list(contacts)
+    check_robot(robot)
+    given = [contacts] if isinstance(contacts, Contact) else items("contacts", contacts, "Contacts")
     for i, contact in enumerate(given):
         if not isinstance(contact, Contact):
-            raise ProblemError(f"contacts[{i}]: expected a Contact, got {type(contact).__name__}")
+            raise ProblemError(f"contacts[{i}]: expected a Contact, got {said(contact)}")
     names = [contact.frame for contact in given]
     for name in names:
         if names.count(name) > 1:
@@ -169,7 +169,7 @@ def _rows(poses: list[pin.SE3]) -> Array:
     return np.array(rows, dtype=np.float64).reshape(-1, 12)
 
 
-def _check_targets(contacts: list[Contact], frames: list[pin.Frame]) -> None:
+def _check_targets(contacts: Sequence[Contact], frames: list[pin.Frame]) -> None:
     """Two frames of one body cannot be pulled to places that are as far apart as they are not."""
     for i, (a, frame) in enumerate(zip(contacts, frames, strict=True)):
         for b, other in zip(contacts[:i], frames[:i], strict=True):

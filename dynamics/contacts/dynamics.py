@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array
+from ddp.errors import ModelError, ProblemError, as_array, axes, flag
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
@@ -153,7 +153,7 @@ def impact_dynamics(
 
     ``M (v⁺ - v) = Jᵀ Λ`` and ``J v⁺ = -restitution J v`` (Newton's law; 0 plastic, 1 elastic). Gains play no part.
     """
-    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
     s.check(contact_batch.impact_dynamics(*s.knots, V, L))
     return Impact(*s.results((V, L)))
@@ -164,7 +164,7 @@ def impact_dynamics_derivatives(
     *, regularization: float = 0.0,
 ) -> ImpactDerivatives:  # fmt: skip
     """First derivatives of velocities after an impact and of its impulses."""
-    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
     s.check(contact_batch.impact_derivatives(*s.knots, *z))
     a, f = s.split(z)
@@ -176,7 +176,7 @@ def impact_dynamics_second_derivatives(
     symmetric: bool = False, *, regularization: float = 0.0,
 ) -> ImpactTensors:  # fmt: skip
     """Second derivatives as tensors; dqdq iterated unless ``symmetric``."""
-    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     qq, qv = s.hessians(contact_batch.impact_hessians, s.every_weight(), 2, symmetric)
     a, f = s.split((qq, np.swapaxes(qv, -1, -2)))
     return ImpactTensors(ImpactTensor(*a), ImpactTensor(*f))
@@ -188,7 +188,7 @@ def impact_dynamics_hessian(
     *, regularization: float = 0.0,
 ) -> ImpactHessian:  # fmt: skip
     """Hessian of ``weight @ v⁺ + impulse_weight @ Λ``, without building a tensor; default weights are zeros."""
-    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution)
+    s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     weights = s.one_weight(weight, impulse_weight, "impulse_weight")
     blocks = s.hessians(contact_batch.impact_hessians, weights, 2, symmetric)
     return ImpactHessian(*s.results(tuple(block[:, 0] for block in blocks)))
@@ -208,16 +208,16 @@ class _Arguments(Stack):
 
     def __init__(
         self, robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Given, regularization: float,
-        tau: ArrayLike | None = None, fext: ArrayLike | None = None, restitution: float | None = None,
+        tau: ArrayLike | None = None, fext: ArrayLike | None = None, restitution: float = 0.0, impact: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(robot, q)
         self.contacts: Contacts = contacts if isinstance(contacts, Contacts) else compile_contacts(robot, contacts)
         self.nc = forces(self.contacts)
         self.nz = robot.nv + self.nc
         epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
-        tree = robot.tree._replace(damping=np.zeros(robot.nv))
+        tree = robot.resisting(damping=False, springs=False)
         self.knots: tuple[Any, ...]
-        if restitution is None:
+        if not impact:
             wrenches = self._wrenches(fext)
             self.knots = tree, self.contacts, self.nc, epsilon, self.q, V, self.rows("tau", tau, robot.nv), wrenches
         else:
@@ -228,7 +228,7 @@ class _Arguments(Stack):
         if fext is None:
             return np.zeros((self.N, 0, 6))
         shape = (self.robot.model.njoints, 6)
-        given = as_array("fext", fext, shape if np.ndim(fext) == 2 else (self.N, *shape))
+        given = as_array("fext", fext, shape if axes(fext) == 2 else (self.N, *shape))
         return np.ascontiguousarray(np.broadcast_to(given, (self.N, *shape))[:, 1:])
 
     def check(self, failed: int) -> None:
@@ -252,7 +252,7 @@ class _Arguments(Stack):
         nv = self.robot.nv
         out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
         self.check(kernel(*self.knots, weights, *out))
-        if symmetric:
+        if flag("symmetric", symmetric):
             out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
         return out
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError, nearest
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces
-from dynamics.robots.model import Robot
+from dynamics.rigid_bodies.passive import passive_torques
+from dynamics.robots.model import Model, Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
@@ -23,27 +24,28 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ContactForces:
-    """The forces (nc,) of some contacts of a robot driven by τ = S u - damping v, all of them one after the other.
+    """The forces (nc,) of some contacts of a robot driven by controls u, all of them one after the other.
 
     robot: from ``dynamics.load``.  contacts: those held at the knots in question, as in a ``Phase``.
-    actuation S (nv, nu), damping: those of the system, as in ``RobotDynamics``.
+    actuation S (nv, nu), damping, springs: those of the system, as in ``RobotDynamics``.
     Nothing is checked at the calls below: they are a solver's. NaN where the mass matrix is singular.
     """
 
     robot: Robot
     contacts: Iterable[Contact]
     actuation: Any = None
-    damping: bool = False
+    damping: bool | None = None
+    springs: bool | None = None
     _arrays: Contacts = field(init=False, repr=False)
-    _resistance: Array = field(init=False, repr=False)
+    _tree: Model = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
-        free = RobotDynamics(self.robot, 1.0, self.actuation)
-        resistance = np.array(self.robot.model.damping) if self.damping else np.zeros(self.robot.nv)
+        free = RobotDynamics(self.robot, 1.0, self.actuation, damping=self.damping, springs=self.springs)
+        tree = self.robot.resisting(free.damping, free.springs)
         for name, value in (
-            ("contacts", held), ("actuation", free.actuation), ("_resistance", resistance),
-            ("_arrays", compile_contacts(self.robot, held)),
+            ("contacts", held), ("actuation", free.actuation), ("damping", free.damping), ("springs", free.springs),
+            ("_arrays", compile_contacts(self.robot, held)), ("_tree", tree),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -84,7 +86,7 @@ class ContactForces:
         q, v, t = (np.empty((len(X), nv + self.size, nv)) for _ in range(3))
         failed = contact_batch.contact_derivatives(*self._knots(X, U), q, v, t)
         by_u = t[:, nv:] @ self.actuation
-        return self._known(failed, np.concatenate([q[:, nv:], v[:, nv:] - t[:, nv:] * self._resistance, by_u], axis=2))
+        return self._known(failed, np.concatenate([q[:, nv:], v[:, nv:], by_u], axis=2))
 
     def hessians(self, X: Array, U: Array, weight: Array) -> Array:
         """The Hessians (M, nz, nz) of ``weight @ f`` in exponential coordinates, weight (M, nc)."""
@@ -94,7 +96,7 @@ class ContactForces:
         failed = contact_batch.contact_hessians(*self._knots(X, U), weights, qq, qv, vv, qt)
         H = np.zeros((M, nz, nz))
         H[:, :nv, :nv] = 0.5 * (qq[:, 0] + np.swapaxes(qq[:, 0], 1, 2))
-        H[:, :nv, nv:n] = qv[:, 0] - qt[:, 0] * self._resistance
+        H[:, :nv, nv:n] = qv[:, 0]
         H[:, :nv, n:] = qt[:, 0] @ self.actuation
         H[:, nv:n, nv:n] = vv[:, 0]
         H[:, nv:, :nv] = np.swapaxes(H[:, :nv, nv:], 1, 2)
@@ -103,9 +105,8 @@ class ContactForces:
     def _knots(self, X: Array, U: Array) -> tuple[Any, ...]:
         nq = self.robot.nq
         Q, V = np.ascontiguousarray(X[:, :nq]), np.ascontiguousarray(X[:, nq:])
-        tau = U @ self.actuation.T - V * self._resistance
-        tree = self.robot.tree._replace(damping=np.zeros(self.robot.nv))
-        return tree, self._arrays, self.size, 0.0, Q, V, tau, np.zeros((len(X), 0, 6))
+        tau = U @ self.actuation.T + passive_torques(self._tree, Q, V)
+        return self._tree, self._arrays, self.size, 0.0, Q, V, tau, np.zeros((len(X), 0, 6))
 
     @staticmethod
     def _known(failed: int, array: Array) -> Array:

@@ -33,6 +33,7 @@ from dynamics.contacts.products import dense_product
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, velocities
+from dynamics.rigid_bodies.passive import resist
 
 
 class Relation(NamedTuple):
@@ -153,8 +154,7 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     add_accelerations(tree, r.a, ws)
     move_contacts(tree, contacts, ws, place, r.c)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
-    for i in range(v.size):
-        r.dv[i, i] += tree.damping[i]
+    resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
 

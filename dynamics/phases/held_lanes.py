@@ -41,6 +41,7 @@ from dynamics.rigid_bodies.kinematics import (
     lane_workspace_size,
     place_bodies,
 )
+from dynamics.rigid_bodies.passive import resist
 from dynamics.robots.joints import is_group
 from dynamics.robots.model import Model
 from dynamics.steps.lane_curvature import put
@@ -207,8 +208,7 @@ def relate_held(tree, tables, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     invert_held(r, w)
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
-    for i in range(v.size):
-        r.dv[i, i] += tree.damping[i]
+    resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     for i in range(w.e.size):
         for j in range(v.size):

@@ -35,6 +35,7 @@ from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.rigid_bodies.forward import forward_dynamics, invert, is_positive
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, place_bodies, workspace
+from dynamics.rigid_bodies.passive import resist
 from dynamics.robots.joints import is_group, slot
 
 SWEEPS, CLOSE = 12, 1e-9
@@ -195,8 +196,7 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     invert_held(r, w)
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
-    for i in range(v.size):
-        r.dv[i, i] += tree.damping[i]
+    resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     r.cq[:] = w.J
     for b in range(tree.parent.size):

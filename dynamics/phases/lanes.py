@@ -26,6 +26,7 @@ from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact
 from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.joints import is_group
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
@@ -116,8 +117,8 @@ def with_segments(light, segment, relatives):
     """A tree of views with other segments, whose arrays the caller keeps alive."""
     return Model(
         light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.turns,
-        light.subspace, light.inertia,
-        light.armature, light.gravity, light.damping, light.body, light.previous, view(segment), view(relatives),
+        light.subspace, light.inertia, light.armature, light.gravity, light.damping, light.stiffness, light.springref,
+        light.body, light.previous, view(segment), view(relatives),
     )  # fmt: skip
 
 
@@ -155,7 +156,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
         for i in range(nv):
-            tau[i] = -light.damping[i] * v[i]
+            tau[i] = passive_torque(light, i, q, v)
             for j in range(nu):
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]

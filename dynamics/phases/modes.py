@@ -143,6 +143,6 @@ def without_gravity(tree):
     return Model(
         parent=tree.parent, kind=tree.kind, iq=tree.iq, iv=tree.iv, nj=tree.nj, placement=tree.placement,
         turns=tree.turns, subspace=tree.subspace, inertia=tree.inertia, armature=tree.armature, gravity=np.zeros(6),
-        damping=np.zeros(tree.body.size), body=tree.body, previous=tree.previous, segment=tree.segment,
-        relatives=tree.relatives,
+        damping=np.zeros(tree.body.size), stiffness=np.zeros(tree.body.size), springref=tree.springref,
+        body=tree.body, previous=tree.previous, segment=tree.segment, relatives=tree.relatives,
     )  # fmt: skip

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, flag, integer, items, positive, said
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.dynamics import number
 
@@ -36,17 +34,13 @@ class Phase:
     dt: float | None = None
 
     def __post_init__(self) -> None:
-        held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)
-        if isinstance(self.impact, bool):
-            struck = held if self.impact else ()
-        else:
-            struck = (self.impact,) if isinstance(self.impact, Contact) else tuple(self.impact)
-        whole = isinstance(self.knots, (int, np.integer)) and not isinstance(self.knots, bool)
-        least = 0 if struck else 1
-        if not whole or self.knots < least:
-            raise ProblemError(f"knots of a phase: expected a whole number of at least {least}, got {self.knots!r}")
-        if not isinstance(self.held, (bool, np.bool_)):
-            raise ProblemError(f"held of a phase: expected True or False, got {self.held!r}")
+        held = _contacts("contacts", self.contacts)
+        own = held if self.impact is True else ()
+        struck = own if isinstance(self.impact, bool) else _contacts("impact", self.impact)
+        knots = integer("knots of a phase", self.knots, 0 if struck else 1)
+        flag("held of a phase", self.held)
+        if not isinstance(self.name, str):
+            raise ProblemError(f"name of a phase: expected a text, got {said(self.name)}")
         for contact in held if self.held else ():
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
@@ -54,7 +48,7 @@ class Phase:
             object.__setattr__(self, "dt", positive("dt of a phase", self.dt))
         object.__setattr__(self, "contacts", held)
         object.__setattr__(self, "impact", struck)
-        object.__setattr__(self, "knots", int(self.knots))
+        object.__setattr__(self, "knots", knots)
         object.__setattr__(self, "restitution", number("restitution", self.restitution, 1.0))
 
     @property
@@ -66,3 +60,12 @@ class Phase:
     def struck(self) -> Sequence[Contact]:
         """The contacts of its impact."""
         return () if isinstance(self.impact, bool) else self.impact
+
+
+def _contacts(field: str, given: Sequence[Contact] | Contact) -> tuple[Contact, ...]:
+    """One contact or several, each checked."""
+    several = (given,) if isinstance(given, Contact) else items(f"{field} of a phase", given, "Contacts")
+    for i, contact in enumerate(several):
+        if not isinstance(contact, Contact):
+            raise ProblemError(f"{field}[{i}] of a phase: expected a Contact, got {said(contact)}")
+    return several

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, items, numbers, said
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import QUAD, arena
 from dynamics.contacts.contact import (
@@ -45,7 +45,7 @@ class PhasedDynamics:
 
     robot: from ``dynamics.load``.  dt [s]: the time step, where phases have none of their own.
     phases: one after the other; knots beyond the last (a problem's horizon is best ``knots``) stay in its contacts.
-    actuation S (nv, nu), damping: as in ``RobotDynamics``.
+    actuation S (nv, nu), damping, springs, control_limits (nu, 2): as in ``RobotDynamics``; none acts in an impact.
 
     A step of time is semi-implicit Euler under contacts, ``v' = v + h a``, ``q' = q ⊕ h v'``, with stabilised
     accelerations or, in phases that are ``held``, with q' where contacts are held; an impact is
@@ -55,17 +55,20 @@ class PhasedDynamics:
 
     def __init__(
         self, robot: Robot, dt: float, phases: Iterable[Phase] | Phase, actuation: ArrayLike | None = None,
-        damping: bool = False,
+        damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
-        self._free = RobotDynamics(robot, dt, actuation, damping=damping)
-        self.robot, self.damping, self.actuation = robot, damping, self._free.actuation
-        self.phases = (phases,) if isinstance(phases, Phase) else tuple(phases)
+        free = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs, control_limits=control_limits)
+        self._free, self.robot, self.damping, self.springs = free, robot, free.damping, free.springs
+        self.actuation, self.control_limits = free.actuation, free.control_limits
+        self.phases = (phases,) if isinstance(phases, Phase) else items("phases", phases, "Phases")
         for i, phase in enumerate(self.phases):
             if not isinstance(phase, Phase):
-                raise ProblemError(f"phases[{i}]: expected a Phase, got {type(phase).__name__}")
+                raise ProblemError(f"phases[{i}]: expected a Phase, got {said(phase)}")
         if not self.phases:
             raise ProblemError("phases: expected at least one, got none")
-        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        knots = sum(phase.size for phase in self.phases)
+        affordable("knots of the phases", knots, knots * (2 * robot.nv) ** 2)
+        self._tree = robot.resisting(self.damping, self.springs)
         modes: list[tuple[int, Contacts, float, float]] = []
         schedule: list[int] = []
         for phase in self.phases:
@@ -134,7 +137,7 @@ class PhasedDynamics:
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""
-        ends = np.cumsum([phase.size for phase in self.phases])
+        knot, ends = min(integer("knot", knot), self.knots), np.cumsum([phase.size for phase in self.phases])
         return self.phases[min(int(np.searchsorted(ends, knot, side="right")), len(self.phases) - 1)]
 
     def is_impact(self, knot: int) -> bool:
@@ -143,7 +146,7 @@ class PhasedDynamics:
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, .) from there. NaN where it diverges."""
-        single = np.ndim(x) == 1
+        single = axes(x) == 1
         X = as_array("x", x, (self.nx,) if single else (None, self.nx)).reshape(-1, self.nx)
         self.check_state("x", X)
         U = as_array("u", u, (self.nu,) if single else (len(X), self.nu)).reshape(-1, self.nu)
@@ -182,7 +185,9 @@ class PhasedDynamics:
             if phase.knots and not given[i] > 0.0:
                 raise ProblemError(f"{field}[{i}]: expected more than 0 s, got {given[i]}")
             phases.append(replace(phase, dt=float(given[i]) / phase.knots) if phase.knots else phase)
-        return PhasedDynamics(self.robot, self.dt, phases, self.actuation, self.damping)
+        return PhasedDynamics(
+            self.robot, self.dt, phases, self.actuation, self.damping, self.springs, self.control_limits
+        )
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """``∂f_k/∂h`` (M, n) of the knots 0 .. M-1, h how long each takes: a tangent vector at the next state.
@@ -234,11 +239,14 @@ class PhasedDynamics:
         return out[0]
 
     def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
-        """The controls (nu,) that, with forces of a knot's contacts, best balance gravity in x, by least squares."""
-        robot = self.robot
-        q, still = as_array("x", x, (self.nx,))[: robot.nq], np.zeros(robot.nv)
-        tau = inverse_dynamics(robot, q, still, still)
+        """The controls (nu,) that best balance gravity and springs in x, with a knot's contacts, by least squares."""
+        tau = self._free.holding_torques(x)
+        q = as_array("x", x, (self.nx,))[: self.robot.nq]
         return np.asarray(np.linalg.lstsq(np.hstack([self.actuation, self._pushes(q, knot)]), tau)[0][: self.nu])
+
+    def passive_torques(self, X: Array) -> Array:
+        """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        return self._free.passive_torques(X)
 
     def _pushes(self, q: Array, knot: int) -> Array:
         """Jᵀ (nv, nc): what contact forces of a knot's phase do on the joints."""
@@ -328,6 +336,7 @@ class PhasedDynamics:
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots."""
+        first = min(integer("knot", first), self.knots)
         knots = np.minimum(np.arange(first, first + count), self.knots - 1)
         last = len(self._modes.table) - 1  # beyond the end: the last phase's contacts, not its impact
         return np.where(np.arange(first, first + count) < self.knots, self.schedule[knots], last)
@@ -348,16 +357,16 @@ class PhasedDynamics:
             if self._modes.table[self._modes_from(knot, 1)[0], 0] == HELD:
                 frames = ", ".join(contact.frame for contact in self.phase_of(knot).contacts)
                 raise ModelError(
-                    f"{self.robot.name}: no step from x = {X[0]} ends with {frames} where they are held: they depend "
-                    "on one another, contradict each other or are out of reach"
+                    f"{self.robot.name}: no step from x = {numbers(X[0])} ends with {frames} where they are held: they "
+                    "depend on one another, contradict each other or are out of reach"
                 )
-            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(X[0])}")
         return out
 
-    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool]:
-        return self.robot, self.dt, self.phases, self.actuation, self.damping
+    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]:
+        return self.robot, self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits
 
-    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:

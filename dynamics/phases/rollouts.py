@@ -79,7 +79,7 @@ def move(tree, contacts, restitution, kind, h, entries, x, v, u, w):
     """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
     tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
-    actuated(tables, entries, column(u.ctypes.data), speeds, tau)
+    actuated(tables, entries, column(u.ctypes.data), q, speeds, tau)
     place(tables, q, speeds, w.w)
     pivot = articulate(tables, tau, w.w)
     place_contacts(contacts, w.w, w.push)

@@ -54,7 +54,7 @@ def euler_step(tree, contacts, S, h, x, u, w, xn):
     nv = tree.body.size
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
-    actuate(tree, S, u, v, w.tau)
+    actuate(tree, S, u, q, v, w.tau)
     solved_contact(tree, contacts, 0.0, q, v, w.tau, w.no_fext, w.ws, w.place, w.r)
     for i in range(nv):
         xn[nq + i] = v[i] + h * w.r.a[i]
@@ -68,7 +68,7 @@ def held_step(tree, contacts, S, h, x, u, w, xn):
     nv = tree.body.size
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
-    actuate(tree, S, u, v, w.tau)
+    actuate(tree, S, u, q, v, w.tau)
     found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     for i in range(nv):
         xn[nq + i] = v[i] + h * w.r.a[i]
@@ -160,7 +160,7 @@ def run_end(schedule, t):
 def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a step, as if every joint's motions commuted; where: the layout of records."""
     nq, r = x.size - tree.body.size, w.r
-    actuate(tree, S, u, x[nq:], w.tau)
+    actuate(tree, S, u, x[:nq], x[nq:], w.tau)
     related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
     keep(x, mode, where, nq, r, record)
     drive(S, r.Kinv, driven(where, S.shape[0], r.Kinv.shape[0], record))
@@ -173,7 +173,7 @@ def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
 def linearize_held(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a held step, likewise."""
     nq = x.size - tree.body.size
-    actuate(tree, S, u, x[nq:], w.tau)
+    actuate(tree, S, u, x[:nq], x[nq:], w.tau)
     found = relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     keep(x, mode, where, nq, w.r, record)
     drive(S, w.r.Kinv, driven(where, S.shape[0], w.r.Kinv.shape[0], record))

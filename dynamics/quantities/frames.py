@@ -76,6 +76,7 @@ def branch(robot: Robot, frame: str) -> Branch:
         placement=tree.placement[chosen], turns=tree.turns.reshape(-1, 30)[chosen].reshape(-1, 10),
         subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
         armature=tree.armature[dof], gravity=tree.gravity.copy(), damping=tree.damping[dof],
+        stiffness=tree.stiffness[dof], springref=tree.springref[dof],
         body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
         **segments(np.arange(len(dof)) - 1)._asdict(),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, nearest
+from ddp.errors import choice
 from dynamics.quantities import batch as quantity_batch
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
@@ -90,7 +90,7 @@ def frame_velocity_hessian(
     robot: Robot, q: ArrayLike, v: ArrayLike, frame: str, weight: ArrayLike, reference: str = "local"
 ) -> Hessian:
     """The Hessian of ``weight @ frame_velocity``, weight (6,)."""
-    return _blocks(robot.nv, _velocity(Stack(robot, q), v, frame, reference, weight)[3])
+    return _blocks(_velocity(Stack(robot, q), v, frame, reference, weight)[3])
 
 
 def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
@@ -105,7 +105,7 @@ def energy_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> Derivatives:
 
 def energy_hessian(robot: Robot, q: ArrayLike, v: ArrayLike) -> Hessian:
     """Its Hessian."""
-    return _blocks(robot.nv, _energy(Stack(robot, q), v)[3])
+    return _blocks(_energy(Stack(robot, q), v)[3])
 
 
 def momentum(robot: Robot, q: ArrayLike, v: ArrayLike, about: str = "center-of-mass") -> Array:
@@ -125,7 +125,7 @@ def momentum_hessian(
     robot: Robot, q: ArrayLike, v: ArrayLike, weight: ArrayLike, about: str = "center-of-mass"
 ) -> Hessian:
     """The Hessian of ``weight @ momentum``, weight (6,)."""
-    return _blocks(robot.nv, _momentum(Stack(robot, q), v, about, weight)[3])
+    return _blocks(_momentum(Stack(robot, q), v, about, weight)[3])
 
 
 # -- checked arguments to kernels --------------------------------------------------------------------
@@ -147,8 +147,7 @@ def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, .
 
 
 def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, weight: ArrayLike | None) -> tuple[Array, ...]:
-    if reference not in REFERENCES:
-        raise ProblemError(f"reference: unknown {reference!r}; {nearest(reference, REFERENCES)}")
+    choice("reference", reference, REFERENCES)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 6)), np.zeros((N, 6, nv)), np.zeros((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
     branch, V = frames.branch(s.robot, frame), s.rows("v", v, nv)
@@ -164,8 +163,7 @@ def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
 
 
 def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> tuple[Array, ...]:
-    if about not in POINTS:
-        raise ProblemError(f"about: unknown {about!r}; {nearest(about, POINTS)}")
+    choice("about", about, POINTS)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 6)), np.empty((N, 6, nv)), np.empty((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))
     V, w = s.rows("v", v, nv), s.rows("weight", weight, 6)
@@ -173,5 +171,6 @@ def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> t
     return s.results(out)
 
 
-def _blocks(nv: int, H: Array) -> Hessian:
+def _blocks(H: Array) -> Hessian:
+    nv = H.shape[-1] // 2
     return Hessian(H[..., :nv, :nv], H[..., :nv, nv:], H[..., nv:, nv:])

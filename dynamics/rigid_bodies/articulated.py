@@ -75,6 +75,9 @@ class Tree(NamedTuple):
     armature: Any
     gravity: Any
     damping: Any
+    stiffness: Any
+    springref: Any
+    body: Any
 
 
 @kernel
@@ -85,7 +88,8 @@ def tables_of(tree):
         _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
         _numbers12(tree.placement.ctypes.data), _numbers10(tree.turns.ctypes.data),
         _numbers6(tree.subspace.ctypes.data), _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data),
-        numbers(tree.gravity.ctypes.data), numbers(tree.damping.ctypes.data),
+        numbers(tree.gravity.ctypes.data), numbers(tree.damping.ctypes.data), numbers(tree.stiffness.ctypes.data),
+        numbers(tree.springref.ctypes.data), _integers(tree.body.ctypes.data),
     )  # fmt: skip
 
 

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.errors import ModelError
+from ddp.errors import ModelError, numbers
 from dynamics.rigid_bodies.batch import relate
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import views_of
 from dynamics.rigid_bodies.results import ForwardDerivatives
 from dynamics.robots.flattened import Packed
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.packed import matrix, read_numbers, read_tree, relation_at, workspace_at
 
 Array = NDArray[np.float64]
@@ -27,6 +27,7 @@ class OneSample:
     """
 
     def __init__(self, robot: Robot) -> None:
+        check_robot(robot)
         self.robot = robot
         self._packed = Packed(robot.tree, robot.nq)
         self._context = self._packed.address
@@ -36,7 +37,7 @@ class OneSample:
     def forward_dynamics_derivatives(self, q: Array, v: Array, tau: Array) -> ForwardDerivatives:
         """∂a/∂q, ∂a/∂v, ∂a/∂τ = M⁻¹, each (nv, nv). ModelError if M is not positive definite."""
         if not forward_derivatives_at(self._context, q, v, tau, self._first):
-            raise ModelError(f"{self.robot.name}: the mass matrix is not positive definite at q = {q}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is not positive definite at q = {numbers(q)}")
         return self._derivatives
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.errors import flag
 from dynamics.rigid_bodies import batch, lane_batch, world_wrenches
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
@@ -23,7 +24,7 @@ from dynamics.rigid_bodies.results import (
     InverseTensors,
 )
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Samples
+from dynamics.robots.samples import Samples, Stack
 
 Array = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ def inverse_dynamics_second_derivatives(
     room = lane_batch.room_of_tensors(entries)
     s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, entries, *memory, room=room)
     found = world_wrenches.inverse_tensors(s, memory)
-    return InverseTensors(*map(s.result, found._replace(dqdq=_symmetric(found.dqdq) if symmetric else found.dqdq)))
+    return InverseTensors(*map(s.result, found._replace(dqdq=_asked(found.dqdq, symmetric))))
 
 
 def inverse_dynamics_hessian(
@@ -83,7 +84,7 @@ def inverse_dynamics_hessian(
     memory = s.matrices(4)
     s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
     out = world_wrenches.inverse_hessian(s, InverseHessian(memory[0], memory[1], memory[2], memory[3]))
-    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
+    return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 
 def forward_dynamics(
@@ -121,7 +122,7 @@ def forward_dynamics_second_derivatives(
     s.check(batch.forward_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, robot.tensor_entries, *out))
     if s.has_world:
         out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
-    return ForwardTensors(*map(s.result, out._replace(dqdq=_symmetric(out.dqdq) if symmetric else out.dqdq)))
+    return ForwardTensors(*map(s.result, out._replace(dqdq=_asked(out.dqdq, symmetric))))
 
 
 def forward_dynamics_hessian(
@@ -153,23 +154,24 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
-    return s.named(out._replace(qq=_symmetric(out.qq)) if symmetric else out)
+    return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
 
 def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """The mass matrix M (nv, nv), symmetric positive definite (CRBA)."""
-    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
+    zeros = Stack(robot, q).zeros()
     return inverse_dynamics_derivatives(robot, q, zeros, zeros).da
 
 
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """M⁻¹ (nv, nv), by the sparse factorisation. ModelError if M is singular."""
-    zeros = np.zeros((*np.shape(q)[:-1], robot.nv))
+    zeros = Stack(robot, q).zeros()
     return forward_dynamics_derivatives(robot, q, zeros, zeros).dtau
 
 
-def _symmetric(T: Array) -> Array:
-    return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2)))
+def _asked(T: Array, symmetric: bool) -> Array:
+    """Iterated derivatives, or their symmetric part."""
+    return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2))) if flag("symmetric", symmetric) else T
 
 
 def _inverse_mass(s: Samples) -> Array:

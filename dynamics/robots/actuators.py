@@ -3,21 +3,19 @@
 Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, know ``armature`` alone. So
 
 - rotor inertia becomes armature: ``rotorInertia · rotorGearRatio²`` wherever the file gives no armature;
-- viscous damping is left to ``RobotDynamics(..., damping=True)``, dry friction and <mimic> to nobody: a warning names
-  their joints, once a process for each robot.
+- viscous damping is left to ``RobotDynamics(..., damping=True)``, the default for formats that have it act (MJCF);
+  dry friction and <mimic> to nobody: see omissions.py.
 """
 
 from __future__ import annotations
 
-import logging
 import xml.etree.ElementTree as ElementTree
-from functools import cache
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-logger = logging.getLogger("mayne")
+from dynamics.robots.omissions import Omissions
 
 
 def reflect_rotors(model: pin.Model) -> None:
@@ -26,35 +24,29 @@ def reflect_rotors(model: pin.Model) -> None:
     model.armature = np.where(np.asarray(model.armature) == 0.0, reflected, model.armature)
 
 
-def announce(model: pin.Model, path: str | None = None) -> None:
-    """Warn of what the dynamics leave out of a model, and of the file it is from."""
+def left_out(model: pin.Model, path: str | None = None) -> Omissions:
+    """Collect what the dynamics leave out of a model, and of the file it is from."""
+    found = Omissions()
     friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
-    damped, rubbing = _joints_with(model, np.asarray(model.damping)), _joints_with(model, friction)
-    if damped:
-        _warn(f"{model.name}: viscous damping of {damped} acts in RobotDynamics(..., damping=True) alone")
-    if rubbing:
-        _warn(f"{model.name}: dry friction of {rubbing} is not modelled")
-    mimics = _mimics(path, model) if path is not None and path.endswith(".urdf") else []
-    if mimics:
-        _warn(f"{model.name}: <mimic> is ignored, {', '.join(mimics)} move on their own")
+    for name in _joints_with(model, np.asarray(model.damping)):
+        found.place("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
+    for name in _joints_with(model, friction):
+        found.drop("dry friction of {} is not modelled", name)
+    for name in _mimics(path, model) if path is not None and path.endswith(".urdf") else []:
+        found.drop("<mimic> is ignored, {} move on their own", name)
+    return found
 
 
-def _joints_with(model: pin.Model, per_dof: NDArray[np.float64]) -> str:
-    """The names of the joints with something that is not zero, the first few of many."""
-    found = [
+def _joints_with(model: pin.Model, per_dof: NDArray[np.float64]) -> list[str]:
+    """Names of the joints with something that is not zero."""
+    return [
         name
         for name, joint in zip(list(model.names)[1:], list(model.joints)[1:], strict=True)
         if per_dof[joint.idx_v : joint.idx_v + joint.nv].any()
     ]
-    return ", ".join(found if len(found) <= 4 else [*found[:3], f"{len(found) - 3} more joints"])
 
 
 def _mimics(path: str, model: pin.Model) -> list[str]:
     joints = ElementTree.parse(path).getroot().iter("joint")
     named = [joint.get("name", "") for joint in joints if joint.find("mimic") is not None]
     return [name for name in named if model.existJointName(name)]
-
-
-@cache
-def _warn(message: str) -> None:
-    logger.warning(message)

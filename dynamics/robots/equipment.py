@@ -1,13 +1,21 @@
-"""What a robot file says beyond rigid bodies and joints: actuators, their limits, and springs of joints."""
+"""What a robot file says beyond rigid bodies and joints: actuators, their limits, springs and bearings of joints."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import DDPError, ModelError, as_array
+from dynamics.robots.joints import PRISMATIC, REVOLUTE, TRANSLATION
 
 Array = NDArray[np.float64]
+
+NO_LIMIT = 1e10
+"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
 
 
 class Equipment(NamedTuple):
@@ -16,10 +24,77 @@ class Equipment(NamedTuple):
     actuation S (nv, nu): generalised forces per unit of each control, τ = S u [N, N m per unit of control].
     control_limits (nu, 2): lower and upper limit of each control, infinite where there is none.
     stiffness (nv,): spring of each degree of freedom [N m/rad, N/m], zero where there is none.
-    springref (nv,): joint position at which each spring is at rest [rad, m].
+    springref (nv,): joint position at which each spring is at rest [rad, m]; None: zeros.
+    damped: whether the format of the file has the model's viscous damping act, as MJCF does; systems follow it unless
+    they are told otherwise.
     """
 
     actuation: Array | None = None
     control_limits: Array | None = None
     stiffness: Array | None = None
     springref: Array | None = None
+    damped: bool = False
+
+    @property
+    def drives(self) -> bool:
+        """Whether there are actuators."""
+        return self.actuation is not None and self.actuation.shape[1] > 0
+
+    def of_dofs(self, kept: Sequence[int]) -> Equipment:
+        """The equipment of some degrees of freedom; actuators that move none of them are left out."""
+        S, limits, stiffness, springref, damped = self
+        if S is not None:
+            acting = np.any(S[kept] != 0.0, axis=0)
+            S, limits = S[kept][:, acting], None if limits is None else limits[acting]
+        stiffness, springref = (None if values is None else values[kept] for values in (stiffness, springref))
+        return Equipment(S, limits, stiffness, springref, damped)
+
+
+def checked(equipment: Equipment, model: pin.Model, kind: NDArray[np.int64]) -> Equipment:
+    """The equipment with arrays of its own; ModelError where it does not fit the joints, which are of these kinds."""
+    S, limits, stiffness, springref, damped = equipment
+    if S is not None:
+        S = as_array("actuation", S, (model.nv, None), ModelError).copy()
+    if limits is not None:
+        if S is None:
+            raise ModelError("control_limits: expected an actuation beside them, got none")
+        limits = pairs_of_limits("control_limits", limits, S.shape[1], ModelError)
+    if stiffness is not None:
+        stiffness = as_array("stiffness", stiffness, (model.nv,), ModelError).copy()
+        check_springs(model, kind, stiffness)
+    if springref is not None:
+        springref = as_array("springref", springref, (model.nv,), ModelError).copy()
+    return Equipment(S, limits, stiffness, springref, damped)
+
+
+def check_springs(model: pin.Model, kind: NDArray[np.int64], stiffness: Array) -> None:
+    """ModelError that names the first joint with a spring whose position is not a number in q."""
+    for joint, of_joint, name in zip(list(model.joints)[1:], kind, list(model.names)[1:], strict=True):
+        own = stiffness[joint.idx_v : joint.idx_v + joint.nv]
+        if own.any() and of_joint not in (REVOLUTE, PRISMATIC, TRANSLATION):
+            raise ModelError(
+                f"stiffness of joint {name!r}: expected springs on joints alone whose q is an angle or a length"
+                f" (revolute, prismatic, helical, translation), got {own} for a {joint.shortname()}"
+            )
+
+
+def pairs_of_limits(field: str, value: ArrayLike, nu: int, error: type[DDPError]) -> Array:
+    """Lower and upper limits (nu, 2) of controls, ±inf for none; an error unless lower < upper."""
+    limits = as_array(field, value, (nu, 2), error, finite=False).copy()
+    if (crossed := ~(limits[:, 0] < limits[:, 1])).any():
+        i = int(np.argmax(crossed))
+        raise error(f"{field}: expected lower < upper, got {limits[i, 0]} and {limits[i, 1]} for control {i}")
+    return limits
+
+
+def effort_limits(model: pin.Model) -> Array:
+    """Lower and upper limit (nv, 2) of each joint's force [N, N m]; infinite where the file gives none.
+
+    None are numbers beyond 1e10, Pinocchio's for a missing one, and pairs with nothing between them: ``effort="0"`` in
+    a URDF, where exporters write zeros for what they do not know.
+    """
+    lower, upper = np.array(model.lowerEffortLimit), np.array(model.upperEffortLimit)
+    given = lower < upper
+    lower = np.where(given & (lower > -NO_LIMIT), lower, -np.inf)
+    upper = np.where(given & (upper < NO_LIMIT), upper, np.inf)
+    return np.stack([lower, upper], axis=1)

@@ -45,7 +45,8 @@ class Packed:
         walk = walk_through(tree)
         self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk])
         blocks = (tree.placement, tree.inertia, tree.subspace, tree.armature, tree.damping, tree.gravity, [h])
-        self.reals = np.concatenate([np.ravel(block) for block in (*blocks, tree.turns)])
+        springs = tree.stiffness, tree.springref
+        self.reals = np.concatenate([np.ravel(block) for block in (*blocks, tree.turns, *springs)])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
         self.scratch = np.zeros(95 * nb + 36 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
         where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
 from dynamics.robots import surfaces
+from dynamics.robots.mjcf.reading import Described, read
+from dynamics.robots.mjcf.shapes import shapes
 
 logger = logging.getLogger("mayne")
 
@@ -59,7 +61,31 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
 
 
 def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pin.Model, Source]:
-    """A Pinocchio model from a URDF, MJCF or SDF file; ModelError says what is wrong with the file."""
+    """A Pinocchio model from a URDF or SDF file; ModelError says what is wrong with the file."""
+    suffix = _checked_suffix(path)
+    arguments = [str(path)] + ([pin.JointModelFreeFlyer()] if root == "free-flyer" else [])
+    if suffix == ".sdf" and not pin.WITH_SDFORMAT:
+        raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
+    try:
+        model = pin.buildModelFromUrdf(*arguments) if suffix == ".urdf" else pin.buildModelsFromSdf(*arguments)[0]
+    except (ValueError, RuntimeError, IndexError) as reason:
+        raise ModelError(f"robot file {str(path)!r}: Pinocchio cannot read it ({reason})") from None
+    return model, Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
+
+
+def is_mjcf(path: str | Path) -> bool:
+    """Whether a file's suffix is one of MJCF's."""
+    return Path(path).suffix.lower() in (".xml", ".mjcf")
+
+
+def read_mjcf(path: Path, root: str | None) -> tuple[Described, Source]:
+    """An MJCF file as MuJoCo understands it; ModelError says what is wrong with the file."""
+    _checked_suffix(path)
+    return read(path, root), Source(str(path), ())
+
+
+def _checked_suffix(path: Path) -> str:
+    """The suffix of a robot file; ModelError if there is no such file, or no robot's XML in it."""
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise ModelError(f"robot file {str(path)!r}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
@@ -72,27 +98,15 @@ def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pi
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]
     if tag != expected:
         raise ModelError(f"robot file {str(path)!r}: expected a <{expected}> element at the top, got <{tag}>")
-    arguments = [str(path)] + ([pin.JointModelFreeFlyer()] if root == "free-flyer" else [])
-    if suffix == ".sdf" and not pin.WITH_SDFORMAT:
-        raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
-    try:
-        if suffix == ".urdf":
-            model = pin.buildModelFromUrdf(*arguments)
-        elif suffix == ".sdf":
-            model = pin.buildModelsFromSdf(*arguments)[0]
-        else:
-            model = pin.buildModelFromMJCF(*arguments)
-    except (ValueError, RuntimeError, IndexError) as reason:
-        raise ModelError(f"robot file {str(path)!r}: Pinocchio cannot read it ({reason})") from None
-    return model, Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
+    return suffix
 
 
 def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
     """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken."""
     if source is None:
         return pin.GeometryModel(), []
-    if not source.path.endswith(".urdf"):
-        return pin.buildGeomFromMJCF(model, source.path, pin.GeometryType.VISUAL), []
+    if is_mjcf(source.path):
+        return shapes(model, Path(source.path)), []
     tree = ElementTree.parse(source.path)
     missing = []
     loader = coal.CachedMeshLoader()

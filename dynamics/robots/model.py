@@ -11,18 +11,15 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest
+from ddp.errors import DDPError, ModelError, ProblemError, nearest, said
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
-from dynamics.robots import actuators, joints, loading
-from dynamics.robots.equipment import Equipment
+from dynamics.robots import actuators, joints, loading, omissions
+from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-_NO_LIMIT = 1e10
-"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
 
 
 class Model(NamedTuple):
@@ -37,7 +34,8 @@ class Model(NamedTuple):
     inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
     armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
     gravity (6,): spatial acceleration of gravity.
-    damping (nv,): viscous friction [N m s/rad] or [N s/m], read by discrete steps alone.
+    damping (nv,): viscous friction [N m s/rad] or [N s/m].   stiffness, springref (nv,): springs [N m/rad] or [N/m]
+    and where they are at rest [rad] or [m]. All three are read by discrete steps alone, see passive.py.
     body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
     segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
     which are relatives[start:stop].
@@ -55,6 +53,8 @@ class Model(NamedTuple):
     armature: Array
     gravity: Array
     damping: Array
+    stiffness: Array
+    springref: Array
     body: Indices
     previous: Indices
     segment: Indices
@@ -66,7 +66,7 @@ class Robot:
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
-    equipment: actuators and springs that the file describes.
+    equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
@@ -77,8 +77,13 @@ class Robot:
         self.model = joints.expanded(model)
         self.model.name = model.name or "robot"
         self.source = source
-        self.equipment = Equipment() if equipment is None else equipment
-        self.tree = compile_model(self.model)
+        tree = compile_model(self.model)
+        self.equipment = checked(Equipment() if equipment is None else equipment, self.model, tree.kind)
+        _, _, stiffness, springref, _ = self.equipment
+        self.tree = tree._replace(
+            stiffness=tree.stiffness if stiffness is None else stiffness,
+            springref=tree.springref if springref is None else springref,
+        )
         self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
@@ -134,12 +139,50 @@ class Robot:
         """Whether a body floats in the world."""
         return len(self.floating_dofs) > 0
 
+    @property
+    def actuation(self) -> Array:
+        """S (nv, nu), τ = S u [N, N m per unit of control]: the file's actuators.
+
+        If it describes none: one control for each degree of freedom, but for those of a free-flyer on the world
+        (unless there is nothing else).
+        """
+        if self.equipment.actuation is not None and self.equipment.drives:
+            return self.equipment.actuation.copy()
+        return np.eye(self.nv)[:, self._driven]
+
+    @property
+    def control_limits(self) -> Array:
+        """Lower and upper limit (nu, 2) of the controls of ``actuation``, ±inf where there is none.
+
+        Those of the file's actuators; if it describes none, joints' limits of effort [N, N m], where an effort of zero
+        says that none was given. A problem takes them as ``control_limits=robot.control_limits.T``.
+        """
+        if not self.equipment.drives:
+            return effort_limits(self.model)[self._driven]
+        given = self.equipment.control_limits
+        return np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1)) if given is None else given.copy()
+
+    @property
+    def _driven(self) -> Indices:
+        """The degrees of freedom that have a control where no actuators are described."""
+        joints = np.delete(np.arange(self.nv), self.floating_dofs)
+        return joints if len(joints) else np.arange(self.nv)
+
+    def resisting(self, damping: bool, springs: bool) -> Model:
+        """The compiled arrays whose joints have viscous friction and springs only where asked for."""
+        none = np.zeros(self.nv)
+        return self.tree._replace(
+            damping=self.tree.damping if damping else none, stiffness=self.tree.stiffness if springs else none
+        )
+
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
         return np.asarray(pin.neutral(self.model))
 
     def random_configuration(self, rng: np.random.Generator) -> Array:
         """A configuration (nq,): angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
+        if not isinstance(rng, np.random.Generator):
+            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
         for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):
@@ -157,17 +200,21 @@ class Robot:
             else:
                 reach = np.pi if kind == joints.REVOLUTE else 1.0
                 for j in range(i, i + nj):
-                    low = lower[j] if lower[j] > -_NO_LIMIT else min(-reach, upper[j] - reach)
-                    high = upper[j] if upper[j] < _NO_LIMIT else max(reach, low + reach)
+                    low = lower[j] if lower[j] > -NO_LIMIT else min(-reach, upper[j] - reach)
+                    high = upper[j] if upper[j] < NO_LIMIT else max(reach, low + reach)
                     q[j] = rng.uniform(low, high)
         return q
 
     def frame_id(self, name: str) -> int:
         """Pinocchio's index of a frame; ModelError with the nearest names if there is none."""
-        if not self.model.existFrame(name):
+        if not self.has_frame(name):
             known = [frame.name for frame in self.model.frames]
-            raise ModelError(f"frame: {self.name} has no frame {name!r}; {nearest(name, known)}")
+            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, known)}")
         return int(self.model.getFrameId(name))
+
+    def has_frame(self, name: object) -> bool:
+        """Whether a frame is called so."""
+        return isinstance(name, str) and name.isprintable() and bool(self.model.existFrame(name))
 
     @cached_property
     def _visuals(self) -> tuple[pin.GeometryModel, list[str]]:
@@ -187,38 +234,72 @@ class Robot:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
 
 
-def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None) -> Robot:
+def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, strict: bool = False) -> Robot:
     """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
 
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files. Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+    for files but for MJCF, which says itself what is free.
+    strict: refuse a robot of which the dynamics leave something out, instead of warning.
+    Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
-    joints than the source. Rotor inertia becomes armature. Viscous damping, dry friction and <mimic> take no part in
-    inverse and forward dynamics, as in Pinocchio: a warning names them, see actuators.py; damping can take part in
-    ``RobotDynamics``.
+    joints than the source. Rotor inertia becomes armature.
+
+    MJCF is read by MuJoCo's own compiler (``pip install 'mayne[mujoco]'``): q is MuJoCo's qpos and v its qvel, but that
+    quaternions are (x, y, z, w) and a free joint's linear velocity is in the body's axes. q0 is the keyframe called
+    "home", else the first, else qpos0. Sites are frames, geoms the shapes to draw. Motors become
+    ``equipment.actuation`` and their ranges of control and force ``equipment.control_limits``. The control of a
+    position or velocity servo, a muscle or another actuator with a law of its own is its force [N, N m], within its
+    range of force; an actuator whose moment depends on the configuration has no control.
+
+    One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
+    friction, <mimic>; of MJCF equality constraints, tendons, gravity compensation, fluids, control laws, springs that
+    are not linear, flexes and plugins. ``strict`` refuses these. The warning also names viscous damping and springs,
+    which ``RobotDynamics`` has and inverse and forward dynamics have not; ``strict`` accepts them.
     """
-    if root not in (None, "fixed", "free-flyer"):
-        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {root!r}")
+    if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
+        raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")
     if isinstance(source, pin.Model):
         if root is not None:
             raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
-        return _ready(source.copy(), None, None)
+        return _ready(source.copy(), None, None, strict=strict)
     if not isinstance(source, (str, os.PathLike)):
-        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {type(source).__name__}")
+        raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {said(source)}")
     path = Path(source)
-    if path.suffix.lower() in loading.READERS or path.exists():
+    if path.suffix.lower() in loading.READERS or _exists(path):
+        if loading.is_mjcf(path):
+            described, found = loading.read_mjcf(path, root)
+            robot = Robot(described.model, described.q0, found, described.equipment)
+            omissions.announce(robot.name, described.omissions, strict)
+            return robot
         model, found = loading.read_file(path, root or "fixed")
-        return _ready(model, None, found)
+        return _ready(model, None, found, strict=strict)
     model, q0, found = loading.read_named(str(source), root)
-    return _ready(model, q0, found)
+    return _ready(model, q0, found, strict=strict, once=True)
 
 
-def _ready(model: pin.Model, q0: Array | None, source: loading.Source | None) -> Robot:
+def _exists(path: Path) -> bool:
+    """Whether there is a file; not where no file can be called so."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
+    """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
+    if not isinstance(robot, Robot):
+        raise error(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+
+
+def _ready(
+    model: pin.Model, q0: Array | None, source: loading.Source | None, strict: bool, once: bool = False
+) -> Robot:
     """The robot of a model of our own, its actuators seen to."""
     actuators.reflect_rotors(model)
     robot = Robot(model, q0, source)
-    actuators.announce(robot.model, None if source is None else source.path)
+    left_out = actuators.left_out(robot.model, None if source is None else source.path)
+    omissions.announce(robot.name, left_out, strict, once)
     return robot
 
 
@@ -258,7 +339,8 @@ def compile_model(model: pin.Model) -> Model:
         parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
         placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
-        damping=np.array(model.damping, dtype=np.float64), body=body, previous=previous,
+        damping=np.array(model.damping, dtype=np.float64), stiffness=np.zeros(nv), springref=np.zeros(nv),
+        body=body, previous=previous,
         **segments(previous)._asdict(),
     )  # fmt: skip
 

@@ -31,12 +31,14 @@ def read_tree(context):
     n, x = header[6], header[7]
     s = n + 8 * (5 * nb + 2 * nv)
     a = x + 8 * (22 * nb + 6 * nv)
+    springs = a + 8 * (2 * nv + 7 + 30 * nb)
     return Model(
         parent=_integers(n, nb), kind=_integers(n + 8 * nb, nb), iq=_integers(n + 16 * nb, nb),
         iv=_integers(n + 24 * nb, nb), nj=_integers(n + 32 * nb, nb),
         placement=matrix(x, nb, 12), turns=matrix(a + 8 * (2 * nv + 7), 3 * nb, 10),
         subspace=matrix(x + 8 * 22 * nb, nv, 6), inertia=matrix(x + 8 * 12 * nb, nb, 10),
         armature=vector(a, nv), gravity=vector(a + 16 * nv, 6), damping=vector(a + 8 * nv, nv),
+        stiffness=vector(springs, nv), springref=vector(springs + 8 * nv, nv),
         body=_integers(n + 40 * nb, nv), previous=_integers(n + 40 * nb + 8 * nv, nv),
         segment=carray(integer_pointer(s), (ns, 4)), relatives=_integers(s + 32 * ns, nr),
     )  # fmt: skip

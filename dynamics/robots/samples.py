@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, ProblemError, as_array, nearest
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
 from ddp.matrices.tiles import aligned_zeros
 from dynamics.arrays.lanes import WIDTH, arena
 from dynamics.arrays.memory import recycled
 from dynamics.rigid_bodies import lane_batch
 from dynamics.robots.checks import are_sound
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]
 Named = TypeVar("Named", bound=tuple[Array, ...])
@@ -29,7 +29,7 @@ def _is_single(q: ArrayLike) -> bool:
     """Whether this is one sample rather than a batch."""
     if isinstance(q, np.ndarray):
         return q.ndim < 2
-    return not isinstance(q, (list, tuple)) or np.ndim(q[0] if len(q) else 0.0) == 0
+    return not isinstance(q, (list, tuple)) or axes(q[0] if len(q) else 0.0) == 0
 
 
 def check_configurations(robot: Robot, field: str, Q: Array, error: type[DDPError] = ProblemError) -> None:
@@ -56,8 +56,7 @@ class Stack:
     """Configurations q (N, nq) of a robot, one sample or a batch of them, checked."""
 
     def __init__(self, robot: Robot, q: ArrayLike) -> None:
-        if not isinstance(robot, Robot):
-            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        check_robot(robot)
         self.robot = robot
         self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
@@ -70,6 +69,10 @@ class Stack:
             return np.zeros((self.N, size))
         shape = (size,) if self.single else (self.N, size)
         return as_array(field, value, shape).reshape(self.N, size)
+
+    def zeros(self) -> Array:
+        """Zeros (nv,) or (N, nv), velocities or accelerations of rest."""
+        return np.zeros(self.robot.nv) if self.single else np.zeros((self.N, self.robot.nv))
 
     def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Without the leading axis, for one sample."""
@@ -87,10 +90,8 @@ class Samples:
         self, robot: Robot, q: ArrayLike, first: tuple[str, ArrayLike], second: tuple[str, ArrayLike],
         fext: ArrayLike | None, fext_frame: str, weight: tuple[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
-        if fext_frame not in FEXT_FRAMES:
-            raise ProblemError(f"fext_frame: unknown {fext_frame!r}; {nearest(fext_frame, FEXT_FRAMES)}")
-        if not isinstance(robot, Robot):
-            raise ModelError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
+        choice("fext_frame", fext_frame, FEXT_FRAMES)
+        check_robot(robot)
         self.robot = robot
         self.single = _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
@@ -121,7 +122,7 @@ class Samples:
 
     def _wrenches(self, fext: ArrayLike) -> Array:
         rows = self.robot.model.njoints
-        shape = (rows, 6) if np.ndim(fext) == 2 else (self.N, rows, 6)
+        shape = (rows, 6) if axes(fext) == 2 else (self.N, rows, 6)
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 
@@ -148,8 +149,9 @@ class Samples:
     def earlier(self, out: Sequence[Array]) -> list[Array]:
         """Tensors that an earlier call returned, to be written again."""
         shape = (self.N, *[self.robot.nv] * 3)
-        arrays = [as_array("out", array, shape[1:] if self.single else shape, finite=False) for array in out]
-        if any(mine is not given for mine, given in zip(arrays, out, strict=True)):
+        given = items("out", out, "arrays that an earlier call returned")
+        arrays = [as_array("out", array, shape[1:] if self.single else shape, finite=False) for array in given]
+        if len(arrays) != 4 or any(mine is not theirs for mine, theirs in zip(arrays, given, strict=True)):
             raise ProblemError("out: expected the arrays that an earlier call returned, contiguous and writeable")
         return [array.reshape(shape) for array in arrays]
 
@@ -157,7 +159,7 @@ class Samples:
         if failed >= 0:
             where = "" if self.single else f" of sample {failed}"
             raise ModelError(
-                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]},"
+                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {numbers(self.q[failed])},"
                 " or accelerations overflow"
             )
 

@@ -11,7 +11,18 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.kernel import callback, integer_pointer, pointer
-from ddp.errors import REAL, ModelError, ProblemError, as_array, positive, positive_integer
+from ddp.errors import (
+    REAL,
+    ModelError,
+    ProblemError,
+    affordable,
+    as_array,
+    axes,
+    numbers,
+    positive,
+    positive_integer,
+    said,
+)
 from ddp.protocols import Array, Contraction, Expansion
 
 _SINGULAR = (ArithmeticError, ValueError)
@@ -42,9 +53,11 @@ class FunctionDynamics:
 
     def __post_init__(self) -> None:
         if not callable(self.f):
-            raise ProblemError(f"f: expected a function x' = f(x, u), got {type(self.f).__name__}")
+            raise ProblemError(f"f: expected a function x' = f(x, u), got {said(self.f)}")
         object.__setattr__(self, "nx", positive_integer("nx", self.nx))
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
+        for field in ("nx", "nu"):
+            affordable(field, getattr(self, field), self.record_size)
         object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
         with np.errstate(all="ignore"):
             try:
@@ -65,7 +78,7 @@ class FunctionDynamics:
 
     def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
-        if np.ndim(x) == 1:
+        if axes(x) == 1:
             return self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,)))
         X = as_array("x", x, (None, self.nx))
         U = as_array("u", u, (len(X), self.nu))
@@ -118,7 +131,7 @@ class FunctionDynamics:
 
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers."""
-        as_array(field, x, (*np.shape(x)[:-1], self.nx))
+        as_array(field, x, (*(None,) * (axes(x) - 1), self.nx))
 
     def nominal_control(self, x: Array) -> Array:
         """Zeros (nu,): a function says nothing about rest."""
@@ -129,7 +142,8 @@ class FunctionDynamics:
         z = np.concatenate([as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))])
         J = differences.jacobian(self._joined, z)
         if not np.isfinite(J).all():
-            raise ModelError(f"f: its derivatives are not finite at x = {z[: self.nx]}, u = {z[self.nx :]}")
+            where = ", ".join(f"{name} = {numbers(part)}" for name, part in (("x", z[: self.nx]), ("u", z[self.nx :])))
+            raise ModelError(f"f: its derivatives are not finite at {where}")
         return np.ascontiguousarray(J[:, : self.nx]), np.ascontiguousarray(J[:, self.nx :])
 
     def hessian(self, x: Array, u: Array, weight: Array) -> Array:
@@ -166,7 +180,7 @@ class FunctionDynamics:
 
     def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
         """Two vectors (nx,) or batches (M, nx) of one length, real or complex."""
-        A, B = np.asarray(a), np.asarray(b)
+        A, B = (np.asarray(value if axes(value) else np.nan) for value in (a, b))
         fitting = all(M.ndim in (1, 2) and M.shape[-1] == self.nx and M.dtype.kind in REAL + "c" for M in (A, B))
         if not fitting or (A.ndim == B.ndim and len(A) != len(B)):
             shapes = f"({self.nx},) or (M, {self.nx})"

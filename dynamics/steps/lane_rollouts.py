@@ -33,6 +33,7 @@ from dynamics.rigid_bodies.articulated import (
     six,
     tables_of,
 )
+from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree
@@ -143,11 +144,11 @@ def entries_of(S):
 
 
 @kernel
-def actuated(tree, entries, u, v, tau):
-    """τ := S u - damping v."""
+def actuated(tree, entries, u, q, v, tau):
+    """τ := S u and what joints exert of themselves."""
     e = 0
     for i in range(tree.nv):
-        total = -tree.damping[i] * v[i]
+        total = passive_torque(tree, i, q, v)
         while e < entries.shape[0] and entries[e, 0] == i:
             total += entries[e, 2] * u[int(entries[e, 1])]
             e += 1
@@ -192,7 +193,7 @@ def euler_step(tree, entries, h, nq, x, u, w, memory):
     nv = tree.nv
     q, v = column(x), column(x + 32 * nq)
     tau, a, xi = column(memory), column(memory + 32 * nv), column(memory + 64 * nv)
-    actuated(tree, entries, u, v, tau)
+    actuated(tree, entries, u, q, v, tau)
     wrong = poison(forward_dynamics(tree, q, v, tau, w, a), a, nv)
     for i in range(nv):
         v[i] += h * a[i] + wrong
@@ -223,7 +224,7 @@ def explicit_step(tree, entries, h, stages, nq, x, u, w, memory):
             if i == 2:
                 bracket(tree, h * h / 8.0, column(first), before, xi)
             moved(tree, q, xi, stage)
-        actuated(tree, entries, u, vi, tau)
+        actuated(tree, entries, u, stage, vi, tau)
         wrong += poison(forward_dynamics(tree, stage, vi, tau, w, ai), ai, nv)
     for j in range(nv):
         xi[j] = wrong

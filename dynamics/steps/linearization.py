@@ -24,6 +24,7 @@ from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.passive import passive_torque, resist
 from dynamics.robots.joints import FREE_FLYER, SPHERICAL, is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
@@ -134,7 +135,7 @@ def relation_scratch(tree, arena):
 
 @kernel
 def relate_controls(tree, S, nq, u, x, ws, scratch):
-    """a = M⁻¹ (S u - damping v - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
+    """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
     nv, nu = S.shape
     n, m = 2 * nv, nv * nv
     q, v, a = x[:nq], x[nq : nq + nv], x[nq + nv : nq + n]
@@ -143,15 +144,14 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     au = folded(x[begin + 3 * m : begin + 3 * m + nv * nu], nv, nu)
     LD, dq, dv, D, tau, no_fext = scratch
     for i in range(nv):
-        tau[i] = -tree.damping[i] * v[i]
+        tau[i] = passive_torque(tree, i, q, v)
         for j in range(nu):
             tau[i] += S[i, j] * u[j]
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
     invert(tree, LD, dq, dv, Minv)
     add_accelerations(tree, a, ws)
     inverse_dynamics_derivatives(tree, ws, dq, dv)
-    for i in range(nv):
-        dv[i, i] += tree.damping[i]
+    resist(tree, dq, dv)
     first_order(tree, Minv, dq, first_felt(tree), aq)
     first_order(tree, Minv, dv, 0, av)
     for j in range(nu):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import reprlib
 import threading
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, nearest, positive
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, choice, flag, numbers, positive, said
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import QUAD, arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
+from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
 from dynamics.steps import lane_contraction, lane_curvature
 from dynamics.steps.contraction import contract_rows, contraction_callback
@@ -35,40 +36,49 @@ INTEGRATORS = {"semi-implicit-euler": 0, "euler": EULER, "rk4": RK4}
 
 
 class RobotDynamics:
-    """``x' = f(x, u)`` of a robot, x = (q, v), torques τ = S u held over a step dt.
+    """``x' = f(x, u)`` of a robot, x = (q, v), controls u held over a step dt.
+
+    Torques are ``τ = S u - stiffness (q - springref) - damping v``, see passive.py; dry friction is not modelled.
 
     robot: from ``dynamics.load``.  dt [s]: the time step.
-    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default one control
-    for each, but for those of a free-flyer on the world (unless there is nothing else).
+    actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default
+    ``robot.actuation``: the actuators of an MJCF file, else one control for each joint.
     integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
     ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
-    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], is part of the system:
-    τ = S u - damping v. Dry friction never is.
+    damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
+    of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
+    springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot
+    has them.
+    control_limits (nu, 2): lower and upper limit of each control, ±inf for none, which a ``ddp.Problem`` takes unless
+    it is given others. Default: those of the file's actuators; none where ``actuation`` is given, or there are no
+    actuators: a URDF's limits of effort are offered, ``control_limits=robot.control_limits``, and not imposed.
     """
 
     def __init__(
         self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
-        damping: bool = False,
+        damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
-        if not isinstance(robot, Robot):
-            raise ProblemError(f"robot: expected a Robot from dynamics.load, got {type(robot).__name__}")
-        if integrator not in INTEGRATORS:
-            raise ProblemError(f"integrator: unknown {integrator!r}; {nearest(integrator, INTEGRATORS)}")
+        check_robot(robot, ProblemError)
+        choice("integrator", integrator, INTEGRATORS)
         self.robot = robot
         self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
         self.integrator = integrator
-        self.damping = damping
+        self.damping = robot.equipment.damped if damping is None else flag("damping", damping)
+        self.springs = springs is None or flag("springs", springs)
         self._stages = INTEGRATORS[integrator]
-        self._tree = robot.tree if damping else robot.tree._replace(damping=np.zeros(robot.nv))
+        self._tree = robot.resisting(self.damping, self.springs)
         self._own = threading.local()
         self._dt = positive("dt", dt)
-        if actuation is None:
-            joints = np.delete(np.arange(robot.nv), robot.floating_dofs)
-            actuation = np.eye(robot.nv)[:, joints if len(joints) else slice(None)]
-        self.actuation = as_array("actuation", actuation, (robot.nv, None)).copy()
+        if control_limits is None and actuation is None and robot.equipment.drives:
+            control_limits = robot.control_limits
+        self.actuation = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+        self.actuation = self.actuation.copy()
         if self.actuation.shape[1] == 0:
             raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
         self._nu = int(self.actuation.shape[1])
+        if control_limits is None:
+            control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
         self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
         self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
@@ -134,7 +144,7 @@ class RobotDynamics:
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
         step(*self._roller, X, U, Xn)
-        return Xn[0] if np.ndim(x) == 1 else Xn
+        return Xn[0] if axes(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
         """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
@@ -155,7 +165,7 @@ class RobotDynamics:
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
-        dtype = np.complex128 if np.iscomplexobj(x) or np.iscomplexobj(dx) else np.float64
+        dtype = np.complex128 if any(_is_complex(value) for value in (x, dx)) else np.float64
         X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
         out = np.empty((len(X), self.nx), dtype)
         integrate_batch(self.robot.tree, X, dX, out)
@@ -180,10 +190,19 @@ class RobotDynamics:
         return H
 
     def nominal_control(self, x: ArrayLike) -> Array:
-        """The controls (nu,) that best balance gravity at rest in the configuration of x, by least squares."""
-        q = as_array("x", x, (self.nx,))[: self.robot.nq]
-        tau = inverse_dynamics(self.robot, q, np.zeros(self.robot.nv), np.zeros(self.robot.nv))
-        return np.asarray(self._balance @ tau)
+        """The controls (nu,) that best balance gravity and springs at rest where x is, by least squares."""
+        return np.asarray(self._balance @ self.holding_torques(x))
+
+    def holding_torques(self, x: ArrayLike) -> Array:
+        """The torques (nv,) that, with springs, keep a robot at rest in the configuration of x."""
+        at_rest = as_array("x", x, (self.nx,)).copy()
+        at_rest[self.robot.nq :] = 0.0
+        q, still = np.split(at_rest, [self.robot.nq])
+        return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
+
+    def passive_torques(self, X: Array) -> Array:
+        """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        return passive_torques(self._tree, X[:, : self.robot.nq], X[:, self.robot.nq :])
 
     @cached_property
     def _balance(self) -> Array:
@@ -258,10 +277,12 @@ class RobotDynamics:
         packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
         return Contraction(closing_callback().address, packed.address, packed)
 
-    def __getstate__(self) -> tuple[Robot, float, Array, str, bool]:
-        return self.robot, self._dt, self.actuation, self.integrator, self.damping
+    def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:
+        return (
+            self.robot, self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
+        )  # fmt: skip
 
-    def __setstate__(self, state: tuple[Robot, float, Array, str, bool]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, Array, str, bool, bool, Array]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def _expand_one(self, x: ArrayLike, u: ArrayLike) -> Expansion:
@@ -270,7 +291,7 @@ class RobotDynamics:
         out = Expansion(np.empty((1, n, n)), np.empty((1, n, self.nu)), np.empty((1, self.record_size)))
         self.expand(X, U, out)
         if not np.isfinite(out.A).all():
-            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {X[0]}")
+            raise ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(X[0])}")
         return out
 
     def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
@@ -280,7 +301,7 @@ class RobotDynamics:
         return X
 
     def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
-        single = np.ndim(value) < 2  # type: ignore[arg-type]
+        single = axes(value) < 2
         return as_array(field, value, (size,) if single else (None, size)).reshape(-1, size)
 
     def __repr__(self) -> str:
@@ -304,14 +325,25 @@ def _paired(
     ):  # fmt: skip
         return a[None].copy(), b[None].copy(), True
     try:
-        A: Array = np.asarray(a, dtype)
-        B: Array = np.asarray(b, dtype)
+        A, B = (_real_or_complex(value, dtype) for value in (a, b))
         N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
         first: Array = np.array(np.broadcast_to(A, (N, a_size)))
         second: Array = np.array(np.broadcast_to(B, (N, b_size)))
-    except (TypeError, ValueError):
+    except Exception:  # whatever numpy, or an object that says it is an array, comes up with
         raise ProblemError(
             f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
-            f" got {reprlib.repr(a)}, {reprlib.repr(b)}"
+            f" got {said(a)}, {said(b)}"
         ) from None
     return first, second, A.ndim == 1 and B.ndim == 1
+
+
+def _is_complex(value: ArrayLike) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "c"
+
+
+def _real_or_complex(value: ArrayLike, dtype: type) -> Array:
+    """An array of ``dtype``, unless that loses what it holds."""
+    array = np.asarray(value)
+    if array.dtype.kind not in REAL + ("c" if dtype is np.complex128 else "") or np.ma.is_masked(value):
+        raise TypeError("expected numbers")
+    return array.astype(dtype)

@@ -129,7 +129,7 @@ def explicit_step(tree, S, h, x, u, no_fext, ws, c, s, xn):
     q, v = x[:nq], x[nq:]
     for i in range(stages):
         begin_stage(tree, h, i, q, v, s)
-        actuate(tree, S, u, s.v[i], c.tau)
+        actuate(tree, S, u, s.q, s.v[i], c.tau)
         forward_dynamics(tree, s.q, s.v[i], c.tau, no_fext, ws, c.LD, c.D, s.a[i])
         if not is_positive(c.D, s.a[i]):
             xn[:] = np.nan

@@ -9,6 +9,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.forward import forward_dynamics, is_positive
+from dynamics.rigid_bodies.passive import passive_torque
 
 
 class Step(NamedTuple):
@@ -28,10 +29,10 @@ def step_scratch(tree):
 
 
 @kernel
-def actuate(tree, S, u, v, tau):
-    """τ = S u - damping v."""
+def actuate(tree, S, u, q, v, tau):
+    """τ = S u and what joints exert of themselves."""
     for i in range(tau.size):
-        total = -tree.damping[i] * v[i]
+        total = passive_torque(tree, i, q, v)
         for j in range(u.size):
             total += S[i, j] * u[j]
         tau[i] = total
@@ -43,7 +44,7 @@ def euler_step(tree, S, h, x, u, no_fext, ws, scratch, xn):
     nv = tree.body.size
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
-    actuate(tree, S, u, v, scratch.tau)
+    actuate(tree, S, u, q, v, scratch.tau)
     forward_dynamics(tree, q, v, scratch.tau, no_fext, ws, scratch.LD, scratch.D, scratch.a)
     for i in range(nv):
         xn[nq + i] = v[i] + h * scratch.a[i]

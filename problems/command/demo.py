@@ -53,12 +53,10 @@ def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: in
     """One solution for each solver, from the same guess; what compiles does so before any is timed."""
     solutions = {}
     with progress(f"{entry.name}, preparing"):
-        warm(entry, problem)
+        warm(problem)
     for title, solver in solvers.items():
         with progress(f"{entry.name}, {title}") as callback:
-            solutions[title] = solve(
-                problem, solver, entry.guess(problem), callback=callback, throw=False, workers=workers
-            )
+            solutions[title] = solve(problem, solver, callback=callback, throw=False, workers=workers)
     return solutions
 
 

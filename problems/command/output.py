@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,16 @@ def check_file(option: str, path: str | None, suffixes: Sequence[str] = ()) -> N
         raise ProblemError(f"{option}: expected a file in an existing folder, got {path!r}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
+
+
+def check_folder(option: str, path: str) -> None:
+    """Make a folder if there is none; refuse one that files cannot be written into, before there is any."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as reason:
+        raise ProblemError(f"{option}: cannot write into {path!r}: {reason.strerror}") from None
 
 
 def console() -> Console:

@@ -39,7 +39,7 @@ def contact_forces(tree, contacts, nc, S, X, U, F):
     ws, place, r = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X)
     tau, no_fext = np.zeros(nv), np.zeros((0, 6))
     for k in range(X.shape[0]):
-        actuate(tree, S, U[k], X[k, nq:], tau)
+        actuate(tree, S, U[k], X[k, :nq], X[k, nq:], tau)
         solved_contact(tree, contacts, 0.0, X[k, :nq], X[k, nq:], tau, no_fext, ws, place, r)
         F[k] = r.f
         turn_forces(contacts, place, 0, F[k])
@@ -54,7 +54,7 @@ def held_forces(tree, contacts, nc, S, h, X, U, F):
     nq, w = X.shape[1] - nv, bench(tree, contacts, nc, X)
     for k in range(X.shape[0]):
         q, v = X[k, :nq], X[k, nq:]
-        actuate(tree, S, U[k], v, w.tau)
+        actuate(tree, S, U[k], q, v, w.tau)
         found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
         F[k] = w.r.f if found else np.nan * w.r.f
 
@@ -70,7 +70,7 @@ def differentiate(tree, contacts, nc, S, X, U, g, exact, Fz, H):
     qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
     for k in range(X.shape[0]):
         q, v = X[k, :nq], X[k, nq:]
-        actuate(tree, S, U[k], v, tau)
+        actuate(tree, S, U[k], q, v, tau)
         related(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         fq[:], fv[:], ft[:] = r.zq[nv:], r.zv[nv:], r.Kinv[nv:, :nv]
         turn_derivatives(tree, contacts, ws, place, r.f, fq, fv, ft)
@@ -89,7 +89,7 @@ def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
     w, c, weight = bench(tree, contacts, nc, X), second_scratch(tree, nu), np.zeros(nv + nc)
     for k in range(X.shape[0]):
         q, v, r = X[k, :nq], X[k, nq:], w.r
-        actuate(tree, S, U[k], v, w.tau)
+        actuate(tree, S, U[k], q, v, w.tau)
         relate_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, r, w.end)
         zu = np.dot(r.Kinv[:, :nv].copy(), S)
         Fz[k, :, :nv], Fz[k, :, nv:n], Fz[k, :, n:] = r.zq[nv:], r.zv[nv:], zu[nv:]

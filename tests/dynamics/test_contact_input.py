@@ -33,7 +33,7 @@ def test_bad_contacts_are_named(make, words):
 @pytest.mark.parametrize(
     ("contacts", "words", "error"),
     [
-        (["LF_FOOT"], "contacts[0]: expected a Contact, got str", ProblemError),
+        (["LF_FOOT"], "contacts[0]: expected a Contact, got 'LF_FOOT'", ProblemError),
         ([Contact("LF_FOT")], "anymal has no frame 'LF_FOT'; did you mean 'LF_FOOT'", ModelError),
         ([Contact("LF_FOOT"), Contact("LF_FOOT", "surface")], "the frame 'LF_FOOT' is listed 2 times", ProblemError),
         ([Contact("universe")], "'universe' is fixed to the world", ProblemError),

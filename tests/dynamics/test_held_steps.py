@@ -6,7 +6,17 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET, points_of_a_shank
-from oracles import chain_of, fourth_order, random_inertia, random_joint, random_placement, random_tree, relative_error
+from oracles import (
+    chain_of,
+    fourth_order,
+    passive,
+    random_inertia,
+    random_joint,
+    random_placement,
+    random_tree,
+    relative_error,
+    sprung,
+)
 
 import dynamics
 from ddp.errors import ProblemError
@@ -45,8 +55,8 @@ def biped(rng):
 
 
 def tree(rng):
-    """A random tree of all kinds of joints held by its tip."""
-    robot = random_tree(7, bodies=6)
+    """A random tree of all kinds of joints with springs, held by its tip."""
+    robot = sprung(random_tree(7, bodies=6), rng)
     robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Random(), pin.OP_FRAME))
     return PhasedDynamics(robot, 0.02, Phase(held(robot, robot.q0, ["tip"]), 1, held=True))
 
@@ -65,7 +75,6 @@ def test_steps_end_where_contacts_are_held_by_forces_that_act_there(case):
     system, X, U = case
     robot = system.robot
     model, data, nq = robot.model, robot.model.createData(), robot.nq
-    damping = np.asarray(model.damping) if system.damping else np.zeros(robot.nv)
     for t, (x, u) in enumerate(zip(X, U, strict=True)):
         after, q, v = system.step(x, u, t), x[:nq], x[nq:]
         contacts = system.phase_of(t).contacts
@@ -77,7 +86,8 @@ def test_steps_end_where_contacts_are_held_by_forces_that_act_there(case):
             else:
                 assert np.abs(pin.log6(contact.target.actInv(there)).vector).max() < 1e-13
         np.testing.assert_allclose(after[:nq], pin.integrate(model, q, system.dt * after[nq:]), atol=1e-13)
-        pushed = pin.rnea(model, data, q, v, (after[nq:] - v) / system.dt) - system.actuation @ u + damping * v
+        pushed = pin.rnea(model, data, q, v, (after[nq:] - v) / system.dt)
+        pushed -= system.actuation @ u + passive(system, q, v)
         pin.computeJointJacobians(model, data, q)
         rows = []
         for contact in contacts:
@@ -142,8 +152,7 @@ def spider(rng, points):
             last = model.addJoint(last, joint, random_placement(rng), f"leg {leg}, {i}")
             model.appendBodyToJoint(last, random_inertia(rng), pin.SE3.Identity())
         model.addFrame(pin.Frame(f"foot {leg}", last, 0, random_placement(rng), pin.OP_FRAME))
-    model.damping = rng.uniform(0.0, 0.1, model.nv)
-    robot, feet = dynamics.load(model), [f"foot {leg}" for leg in range(points)]
+    robot, feet = sprung(dynamics.load(model), rng), [f"foot {leg}" for leg in range(points)]
     phase = Phase(held(robot, robot.q0, feet), 11, held=True)
     return PhasedDynamics(robot, 0.01, phase, rng.normal(size=(robot.nv, 5)), damping=True)
 

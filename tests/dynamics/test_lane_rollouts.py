@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from oracles import sprung
 
 import dynamics
 from dynamics.steps.rollouts import track
@@ -14,7 +15,7 @@ JOINTS = [
 
 
 def random_robot(rng, floating):
-    """A tree of nine joints, every kind among them, with armature and damping."""
+    """A tree of nine joints, every kind among them, with armature, damping and springs."""
     model = pin.Model()
     kinds = ([pin.JointModelFreeFlyer] if floating else []) + [JOINTS[i] for i in rng.permutation(len(JOINTS))]
     for j, kind in enumerate([*kinds, pin.JointModelRZ, pin.JointModelPX]):
@@ -22,8 +23,7 @@ def random_robot(rng, floating):
         i = model.addJoint(parent, kind(), pin.SE3.Random(), f"joint{j}")
         model.appendBodyToJoint(i, pin.Inertia.Random(), pin.SE3.Identity())
     model.armature = rng.uniform(0.0, 0.3, model.nv)
-    model.damping = rng.uniform(0.0, 0.3, model.nv)
-    return dynamics.load(model)
+    return sprung(dynamics.load(model), rng)
 
 
 def one_by_one(system, X, U, *rest):

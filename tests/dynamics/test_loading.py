@@ -110,7 +110,7 @@ def test_a_mimic_joint_is_refused_with_a_way_out():
         ("hyk", None, "did you mean 'hyq'"),
         ("missing.urdf", None, "no such file"),
         ("hyq", "floating", "root: expected 'fixed' or 'free-flyer', got 'floating'"),
-        (7, None, "source: expected a name, a path or a pinocchio.Model, got int"),
+        (7, None, "source: expected a name, a path or a pinocchio.Model, got 7"),
         (pin.Model(), None, "expected at least one moving joint, got none"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
-from oracles import fourth_order, random_tree, relative_error
+from oracles import fourth_order, passive, random_tree, relative_error, sprung
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
@@ -38,8 +38,8 @@ def walk(rng):
 
 
 def swing(rng):
-    """A random tree of all kinds of joints, its tip held now and then."""
-    robot = random_tree(7, bodies=6)
+    """A random tree of all kinds of joints with springs, its tip held now and then."""
+    robot = sprung(random_tree(7, bodies=6), rng)
     robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Identity(), pin.OP_FRAME))
     tip = Contact("tip")
     return PhasedDynamics(robot, 0.03, [Phase(tip, 1), Phase((), 1), Phase((), 0, tip, 0.7)])
@@ -67,14 +67,13 @@ def test_it_is_a_system_of_the_protocol(case):
 def test_steps_are_those_of_pinocchio(case):
     system, X, U = case
     robot, after = system.robot, system.step(X, U)
-    damping = np.asarray(robot.model.damping) if system.damping else np.zeros(robot.nv)
     for t, (x, u) in enumerate(zip(X, U, strict=True)):
         phase, q, v = system.phase_of(t), x[: robot.nq], x[robot.nq :]
         if system.is_impact(t):
             expected = Constrained(robot, phase.impact).impact(q, v, phase.restitution)[: robot.nv]
             np.testing.assert_array_equal(after[t, : robot.nq], q)
         else:
-            tau = system.actuation @ u - damping * v
+            tau = system.actuation @ u + passive(system, q, v)
             a = pin.aba(robot.model, robot.model.createData(), q, v, tau)
             if phase.contacts:
                 a = Constrained(robot, phase.contacts).motion(q, v, tau)[: robot.nv]
@@ -223,7 +222,7 @@ def test_copies_are_the_same(case):
         (lambda robot: Phase((), 0), "knots of a phase: expected a whole number of at least 1, got 0"),
         (lambda robot: Phase(Contact("LF_FOOT"), 1, True, -1.0), "restitution: expected a number from 0 to 1"),
         (lambda robot: PhasedDynamics(robot, 0.01, []), "phases: expected at least one, got none"),
-        (lambda robot: PhasedDynamics(robot, 0.01, [3]), "phases[0]: expected a Phase, got int"),
+        (lambda robot: PhasedDynamics(robot, 0.01, [3]), "phases[0]: expected a Phase, got 3"),
         (lambda robot: PhasedDynamics(robot, -0.1, Phase((), 1)), "dt: expected a positive number"),
         (
             lambda robot: PhasedDynamics(robot, 0.01, [Phase(Contact("LF_FOT"), 1)]),

@@ -1,0 +1,134 @@
+"""Named arrays in one file: numpy's .npz without pickle, written whole, and read without trust.
+
+What is read is known before any memory is taken for it: which members, of which kind and rank, of how many bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ddp.errors import ProblemError
+from ddp.files import write_atomically
+
+LARGEST = 1 << 30
+"""Bytes of all arrays of a file together, at most, unless their shapes are known."""
+
+LONGEST = 1 << 16
+"""Bytes of a text, at most."""
+
+_HEADER = re.compile(
+    rb"\{'descr': '(?P<type>[<>|=][fibcU]\d{1,6})', 'fortran_order': (?P<columns>True|False), "
+    rb"'shape': \((?P<shape>[\d, ]{0,200})\), \} *\n"
+)
+"""The header of an array of numbers or texts, as numpy writes it."""
+
+_LONGEST_HEADER = 4096
+
+_METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
+    """Write arrays by their names, all of them or nothing. Raises ProblemError if the file cannot be written."""
+    plain = {name: np.asarray(array) for name, array in arrays.items()}
+    return write_atomically(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **plain))
+
+
+def read(
+    path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> dict[str, np.ndarray]:
+    """Those arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
+
+    kinds: kind and rank of each array, "f2" for a matrix of floats: f, i, b (8 bytes, 8 bytes, 1 byte) or U.
+    shapes: those that are known; then their arrays may be of any size.
+
+    Raises ProblemError for a file that is missing, is no archive or damaged, or whose arrays are not of these kinds
+    and shapes, too large, or of texts too long.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError("it is no regular file")
+            with zipfile.ZipFile(stream) as archive:
+                return _arrays(archive, path, kinds, shapes or {})
+    except FileNotFoundError:
+        raise ProblemError(f"path: there is no file {path}") from None
+    except ProblemError:
+        raise
+    except Exception as reason:  # a damaged archive raises a dozen kinds in its reader
+        told = str(reason).splitlines()[0][:200] if str(reason) else type(reason).__name__
+        raise ProblemError(f"path: {path} is not a solution file, or is damaged ({told})") from None
+
+
+def refuse(path: Path, damaged: list[str]) -> None:
+    """Raise ProblemError if any member is named."""
+    if damaged:
+        raise ProblemError(
+            f"path: {path} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
+        )
+
+
+def _arrays(
+    archive: zipfile.ZipFile, path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name in members:
+            raise ValueError(f"{name} twice")
+        members[name] = info
+    found, damaged, left = {}, [], LARGEST
+    for name, kind in kinds.items():
+        if name not in members:
+            continue
+        info = members[name]
+        if info.compress_type not in _METHODS or info.flag_bits & 1:
+            raise ValueError(f"{name} is packed in an unknown way")
+        with archive.open(info) as stream:
+            dtype, shape, by_columns, size = _header(stream)
+            if f"{dtype.kind}{len(shape)}" != kind or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
+                damaged.append(name)
+                continue
+            if shapes.get(name) not in (None, shape):
+                raise ProblemError(
+                    f"path: {path} is of another problem: expected {name} of shape {shapes[name]}, got {shape}"
+                )
+            nbytes = math.prod(shape) * dtype.itemsize
+            if info.file_size != size + nbytes:
+                raise ValueError(f"{name} is {info.file_size} bytes long, its header says {size + nbytes}")
+            left -= 0 if name in shapes else nbytes
+            if left < 0 or (dtype.kind == "U" and dtype.itemsize > LONGEST):
+                raise ValueError(f"{name} is too large: expected at most {LARGEST >> 30} GiB in all")
+            raw = stream.read(nbytes + 1)
+            if len(raw) != nbytes:
+                raise ValueError(f"{name} is cut short")
+            array = np.frombuffer(raw, dtype).reshape(shape, order="F" if by_columns else "C")
+            found[name] = array.astype(dtype.newbyteorder("="), order="C")
+    refuse(path, damaged)
+    return found
+
+
+_SIZES = {"f": (8,), "i": (8,), "b": (1,)}
+
+
+def _header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
+    """Type, shape, whether columns are contiguous, and how long the header is that says so."""
+    begin = stream.read(8)
+    if begin[:6] != b"\x93NUMPY" or begin[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
+        raise ValueError("no array of numpy's")
+    word = stream.read(2 if begin[6] == 1 else 4)
+    length = int.from_bytes(word, "little")
+    found = _HEADER.fullmatch(stream.read(length)) if length <= _LONGEST_HEADER else None
+    if found is None:
+        raise ValueError("an array of something else than numbers and texts")
+    shape = tuple(int(extent) for extent in found["shape"].decode().split(",") if extent.strip())
+    return np.dtype(found["type"].decode()), shape, found["columns"] == b"True", 8 + len(word) + length

@@ -1,0 +1,156 @@
+"""Writing files: whole or not at all, whoever reads them meanwhile and whatever ends the process.
+
+A file is written under no name where the system can do that (Linux's O_TMPFILE), else under a hidden one beside its
+target, and takes its target's place in one step. A hidden file that a killed process has left is told by its lock,
+which died with that process, and removed by whoever writes into the folder next.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import reprlib
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ddp.errors import ProblemError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where no lock is needed: a file that is open cannot be removed there
+    fcntl = None  # type: ignore[assignment]
+
+Content = bytes | str | Callable[[BinaryIO], object]
+
+_LEFT = re.compile(r"\.mayne-[0-9a-f]{16}\.part")
+"""Names of files that are being written, or were when their process was killed."""
+
+_READABLE = 0o666
+"""The rights of a new file, less what the umask takes."""
+
+
+def write_atomically(path: str | os.PathLike[str], content: Content, of_many: bool = False) -> Path:
+    """Write a file completely, or leave what is there as it is.
+
+    content: bytes, text (UTF-8), or a function that writes to the binary stream it is given.
+    of_many: whether it is one of hundreds whose loss is no harm, as in a cache. Then this neither waits until the disk
+        has it nor calls `remove_left`.
+
+    A link is followed: it stays, and its target is replaced. A file that is there keeps its rights and, where the
+    system allows it, its owner; a new one gets the rights that the umask leaves.
+    Returns the path as it was given. Raises ProblemError for whatever is no regular file (a folder, a pipe, a device)
+    or cannot be written: no folder, no right to, no space left.
+    """
+    given = as_path(path)
+    try:
+        target = Path(os.path.realpath(given))
+        there = _regular(given, target)
+        if not of_many:
+            remove_left(target.parent)
+        _replace(target, there, content, durable=not of_many)
+    except OSError as reason:
+        raise ProblemError(f"path: cannot write {given}: {reason.strerror or reason}") from None
+    return given
+
+
+def remove_left(folder: Path) -> None:
+    """Remove what killed processes have left in a folder: files of `write_atomically` that nobody holds a lock on."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _LEFT.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_if_left(Path(entry.path))
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file, as given. Raises ProblemError for what is no path."""
+    try:
+        given = Path(path)
+    except TypeError:
+        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(path)}") from None
+    if "\0" in str(given):
+        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(str(given))}")
+    return given
+
+
+def _regular(given: Path, target: Path) -> os.stat_result | None:
+    """What is at the target, a regular file that may be written to, or nothing yet."""
+    try:
+        there = os.stat(target)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(there.st_mode), "a device")
+        raise ProblemError(f"path: cannot write {given}: expected a regular file or none, this is {kind}")
+    if not os.access(target, os.W_OK):
+        raise ProblemError(f"path: cannot write {given}: permission is denied")
+    return there
+
+
+def _replace(target: Path, there: os.stat_result | None, content: Content, durable: bool) -> None:
+    part = target.parent / f".mayne-{secrets.token_hex(8)}.part"
+    descriptor, is_named = _open(part)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if callable(content):
+                content(stream)
+            else:
+                stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            if there is not None:
+                with suppress(OSError):
+                    os.fchown(descriptor, there.st_uid, there.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(there.st_mode))
+            if durable:
+                os.fsync(descriptor)
+            if not is_named:
+                # given a folder, Python follows the link to the file; the path is absolute
+                os.link(f"/proc/self/fd/{descriptor}", part, src_dir_fd=descriptor, follow_symlinks=True)
+                is_named = True
+            os.replace(part, target)
+            is_named = False
+    finally:
+        if is_named:
+            with suppress(OSError):
+                part.unlink()
+
+
+def _open(part: Path) -> tuple[int, bool]:
+    """A new file that this process holds a lock on, and whether it has its name already."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # a file system without
+            descriptor = os.open(part.parent, os.O_TMPFILE | os.O_RDWR, _READABLE)
+            _lock(descriptor)
+            return descriptor, False
+    while True:
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, _READABLE)
+        if _lock(descriptor) is not False and part.exists():
+            return descriptor, True
+        os.close(descriptor)  # somebody took it for left, before it was locked
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a file for as long as it is open: whether that was possible; None where files cannot be locked."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _remove_if_left(part: Path) -> None:
+    descriptor = os.open(part, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if _lock(descriptor):
+            part.unlink()
+    finally:
+        os.close(descriptor)

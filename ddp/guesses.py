@@ -1,0 +1,49 @@
+"""The forms that a guess can have, checked: controls, states and controls, or a motion with gains."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from ddp.errors import ProblemError, as_array
+from ddp.protocols import Array, Dynamics
+
+
+@runtime_checkable
+class Followed(Protocol):
+    """A motion X (N+1, nx), U (N, nu) with gains K (N, nu, n) to follow it by, as a `Solution` is."""
+
+    @property
+    def X(self) -> Array: ...
+
+    @property
+    def U(self) -> Array: ...
+
+    @property
+    def K(self) -> Array: ...
+
+
+Start: TypeAlias = Array | tuple[Array, Array] | Followed | None
+"""Controls U (N, nu), a pair (X, U), a `Solution`, or None for the default."""
+
+
+def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
+    """A guess for ``horizon`` knots, its arrays copied; ProblemError says what is wrong with it."""
+    N, d = horizon, dynamics
+    if guess is None:
+        return None
+    if isinstance(guess, Followed):
+        as_array("guess.U", guess.U, (N, d.nu))
+        d.check_state("guess.X", as_array("guess.X", guess.X, (N + 1, d.nx)))
+        as_array("guess.K", guess.K, (N, d.nu, d.n))
+        return guess
+    if isinstance(guess, tuple):
+        if len(guess) != 2:
+            raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
+        X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
+        d.check_state("guess[0]", X)
+        return X, as_array("guess[1]", guess[1], (N, d.nu)).copy()
+    if isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
+        raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
+    return as_array("guess", guess, (N, d.nu)).copy()

@@ -1,0 +1,42 @@
+"""Whether the packages of mayne that Python finds are mayne's own, which were installed together.
+
+Their names are short: a user's script ``ddp.py``, a module ``dynamics.py``, a folder ``problems/`` or another
+distribution's ``viz`` hides them, and what Python then says names none of that. Checked when `ddp` or `mayne` is
+imported; mayne runs this file by itself, so it needs nothing else.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGES = ("ddp", "dynamics", "problems", "viz")
+
+
+def check_packages(folder: Path) -> None:
+    """Raise ImportError, naming the file, unless each of `PACKAGES` is found in ``folder``."""
+    for name in PACKAGES:
+        own, found = folder / name / "__init__.py", _found(name)
+        if found is None or not (own.is_file() and Path(found).is_file() and own.samefile(found)):
+            raise ImportError(_reason(name, found, own), name=name, path=found)
+
+
+def _found(name: str) -> str | None:
+    """The file that is imported under a name, or would be."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return getattr(module, "__file__", None)
+    spec = find_spec(name)
+    return spec.origin if spec else None
+
+
+def _reason(name: str, found: str | None, own: Path) -> str:
+    if not own.is_file():
+        return f"mayne: the package {name!r} is not installed in {own.parent.parent}; install mayne again"
+    if found is None:
+        return f"mayne: the package {name!r} of {own.parent.parent} is not found on Python's path"
+    if Path(found).name == "__init__.py":
+        found = str(Path(found).parent)
+    return f"mayne: {name!r} is imported from {found}, which hides mayne's own package; rename it"
+
+
+check_packages(Path(__file__).resolve().parents[1])

@@ -1,0 +1,1 @@
+"""Robots of MJCF files, as MuJoCo's own compiler understands them."""

@@ -1,0 +1,123 @@
+"""Bodies and joints of MuJoCo's model as Pinocchio's: the same tree, frames and inertias, degree of freedom by degree.
+
+MuJoCo turns a body about an anchor p that is fixed in it: by joints 1, 2, ... the body's pose in its parent's is
+
+    T_body · Trans(p_1) J_1 Trans(-p_1) · Trans(p_2) J_2 Trans(-p_2) · ...
+
+so each joint is one of Pinocchio's at its anchor, and a body with several is a chain. J is the identity where a hinge's
+or slide's position is its ``ref``, which the joint's placement takes back, so that q is MuJoCo's qpos.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, rotation
+
+Array = NDArray[np.float64]
+
+_KINDS = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
+
+
+def body_name(m: Any, b: int) -> str:
+    """Name of a body, "body3" for one without."""
+    return m.body(b).name or f"body{b}"
+
+
+def body_frame(b: int) -> int:
+    """Index among a model's frames of a body's: those of bodies come first, after Pinocchio's frame of the world."""
+    return b + 1
+
+
+def joint_name(m: Any, j: int) -> str:
+    """Name of a joint; for one without the body's and its kind, with a number if the body has several."""
+    if m.joint(j).name:
+        return m.joint(j).name
+    b = int(m.jnt_bodyid[j])
+    number = f"_{j - int(m.body_jntadr[b]) + 1}" if m.body_jntnum[b] > 1 else ""
+    return f"{body_name(m, b)}_{_KINDS[int(m.jnt_type[j])]}{number}"
+
+
+def pinocchio_model(m: Any, name: str, gravity: Array) -> pin.Model:
+    """Pinocchio's model of MuJoCo's: q is qpos but for the order of quaternions, see states.py.
+
+    Bodies without joints are merged into those that carry them. Frames: all joints, bodies and sites by their names;
+    where one is taken, by a body first, "_site" or "_joint" is appended.
+    """
+    model = pin.Model()
+    model.name = name
+    model.gravity = pin.Motion(gravity, np.zeros(3))
+    carrier, place = np.zeros(m.nbody, dtype=int), [pin.SE3.Identity()] * m.nbody
+    for b in range(1, m.nbody):
+        parent = int(m.body_parentid[b])
+        joint, here = int(carrier[parent]), place[parent] * _pose(m.body_pos[b], m.body_quat[b])
+        for j in range(m.body_jntadr[b], m.body_jntadr[b] + m.body_jntnum[b]):
+            joint, here = _add_joint(model, m, j, joint, here)
+        carrier[b], place[b] = joint, here
+        if joint and m.body_mass[b] > 0.0:
+            R = rotation(m.body_iquat[b])
+            inertia = pin.Inertia(m.body_mass[b], m.body_ipos[b], R @ np.diag(m.body_inertia[b]) @ R.T)
+            model.appendBodyToJoint(joint, inertia, here)
+    _add_frames(model, m, carrier, place)
+    _set_limits(model, m)
+    return model
+
+
+def _add_joint(model: pin.Model, m: Any, j: int, parent: int, body: pin.SE3) -> tuple[int, pin.SE3]:
+    """Joint j behind another, where its body's frame is before it moves: its index, and the frame's place in it."""
+    kind, anchor, axis = int(m.jnt_type[j]), _shift(m.jnt_pos[j]), np.array(m.jnt_axis[j])
+    place = body * anchor
+    if kind == FREE:
+        joint, place = pin.JointModelFreeFlyer(), pin.SE3.Identity()
+    elif kind == BALL:
+        joint = pin.JointModelSpherical()
+    else:
+        back = -float(m.qpos0[m.jnt_qposadr[j]])
+        if kind == HINGE:
+            joint, home = pin.JointModelRevoluteUnaligned(axis), pin.SE3(pin.exp3(back * axis), np.zeros(3))
+        else:
+            joint, home = pin.JointModelPrismaticUnaligned(axis), _shift(back * axis)
+        place = place * home
+    index = model.addJoint(parent, joint, place, joint_name(m, j))
+    return index, pin.SE3.Identity() if kind == FREE else anchor.inverse()
+
+
+def _add_frames(model: pin.Model, m: Any, carrier: NDArray[np.int64], place: list[pin.SE3]) -> None:
+    for b in range(m.nbody):
+        name = _free_name(model, body_name(m, b), "_body")
+        model.addBodyFrame(name, int(carrier[b]), place[b], body_frame(int(m.body_parentid[b])) if b else 0)
+    for s in range(m.nsite):
+        b = int(m.site_bodyid[s])
+        here = place[b] * _pose(m.site_pos[s], m.site_quat[s])
+        name = _free_name(model, m.site(s).name or f"site{s}", "_site")
+        model.addFrame(pin.Frame(name, int(carrier[b]), body_frame(b), here, pin.FrameType.OP_FRAME), False)
+    for j in range(1, model.njoints):
+        name = _free_name(model, model.names[j], "_joint")
+        model.addFrame(pin.Frame(name, j, 0, pin.SE3.Identity(), pin.FrameType.JOINT), False)
+
+
+def _free_name(model: pin.Model, name: str, suffix: str) -> str:
+    while model.existFrame(name):
+        name += suffix
+    return name
+
+
+def _set_limits(model: pin.Model, m: Any) -> None:
+    """Ranges of hinges and slides as position limits."""
+    lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
+    for j in np.flatnonzero(m.jnt_limited):
+        if m.jnt_type[j] in (SLIDE, HINGE):
+            lower[m.jnt_qposadr[j]], upper[m.jnt_qposadr[j]] = m.jnt_range[j]
+    model.lowerPositionLimit, model.upperPositionLimit = lower, upper
+
+
+def _pose(position: Array, quaternion: Array) -> pin.SE3:
+    return pin.SE3(rotation(quaternion), np.array(position))
+
+
+def _shift(offset: Array) -> pin.SE3:
+    return pin.SE3(np.eye(3), np.array(offset))

@@ -1,0 +1,115 @@
+"""MuJoCo's compiler: an MJCF file as a model in which every default, class, include and frame is settled."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.errors import ModelError
+from dynamics.robots.mjcf.states import FREE
+
+_NUMBERS = (
+    "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "body_gravcomp", "jnt_pos",
+    "jnt_axis", "jnt_range", "jnt_stiffness", "dof_armature", "dof_damping", "dof_frictionloss", "qpos0",
+    "qpos_spring", "key_qpos", "actuator_gear", "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange",
+    "actuator_forcerange", "site_pos", "site_quat",
+)  # fmt: skip
+"""Fields of a compiled model that a robot is made of: MuJoCo lets some of them be infinite."""
+
+
+class Compiled(NamedTuple):
+    """A file that MuJoCo has compiled: its text, the elements with their lines, the model, warnings of the compiler."""
+
+    path: Path
+    text: bytes
+    spec: Any
+    model: Any
+    warnings: tuple[str, ...]
+
+
+def import_mujoco() -> ModuleType:
+    """The module mujoco; ModelError names the extra that installs it."""
+    try:
+        import mujoco
+    except ImportError:
+        raise ModelError("MJCF files are read by MuJoCo, which is not installed: pip install 'mayne[mujoco]'") from None
+    return mujoco
+
+
+def compile_file(path: Path, root: str | None = None, text: bytes | None = None) -> Compiled:
+    """Compile an MJCF file; ModelError in MuJoCo's words if it cannot be.
+
+    text: takes the place of the file's, whose folder remains that of included files and meshes.
+    root: "free-flyer" gives a free joint to the one body that carries everything that moves; "fixed" and None leave
+    the file as it is, but "fixed" refuses a base that is free.
+    """
+    mujoco = import_mujoco()
+    text = path.read_bytes() if text is None else text
+    with _errors_of(mujoco, path) as said:
+        here = f"{path}.xml"  # MuJoCo reads by suffix; handed over like this, the text may be in a file of any
+        spec = mujoco.MjSpec.from_file(here, include={here: text})
+        model = spec.compile()
+    if root == "fixed" and (model.jnt_type == FREE).any():
+        raise _refusal(path, "root: the file has bodies with a free joint, which cannot be 'fixed'; leave root out")
+    if root == "free-flyer":
+        _release(path, spec, model)
+        with _errors_of(mujoco, path) as said:
+            model = spec.compile()
+    if any("NaN" in warning for warning in said):
+        raise _refusal(path, "expected numbers, got a NaN")
+    for field in _NUMBERS:
+        if not np.isfinite(getattr(model, field)).all():
+            raise _refusal(path, f"expected finite numbers, got {field} with one that is not")
+    return Compiled(path, text, spec, model, tuple(said))
+
+
+def _release(path: Path, spec: Any, model: Any) -> None:
+    """Give the base a free joint; keyframes, which count configurations without it, are dropped."""
+    moving = {int(model.body_rootid[b]) for b in model.jnt_bodyid}
+    if len(moving) != 1:
+        reason = f"{len(moving)} bodies of the world carry joints" if moving else "nothing in the file moves"
+        raise _refusal(path, f"root: expected one body of the world as the base of a free-flyer, but {reason}")
+    base = next(body for body in spec.bodies if body.id == moving.copy().pop())
+    if base.joints:
+        name = repr(base.name) if base.name else str(base.id)
+        reason = f"root: expected a base that is fixed to the world, but body {name} has a joint of its own"
+        raise _refusal(path, reason)
+    for key in list(spec.keys):
+        spec.delete(key)
+    base.mocap = False
+    base.add_freejoint(name="root_joint")
+
+
+@contextmanager
+def _errors_of(mujoco: ModuleType, path: Path) -> Iterator[list[str]]:
+    """Collect what MuJoCo warns of, which it would write into a file, and turn its errors into ModelErrors."""
+    said: list[str] = []
+    usual = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(said.append)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield said
+        said += [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+        said[:] = [_one_line(warning) for warning in said]
+    except (ValueError, RuntimeError, TypeError, KeyError, mujoco.FatalError, mujoco.UnexpectedError) as reason:
+        raise _refusal(path, f"MuJoCo cannot read it ({_one_line(str(reason))})") from None
+    finally:
+        mujoco.set_mju_user_warning(usual)
+
+
+def _refusal(path: Path, reason: str) -> ModelError:
+    return ModelError(f"robot file {str(path)!r}: {reason}")
+
+
+def _one_line(text: str) -> str:
+    """MuJoCo's words in one line, without the names of elements that have none."""
+    words = "; ".join(line.strip() for line in text.strip().splitlines() if line.strip())
+    return re.sub(r"(XML )?Error: ", "", words.replace("Element name '', ", "element "))

@@ -1,0 +1,75 @@
+"""MJCF files as robots: compiled by MuJoCo, taken over by Pinocchio, with actuators, springs and a usual posture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.mjcf.actuation import actuation
+from dynamics.robots.mjcf.bodies import pinocchio_model
+from dynamics.robots.mjcf.compiling import Compiled, compile_file
+from dynamics.robots.mjcf.elements import Elements
+from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
+from dynamics.robots.mjcf.states import configuration
+from dynamics.robots.omissions import Omissions
+
+Array = NDArray[np.float64]
+
+_UNNAMED = "MuJoCo Model"
+"""MuJoCo's name for a model without one."""
+
+
+class Described(NamedTuple):
+    """A file's model, its usual posture q0 (nq,), its actuators and springs, and what of it is left out."""
+
+    model: pin.Model
+    q0: Array
+    equipment: Equipment
+    omissions: Omissions
+
+
+def read(path: Path, root: str | None = None, text: bytes | None = None) -> Described:
+    """Read an MJCF file; ModelError says why it cannot be a robot, or that MuJoCo is not installed.
+
+    q is MuJoCo's qpos, v its qvel, but for the conventions in states.py. q0 is the keyframe called "home", else the
+    first, else MuJoCo's qpos0.  root, text: see ``compile_file``.
+    """
+    compiled = compile_file(path, root, text)
+    m, omissions = compiled.model, Omissions()
+    if m.nv == 0:
+        raise ModelError(f"robot file {str(path)!r}: expected at least one joint, got bodies that cannot move")
+    elements = Elements(compiled)
+    forces = passive(m, elements, omissions)
+    S, limits = actuation(m, elements, omissions)
+    note_the_rest(m, elements, omissions)
+    for warning in compiled.warnings:
+        omissions.place("MuJoCo warns: {}", warning)
+    name = compiled.spec.modelname
+    model = pinocchio_model(m, path.stem if name in ("", _UNNAMED) else name, gravity(m))
+    model.armature, model.damping = forces.armature, forces.damping
+    stiffness, springref = (forces.stiffness, forces.springref) if forces.stiffness.any() else (None, None)
+    equipment = Equipment(S, limits, stiffness, springref, damped=True)
+    return Described(model, _posture(compiled, root), equipment, omissions)
+
+
+def _posture(compiled: Compiled, root: str | None) -> Array:
+    """Usual posture: of a base made free, its place in the world and the file's posture of the rest."""
+    if root == "free-flyer":
+        fixed = compile_file(compiled.path, text=compiled.text)
+        rest = configuration(fixed.model, _keyframe(fixed.model))
+        return np.concatenate([configuration(compiled.model, compiled.model.qpos0)[:7], rest])
+    return configuration(compiled.model, _keyframe(compiled.model))
+
+
+def _keyframe(m: Any) -> Array:
+    """MuJoCo's qpos of the keyframe called "home", else of the first, else qpos0."""
+    if not m.nkey:
+        return np.array(m.qpos0)
+    names = [m.key(k).name for k in range(m.nkey)]
+    return np.array(m.key_qpos[names.index("home") if "home" in names else 0])

@@ -1,0 +1,3 @@
+"""Cart-pole: swing up: `problems.cartpole`."""
+
+from problems.cartpole import *

@@ -1,0 +1,3 @@
+"""Constraints on robots: `problems.constraints`."""
+
+from problems.constraints import *

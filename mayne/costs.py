@@ -1,0 +1,3 @@
+"""Cost terms for robots: `problems.costs`."""
+
+from problems.costs import *

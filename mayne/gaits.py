@@ -1,0 +1,3 @@
+"""Gaits ready made: `problems.gaits`."""
+
+from problems.gaits import *

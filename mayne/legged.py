@@ -1,0 +1,3 @@
+"""Legged motion along strides: `problems.legged`."""
+
+from problems.legged import *

@@ -1,0 +1,3 @@
+"""Obstacles, and clearances from them: `problems.obstacles`."""
+
+from problems.obstacles import *

@@ -1,0 +1,3 @@
+"""Pendulum: swing up: `problems.pendulum`."""
+
+from problems.pendulum import *

@@ -1,0 +1,3 @@
+"""Quadrotor: a loop: `problems.quadrotor`."""
+
+from problems.quadrotor import *

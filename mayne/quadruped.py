@@ -1,0 +1,3 @@
+"""Quadruped in the air: reorientation: `problems.quadruped`."""
+
+from problems.quadruped import *

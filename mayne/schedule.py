@@ -1,0 +1,3 @@
+"""Schedules: which feet stand when: `problems.schedule`."""
+
+from problems.schedule import *

@@ -1,0 +1,3 @@
+"""Strides: footholds and swings from a schedule: `problems.strides`."""
+
+from problems.strides import *

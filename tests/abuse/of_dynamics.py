@@ -1,0 +1,116 @@
+"""What is abused of `dynamics`."""
+
+import numpy as np
+
+import dynamics
+from abuse.subjects import Subject
+from dynamics import Contact, FunctionDynamics, OneSample, Phase, PhasedDynamics, RobotDynamics
+
+
+def subjects():
+    arm, solo = dynamics.load("ur5"), dynamics.load("solo12")
+    rng = np.random.default_rng(3)
+    q, v, a, mu = arm.q0 + 0.1, *rng.uniform(-1.0, 1.0, (3, 6))
+    free = {"robot": arm, "q": q, "v": v}
+    named = {"frame": "tool0"}
+    found = [
+        Subject("load", dynamics.load, {"source": "ur5"}, others={"source": ("robot", "file", "model", "meshes")}),
+        Subject("mass_matrix", dynamics.mass_matrix, {"robot": arm, "q": q}),
+        Subject("inverse_mass_matrix", dynamics.inverse_mass_matrix, {"robot": arm, "q": q}),
+        Subject("OneSample", OneSample, {"robot": arm}),
+        Subject("neutral", arm.neutral, {}),
+        Subject("random_configuration", arm.random_configuration, {"rng": rng}),
+        Subject("center_of_mass", dynamics.center_of_mass, {"robot": arm, "q": q}),
+        Subject("center_of_mass_derivatives", dynamics.center_of_mass_derivatives, {"robot": arm, "q": q}),
+        Subject(
+            "center_of_mass_hessian", dynamics.center_of_mass_hessian, {"robot": arm, "q": q, "weight": mu[:3].copy()}
+        ),
+        Subject("frame_placement", dynamics.frame_placement, {"robot": arm, "q": q} | named),
+        Subject("frame_placement_derivatives", dynamics.frame_placement_derivatives, {"robot": arm, "q": q} | named),
+        Subject(
+            "frame_placement_hessian", dynamics.frame_placement_hessian, {"robot": arm, "q": q, "weight": mu} | named
+        ),
+        Subject("frame_velocity", dynamics.frame_velocity, free | named),
+        Subject("frame_velocity_derivatives", dynamics.frame_velocity_derivatives, free | named),
+        Subject("frame_velocity_hessian", dynamics.frame_velocity_hessian, free | named | {"weight": mu}),
+        Subject("momentum_hessian", dynamics.momentum_hessian, free | {"weight": mu}),
+    ]  # fmt: skip
+    for name in ("energy", "energy_derivatives", "energy_hessian", "momentum", "momentum_derivatives"):
+        found.append(Subject(name, getattr(dynamics, name), free))
+    for name in ("", "_derivatives", "_second_derivatives"):
+        found.append(Subject(f"inverse_dynamics{name}", getattr(dynamics, f"inverse_dynamics{name}"), free | {"a": a}))
+        found.append(
+            Subject(f"forward_dynamics{name}", getattr(dynamics, f"forward_dynamics{name}"), free | {"tau": a})
+        )
+    found += [
+        Subject("inverse_dynamics_hessian", dynamics.inverse_dynamics_hessian, free | {"a": a, "mu": mu}),
+        Subject("forward_dynamics_hessian", dynamics.forward_dynamics_hessian, free | {"tau": a, "weight": mu}),
+        Subject(
+            "forward_dynamics_both_derivatives", dynamics.forward_dynamics_both_derivatives,
+            free | {"tau": a, "weight": mu},
+        ),
+        *_of_contacts(solo, rng),
+        *_of_systems(arm, solo, v, rng),
+    ]  # fmt: skip
+    return found
+
+
+def _of_contacts(solo, rng):
+    feet = [Contact("FL_FOOT"), Contact("HR_FOOT")]
+    free = {"robot": solo, "q": solo.q0.copy(), "v": rng.uniform(-1.0, 1.0, solo.nv)}
+    tau, by, own = rng.uniform(-1.0, 1.0, solo.nv), rng.uniform(-1.0, 1.0, solo.nv), rng.uniform(-1.0, 1.0, 6)
+    found = [
+        Subject(
+            "Contact", Contact, {"frame": "FL_FOOT", "kind": "point", "target": np.zeros(3), "gains": (1.0, 1.0)}
+        )
+    ]
+    for name in ("", "_derivatives", "_second_derivatives", "_hessian"):
+        weights = {"weight": by, "force_weight": own} if name == "_hessian" else {}
+        found.append(
+            Subject(
+                f"contact_dynamics{name}", getattr(dynamics, f"contact_dynamics{name}"),
+                free | {"tau": tau, "contacts": feet} | weights,
+            )
+        )  # fmt: skip
+        weights = {"weight": by, "impulse_weight": own} if name == "_hessian" else {}
+        found.append(
+            Subject(
+                f"impact_dynamics{name}", getattr(dynamics, f"impact_dynamics{name}"),
+                free | {"contacts": feet} | weights,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _of_systems(arm, solo, v, rng):
+    foot = Contact("FL_FOOT", target=np.zeros(3))
+    system = RobotDynamics(arm, 0.01)
+    phased = PhasedDynamics(solo, 0.01, [Phase([foot], 4)])
+    own = FunctionDynamics(_turn, 2, 1)
+    found = [
+        Subject("RobotDynamics", RobotDynamics, {"robot": arm, "dt": 0.01, "actuation": np.eye(6)}),
+        Subject("FunctionDynamics", FunctionDynamics, {"f": _turn, "nx": 2, "nu": 1}),
+        Subject("Phase", Phase, {"contacts": [foot], "knots": 4}),
+        Subject("PhasedDynamics", PhasedDynamics, {"robot": solo, "dt": 0.01, "phases": [Phase([foot], 4)]}),
+    ]
+    for name, made, x, u in (
+        ("RobotDynamics", system, np.concatenate([arm.q0, v]), rng.uniform(-1.0, 1.0, 6)),
+        ("PhasedDynamics", phased, np.concatenate([solo.q0, np.zeros(18)]), rng.uniform(-1.0, 1.0, 12)),
+        ("FunctionDynamics", own, np.array([0.3, 0.2]), np.array([0.1])),
+    ):
+        n = made.n
+        found += [
+            Subject(f"{name}.step", made.step, {"x": x, "u": u}, others={"first": ("knot",)}),
+            Subject(f"{name}.rollout", made.rollout, {"x0": x, "U": np.tile(u, (3, 1))}),
+            Subject(f"{name}.difference", made.difference, {"x0": x, "x1": made.step(x, u)}),
+            Subject(f"{name}.integrate", made.integrate, {"x": x, "dx": np.full(n, 0.1)}),
+            Subject(f"{name}.linearize", made.linearize, {"x": x, "u": u}),
+            Subject(f"{name}.hessian", made.hessian, {"x": x, "u": u, "weight": np.ones(n)}),
+            Subject(f"{name}.nominal_control", made.nominal_control, {"x": x}),
+            Subject(f"{name}.check_state", made.check_state, {"x": x, "field": "x"}, spare=("field",)),
+        ]
+    return found
+
+
+def _turn(x, u):
+    return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] - np.sin(x[0]))])

@@ -1,0 +1,110 @@
+"""``import mayne`` and ``python -m mayne``: one place for all that a user names, and quick."""
+
+import resource
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ddp
+import dynamics
+import mayne
+import problems
+import viz
+from mayne.__main__ import overview
+from problems import cli
+
+ROOT = Path(__file__).parent.parent
+MODULES = {path.stem for path in (ROOT / "mayne").glob("*.py")} - {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("package", [ddp, dynamics, problems, viz], ids=lambda package: package.__name__)
+def test_every_public_name_is_mayne_s_too(package):
+    for name in package.__all__:
+        own, given = getattr(package, name), getattr(mayne, name)
+        if isinstance(own, types.ModuleType):
+            assert {key for key in vars(own) if not key.startswith("_")} <= set(vars(given))
+        else:
+            assert given is own
+
+
+def test_all_names_are_there_and_no_others():
+    assert set(mayne.__all__) >= MODULES
+    for name in mayne.__all__:
+        assert getattr(mayne, name) is not None
+    assert set(mayne.__all__) <= set(dir(mayne))
+    with pytest.raises(AttributeError, match="'solver_of_everything'"):
+        _ = mayne.solver_of_everything
+
+
+def test_star_and_submodules_import():
+    names: dict[str, object] = {}
+    exec("from mayne import *\nfrom mayne.costs import StateCost\nimport mayne.gaits", names)
+    assert names["solve"] is ddp.solve
+    assert names["StateCost"] is problems.costs.StateCost
+    assert names["gaits"] is mayne.gaits
+
+
+def cpu_of(*arguments):
+    """CPU seconds of a Python process, and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_command_tells_about_itself_at_once(option):
+    seconds, text = min(cpu_of("-m", "mayne", option) for _ in range(2))
+    assert "mayne" in text
+    assert seconds < 0.6  # 0.15 on a quiet machine, where what the commands need takes 3
+
+
+def test_importing_imports_nothing_heavy():
+    heavy = "('numpy', 'numba', 'ddp', 'rich')"
+    code = f"import sys, mayne, mayne.__main__; print([name for name in {heavy} if name in sys.modules])"
+    assert cpu_of("-c", code)[1].strip() == "[]"
+
+
+def test_the_quick_help_is_the_whole_command_s():
+    runner = CliRunner()
+    quick, whole = (runner.invoke(command, ["--help"], prog_name="mayne") for command in (overview(), cli.main))
+    assert quick.stdout == whole.stdout
+
+
+HIDING = [
+    ("dynamics.py", "import mayne"),
+    ("dynamics.py", "from ddp import solve"),
+    ("dynamics.py", "from problems import arm"),
+    ("problems/__init__.py", "import mayne"),
+    ("problems/__init__.py", "from ddp import solve"),
+    ("viz/__init__.py", "import mayne.arm"),
+    ("viz/__init__.py", "import dynamics"),
+    ("ddp.py", "import mayne"),
+]
+
+
+@pytest.mark.parametrize(("file", "statement"), HIDING)
+def test_a_file_that_hides_a_package_is_named(tmp_path, file, statement):
+    hiding = tmp_path / file
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.write_text("")
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nsys.path.append({str(ROOT)!r})\n{statement}\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    name = file.split("/")[0]
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ImportError: mayne: {name.removesuffix('.py')!r} is imported from {tmp_path / name}, ")
+    assert last.endswith("hides mayne's own package; rename it")
+
+
+def test_the_command_names_what_hides_a_package(tmp_path):
+    (tmp_path / "problems").mkdir()
+    (tmp_path / "problems" / "__init__.py").write_text("")
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from mayne.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert f"{tmp_path / 'problems'}, which hides" in done.stderr
