@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl kills clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -28,6 +28,10 @@ bench: $(VENV)/.developed
 # Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
+
+# Ends the command at 100 random moments and tells what is left: `make kills OPTIONS="--count 20"`.
+kills: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/kills.py $(OPTIONS)
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed

@@ -21,6 +21,7 @@ from pages import Page
 
 import dynamics.robots.model as dynamics
 import viz
+from ddp.errors import ProblemError
 from problems import cli
 
 POLE = """
@@ -188,6 +189,16 @@ def test_a_machine_without_a_browser_has_an_address_all_the_same(pole, monkeypat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(webbrowser, "_tryorder", [])
     assert answer(viz.animate(pole, np.zeros((5, 2)), 0.1, open_browser=True).where)[0] == 200
+
+
+def test_a_machine_without_a_port_says_so(pole, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("viz.server._server", None)
+    monkeypatch.setattr(socket, "socket", refused)
+    with pytest.raises(ProblemError, match=r"viewer: 127\.0\.0\.1 gives no port .*not permitted.*to a file"):
+        viz.animate(pole, np.zeros((5, 2)), 0.1)
 
 
 def test_in_a_notebook_the_page_is_shown_and_a_file_is_named(tmp_path, pole, shown):
