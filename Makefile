@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf abuse-kills clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf kills clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -29,8 +29,10 @@ bench: $(VENV)/.developed
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
 
-abuse-kills: $(VENV)/.developed
+# Ends programs, then the command, at 100 random moments each and tells what is left: `make kills OPTIONS="--count 20"`.
+kills: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks/test_kills.py --benchmark-enable --benchmark-only
+	@$(BIN)/python tests/benchmarks/kills.py $(OPTIONS)
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed

@@ -8,15 +8,17 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
+import coal
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest
-from dynamics.robots import inspection, meshes, urdf
+from dynamics.robots import inspection, meshes, surfaces, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.mjcf import reading, shapes
 from dynamics.robots.omissions import Omissions
+
 
 logger = logging.getLogger("mayne")
 
@@ -170,7 +172,7 @@ def _mjcf_path(source: Source) -> Path:
 
 
 def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
-    """The shapes of a model's file that can be drawn, and its mesh files that do not exist or cannot be read."""
+    """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken."""
     if source is None:
         return pin.GeometryModel(), []
     if source.shapes is not None:
@@ -181,6 +183,7 @@ def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel,
     if document is None:
         return pin.GeometryModel(), []
     missing = []
+    loader = coal.CachedMeshLoader()
     for link in document.findall("link"):
         for shape in link.findall("visual"):
             mesh = shape.find("geometry/mesh")
@@ -189,10 +192,15 @@ def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel,
             elif mesh is not None:
                 filename = mesh.get("filename", "")
                 found, reason = meshes.find(filename, source.path, source.packages)
+                reason = reason or surfaces.flaw(loader, found, _scale(mesh))
                 mesh.set("filename", found)
                 if reason:
                     logger.info("mesh %s: %s", filename, reason)
                     missing.append(filename)
                     link.remove(shape)
     text = ElementTree.tostring(document, encoding="unicode")
-    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL), missing
+    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader), missing
+
+
+def _scale(mesh: ElementTree.Element) -> list[float]:
+    return [float(word) for word in mesh.get("scale", "1 1 1").split()]
