@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from ddp.constraints.augmented import relaxed
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
@@ -39,10 +39,10 @@ class RecedingHorizon:
         self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int | str | Workers = 1,
     ) -> None:  # fmt: skip
         if not isinstance(problem, Problem):
-            raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
+            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
         self.solver = DDP() if solver is None else solver
         if not isinstance(self.solver, DDP):
-            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {solver!r}")
+            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         guess = problem.guess if guess is None else guess
         self.problem, self.guess = problem, guess
         self.solution: Solution | None = None

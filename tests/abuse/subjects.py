@@ -13,6 +13,7 @@ class Subject:
     """A function and valid arguments for it, by their names.
 
     spare: arguments that are left alone.   others: names under which messages may speak of an argument.
+    meant: hostile values of arguments that mean something else there, or are user's code.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Subject:
     arguments: dict[str, Any]
     spare: Sequence[str] = ()
     others: dict[str, Sequence[str]] = field(default_factory=dict)
+    meant: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def tried(self) -> list[str]:
         """The arguments to abuse: all that it has."""
@@ -49,4 +51,5 @@ def cases_of(subjects: Sequence[Subject]) -> Iterator[Case]:
     for subject in subjects:
         for argument in subject.tried():
             for hostile in values_for(subject.arguments.get(argument)):
-                yield Case(subject, argument, hostile)
+                if hostile.name not in subject.meant.get(argument, ()):
+                    yield Case(subject, argument, hostile)
