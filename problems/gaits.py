@@ -8,10 +8,8 @@ proportion to the robot: in units of the height h of its centre of mass above th
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pinocchio as pin
@@ -19,16 +17,13 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, positive
 from ddp.problem import Problem
-from dynamics.robots.loading import READERS
-from dynamics.robots.model import Robot, load
-from problems import legs, schedule, strides
+from problems import checks, legs, schedule, strides
 from problems.legged import Weights, follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
 from problems.sensitivity import with_durations
 
 Gait = TypeVar("Gait", bound=Callable[..., Problem])
-RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 
 STEP, SUPPORT, REST = 1.4, 0.2, 0.7
 """How long feet swing, all stand in between, and at both ends, in units of √(h / g)."""
@@ -72,7 +67,7 @@ def _explained(*parameters: str) -> Callable[[Gait], Gait]:
 
 @_explained(STEPPING, LANDING, STANDING)
 def walk(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -104,7 +99,7 @@ def walk(
 
 @_explained(STEPPING, LANDING, STANDING)
 def trot(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -136,7 +131,7 @@ def trot(
 
 @_explained(STEPPING, LANDING, STANDING)
 def pace(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -168,7 +163,7 @@ def pace(
 
 @_explained(STEPPING, LANDING, STANDING)
 def bound(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -204,7 +199,7 @@ def bound(
 
 @_explained(LANDING, STANDING)
 def jump(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     length: float = 0.0,
     sideways: float = 0.0,
     turn: float = 0.0,
@@ -254,7 +249,7 @@ def jump(
 
 @_explained(STANDING)
 def stand(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     duration: float = 1.0,
     period: float = 1.0,
     forward: float = 0.0,
@@ -294,7 +289,7 @@ def stand(
 
 @_explained(STEPPING, LANDING, STANDING)
 def step(
-    robot: RobotLike = "talos_legs",
+    robot: checks.RobotLike = "talos_legs",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -359,13 +354,10 @@ def _at_least_zero(duration: float) -> float:
 
 
 def _stance(
-    robot: RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
+    robot: checks.RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
 ) -> Stance:
-    if not isinstance(robot, Robot):
-        is_file = not isinstance(robot, pin.Model) and Path(robot).suffix.lower() in READERS
-        robot = load(robot, root="free-flyer") if is_file else load(robot)
     names = [name.strip() for name in feet.split(",")] if isinstance(feet, str) else feet
-    return legs.stance(robot, names, q0, ground)
+    return legs.stance(checks.loaded(robot, root_of_files="free-flyer"), names, q0, ground)
 
 
 def _gait(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from abuse.hostile import Hostile, values_for
+from abuse.hostile import Hostile, Word, values_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,8 @@ class Subject:
 
     def tried(self) -> list[str]:
         """The arguments to abuse: all that it has."""
+        if isinstance(next(iter(self.arguments.values()), None), Word):
+            return [name for name in self.arguments if name not in self.spare]
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         known = [name for name, p in inspect.signature(self.call).parameters.items() if p.kind in kinds]
         return [name for name in known if name not in self.spare]
