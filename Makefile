@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -28,6 +28,11 @@ bench: $(VENV)/.developed
 # Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
+
+# Some 50 000 hostile inputs; `make abuse OPTIONS="viz --table"` has those of some rooms alone, and all their outcomes.
+abuse: $(VENV)/.developed
+	@cd tests && ../$(BIN)/python -m abuse $(OPTIONS)
+	@cd tests && ../$(BIN)/python -m abuse.interrupts 20
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed

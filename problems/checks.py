@@ -94,7 +94,7 @@ def one_of(field: str, value: Any, known: Iterable[str]) -> None:
 
 def targets(field: str, value: Any, size: int) -> Array:
     """A target (size,), or one (M, size) for each of M >= 1 knots."""
-    several = isinstance(value, (np.ndarray, list, tuple)) and len(value) > 0 and axes(value) > 1
+    several = axes(value) > 1
     array = as_array(field, value, (None, size) if several else (size,)).copy()
     if several and len(array) == 0:
         raise ProblemError(f"{field}: expected a target for at least one knot, got none")

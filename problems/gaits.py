@@ -15,7 +15,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ProblemError, as_array, axes, positive
 from ddp.problem import Problem
 from problems import checks, legs, schedule, strides
 from problems.legged import Weights, follow_nominal, legged
@@ -190,7 +190,8 @@ def bound(
     """
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
-    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
+    flight = _at_least_zero("flight_duration", flight_duration)
+    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight)
     return _gait(
         stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
         phase_durations,
@@ -235,6 +236,7 @@ def jump(
     start = dt * plan.knots(dt)[0]
     ramp = 0.5 * min(push, land)
     moved = flight + ramp
+    length, sideways, turn = _numbers(length=length, sideways=sideways, turn=turn)
     moving = strides.straight(
         (length / moved, sideways / moved), turn / moved, start - 0.5 * ramp, start + flight + 0.5 * ramp, ramp
     )
@@ -276,7 +278,8 @@ def stand(
     stands = _stance(robot, feet, q0, ground)
     lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
     period, plan = positive("period", period), schedule.stand(stands.feet, duration)
-    shift, turned = np.array([forward, sideways, lift]), np.array([roll, pitch, yaw])
+    forward, sideways, *turns = _numbers(forward=forward, sideways=sideways, roll=roll, pitch=pitch, yaw=yaw)
+    shift, turned = np.array([forward, sideways, lift]), np.array(turns)
 
     def swaying(t: float) -> pin.SE3:
         s = np.sin(np.pi * t / period) ** 2
@@ -328,7 +331,9 @@ class _Pace:
         support_duration: float | None,
     ) -> None:  # fmt: skip
         swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
-        support = SUPPORT * stand.unit if support_duration is None else _at_least_zero(support_duration)
+        support = SUPPORT * stand.unit
+        if support_duration is not None:
+            support = _at_least_zero("support_duration", support_duration)
         self.speed = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
         if step_length is not None:
             length, cycle = float(as_array("step_length", step_length, ())), groups * (swing + support)
@@ -346,10 +351,15 @@ class _Pace:
         self.durations = swing, support
 
 
-def _at_least_zero(duration: float) -> float:
-    given = float(as_array("support_duration", duration, ()))
+def _numbers(**values: float) -> list[float]:
+    """Numbers by the names of the arguments that they are."""
+    return [float(as_array(name, value, ())) for name, value in values.items()]
+
+
+def _at_least_zero(field: str, duration: float) -> float:
+    given = float(as_array(field, duration, ()))
     if given < 0.0:
-        raise ProblemError(f"support_duration: expected at least 0 s, got {given}")
+        raise ProblemError(f"{field}: expected at least 0 s, got {given}")
     return given
 
 
@@ -369,7 +379,8 @@ def _gait(
     first, *middle, last = plan.phases
     rest = REST * stand.unit
     plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
-    counts = plan.knots(dt)
+    counts, dt = plan.knots(dt), positive("dt", dt)
+    sideways, turning = _numbers(sideways=sideways, turning=turning)
     start, end = dt * counts[0], dt * sum(counts[:-1])
     moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
@@ -381,7 +392,8 @@ def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
     if durations is None:
         return problem
-    lasting = with_durations(problem, np.ravel(durations), "phase_durations")
+    each: ArrayLike = durations if axes(durations) else [durations]  # type: ignore[list-item]
+    lasting = with_durations(problem, each, "phase_durations")
     return lasting.with_guess(follow_nominal(lasting))
 
 

@@ -160,13 +160,14 @@ def bound(
 def jump(feet: Sequence[str], push: float, flight: float, land: float) -> Schedule:
     """All feet push off, fly and land, for so long [s]."""
     every = _names("feet", feet)
-    return Schedule(feet, [Interval(every, push, "push"), Interval((), flight, "fly"), Interval(every, land, "land")])
+    push, flight, land = (positive(*given) for given in (("push", push), ("flight", flight), ("land", land)))
+    return Schedule(every, [Interval(every, push, "push"), Interval((), flight, "fly"), Interval(every, land, "land")])
 
 
 def stand(feet: Sequence[str], duration: float) -> Schedule:
     """All feet stand."""
     every = _names("feet", feet)
-    return Schedule(every, [Interval(every, duration, "stand")])
+    return Schedule(every, [Interval(every, positive("duration", duration), "stand")])
 
 
 def _names(field: str, feet: Sequence[str]) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ def lay_out(
     for field, moving in (("motion", motion), ("rise", rise)):
         if not callable(moving) and not (moving is None and field == "rise"):
             raise ProblemError(f"{field}: expected a function of time, got {said(moving)}")
+        if moving is not None and not isinstance(place := moving(0.0), pin.SE3):
+            raise ProblemError(f"{field}: expected a function of time that gives a pin.SE3, got {said(place)}")
     lift = float(as_array("lift", lift, ()))
     if schedule.feet != stance.feet:
         raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")

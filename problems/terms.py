@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array, CompiledCost
 from dynamics.robots.model import Robot
 from problems import checks
@@ -54,7 +54,7 @@ class KnotTerm(Protocol):
         return self._knot(x, u, exact)[1]
 
     def _knot(self, x: ArrayLike, u: ArrayLike, exact: bool) -> tuple[Array, Array]:
-        X, U = one_knot(x, u)
+        X, U, exact = *one_knot(x, u), flag("exact", exact)
         nz = self.n + U.shape[1]
         lz, lzz = np.zeros((1, nz)), np.zeros((1, nz, nz))
         self.expand(X, U, 1.0, exact, np.zeros(1), lz, lzz)

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest
+from ddp.errors import ModelError, nearest, said
 from dynamics.robots.mjcf.reading import Described, read
 from dynamics.robots.mjcf.shapes import shapes
 
@@ -31,7 +31,7 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
 
     if name not in robots_loader.ROBOTS:
         raise ModelError(
-            f"robot: no file and no robot of example-robot-data is called {name!r};"
+            f"robot: no file and no robot of example-robot-data is called {said(name)};"
             f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]

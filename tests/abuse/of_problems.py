@@ -53,9 +53,9 @@ def subjects():
         Subject("arm.obstacles", arm.obstacles, {"robot": ur5, "horizon": 3}, others=OTHERS),
         Subject("arm.throw", arm.throw, {"robot": ur5, "horizon": 3, "frame": "tool0"}, others=OTHERS),
         Subject("arm.lock", arm.lock, {"robot": ur5, "joints": ["wrist_3_joint"]}),
-        Subject("quadrotor.loop", quadrotor.loop, {"horizon": 3}, others=OTHERS),
+        Subject("quadrotor.loop", quadrotor.loop, {"horizon": 3, "waypoints": {1: 0.5}}, others=OTHERS),
         Subject("quadrotor.thrusters", quadrotor.thrusters, {}),
-        Subject("quadruped.weightless", quadruped.weightless, {"robot": ur5}, others=OTHERS),
+        Subject("quadruped.weightless", quadruped.weightless, {"robot": dynamics.load("solo12")}, others=OTHERS),
         Subject("quadruped.reorientation", quadruped.reorientation, {"horizon": 3}, others=OTHERS),
         Subject("StateCost", costs.StateCost, {"dynamics": arms, "target_x": rest, "weights": np.ones(12)}),
         Subject("ControlCost", costs.ControlCost, {"target_u": np.zeros(6), "weights": np.ones(6)}),
@@ -72,7 +72,7 @@ def subjects():
         ),
         Subject("JointLimits", constraints.JointLimits, {"robot": ur5}),
         Subject("VelocityLimits", constraints.VelocityLimits, {"robot": ur5}),
-        Subject("TorqueLimits", constraints.TorqueLimits, {"system": arms}),
+        Subject("TorqueLimits", constraints.TorqueLimits, {"dynamics": arms}),
         Subject("StateEquality", constraints.StateEquality, {"dynamics": arms, "target_x": rest}),
         Subject(
             "FramePositionEquality", constraints.FramePositionEquality,
@@ -99,9 +99,9 @@ def subjects():
         found.append(Subject(name, getattr(inertial_costs, name), known))
     for term in (subject for subject in found[14:21]):
         made = term.call(**term.arguments)
-        valid = {"x": rest, "u": np.ones(6)}
+        valid, others = {"x": rest, "u": np.ones(6)}, {"x": ("numbers in a state",), "u": ("controls",)}
         for part in ("value", "gradient", "hessian"):
-            found.append(Subject(f"{term.name}.{part}", getattr(made, part), valid))
+            found.append(Subject(f"{term.name}.{part}", getattr(made, part), valid, others=others))
     pushed = {"problem": pendulum.swing_up(horizon=5), "steps": 2, "push": 0.1, "every": 1}
     found.append(Subject("close_loop", closed_loop.close_loop, pushed))
     return [*found, *_of_legs()]
@@ -157,6 +157,7 @@ def _of_legs():
             "solve_durations", durations.solve_durations,
             {"problem": jump, "free": durations.FreeDurations(max_iterations=1), "throw": False,
              "guess": legged.follow_nominal(jump)},
+            spare=("workers", "callback"), meant={"free": ("None",)},
         ),
         Subject("with_durations", sensitivity.with_durations, {"problem": problem, "durations": np.array([0.04])}),
         Subject("sensitivity", sensitivity.sensitivity, {"solution": solution}),
