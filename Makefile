@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf kills clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -33,6 +33,11 @@ bench-before: $(VENV)/.developed
 kills: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks/test_kills.py --benchmark-enable --benchmark-only
 	@$(BIN)/python tests/benchmarks/kills.py $(OPTIONS)
+
+# Some 50 000 hostile inputs; `make abuse OPTIONS="viz --table"` has those of some rooms alone, and all their outcomes.
+abuse: $(VENV)/.developed
+	@cd tests && ../$(BIN)/python -m abuse $(OPTIONS)
+	@cd tests && ../$(BIN)/python -m abuse.interrupts 20
 
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from ddp import differences
 from ddp.constraints.constraint import Constraint
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm, Expansion
 
@@ -108,6 +107,7 @@ def _severity(check: DerivativeCheck) -> tuple[bool, bool, float]:
     return not check.ok, not check.smooth, check.error
 
 
+@np.errstate(all="ignore")
 def check_derivatives(
     problem: Problem, X: Array, U: Array, knots: Iterable[int] | None = None
 ) -> DerivativeReport:
@@ -122,6 +122,8 @@ def check_derivatives(
     knots: which of 0 .. N to check; by default five evenly spread, and those of ``problem.at`` and ``constraints_at``.
     Entries that are not smooth there, where differences mean nothing, are reported as such, not as wrong.
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
     N, d = problem.horizon, problem.dynamics
     X = as_array("X", X, (N + 1, d.nx))
     d.check_state("X", X)
@@ -148,10 +150,10 @@ def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
     if knots is None:
         single = {*problem.at, *(knot.start if isinstance(knot, range) else knot for knot in problem.constraints_at)}
         return sorted({*np.linspace(0, N, SAMPLED_KNOTS).astype(int).tolist(), N - 1, *single})
-    chosen = list(knots) if isinstance(knots, Iterable) else [knots]
+    chosen = items("knots", knots, "knots") if isinstance(knots, Iterable) else [knots]
     for knot in chosen:
         if isinstance(knot, bool) or not isinstance(knot, (int, np.integer)) or not 0 <= knot <= N:
-            raise ProblemError(f"knots: expected knots from 0 to {N}, got {reprlib.repr(knot)}")
+            raise ProblemError(f"knots: expected knots from 0 to {N}, got {said(knot)}")
     return sorted({int(knot) for knot in chosen})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ import numpy as np
 from ddp.compiling import announce
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.augmented import AugmentedLagrangian, certified, relaxed
-from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
+from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
 from ddp.globalisation import GAUSS_NEWTON, SHIFT
 from ddp.guesses import Followed, Start, as_guess
 from ddp.iterate import Guess, Iterate
@@ -73,18 +72,17 @@ class DDP:
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
         for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE, POLICY))):
-            if (value := getattr(self, name)) not in known:
-                raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+            if not isinstance(value := getattr(self, name), str) or value not in known:
+                raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
         object.__setattr__(self, "segments", positive_integer("segments", self.segments))
-        if isinstance(self.reuse, bool) or not isinstance(self.reuse, (int, np.integer)) or self.reuse < 0:
-            raise ProblemError(f"reuse: expected a whole number of at least 0, got {self.reuse!r}")
+        object.__setattr__(self, "reuse", integer("reuse", self.reuse))
         if self.max_regularization < SHIFT:
             raise ProblemError(
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
                 f"got {self.max_regularization:g}"
             )
         if not isinstance(self.constraints, AugmentedLagrangian):
-            raise ProblemError(f"constraints: expected AugmentedLagrangian(...), got {self.constraints!r}")
+            raise ProblemError(f"constraints: expected AugmentedLagrangian(...), got {said(self.constraints)}")
 
 
 def ILQR(
@@ -143,12 +141,13 @@ def solve(
     """
     start = Stopwatch()
     if not isinstance(problem, Problem):
-        raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
+        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
     solver = DDP() if solver is None else solver
     if not isinstance(solver, DDP):
-        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {solver!r}")
+        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
     if callback is not None and not callable(callback):
-        raise ProblemError(f"callback: expected a function of a Record, got {reprlib.repr(callback)}")
+        raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
+    flag("throw", throw)
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)

@@ -1,6 +1,6 @@
 """The ``mayne`` command: a thin shell over problems, solvers and drawings.
 
-Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input.
+Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input, 130 after Ctrl-C.
 Results go to standard output, as JSON with ``--json``; progress and warnings go to standard error.
 """
 
@@ -52,6 +52,9 @@ from problems.sensitivity import with_durations
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
+
 Command = Callable[..., None]
 
 
@@ -71,6 +74,8 @@ class _Commands(click.Group):
             raise _BadInput(str(reason)) from None
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
+        except KeyboardInterrupt:  # click would say that it failed
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 _NAME = click.argument("name")

@@ -28,6 +28,7 @@ from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
+from ddp.errors import said as quoted
 from ddp.matrices.algebra import factorise, positive_part
 from ddp.protocols import Array, CompiledCost, Dynamics
 
@@ -67,7 +68,8 @@ class JittedTerm:
         for name in ("value", "gradient", "hessian"):
             function = getattr(self, name)
             if not is_compilable(function) and (function is not None or name == "value"):
-                raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {function!r}")
+                given = quoted(function)
+                raise ProblemError(f"{name}: expected a function of x and u that numba can compile, got {given}")
 
 
 class CompiledDerivedTerm:

@@ -13,12 +13,11 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest
+from ddp.errors import ModelError, nearest, said
 from dynamics.robots import inspection, meshes, surfaces, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.mjcf import reading, shapes
 from dynamics.robots.omissions import Omissions
-
 
 logger = logging.getLogger("mayne")
 
@@ -92,7 +91,7 @@ def read_named(name: str, root: str | None) -> Found:
 
     if name not in robots_loader.ROBOTS:
         raise ModelError(
-            f"robot: no file and no robot of example-robot-data is called {name!r};"
+            f"robot: no file and no robot of example-robot-data is called {said(name)};"
             f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]
