@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ddp.errors import ProblemError, nearest, said
-from ddp.guesses import Start
+from ddp.guesses import Start, as_guess
 from ddp.problem import Problem
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
@@ -35,8 +35,8 @@ class Entry:
 
     @staticmethod
     def guess(problem: Problem) -> Start:
-        """The guess that a problem of this kind knows itself."""
-        return problem.guess
+        """A copy of the guess that a problem of this kind knows itself."""
+        return as_guess(problem.guess, problem.dynamics, problem.horizon)
 
 
 ALL: dict[str, Entry] = {

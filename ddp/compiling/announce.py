@@ -85,9 +85,7 @@ def is_watched() -> bool:
     """Whether someone sees standard error, a terminal's or a notebook's, and did not ask for silence."""
     if os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or logger.level > logging.INFO:
         return False
-    if multiprocessing.parent_process() is not None or sys.stderr is None:
-        return False
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    return sys.stderr is not None and ("ipykernel" in sys.modules or sys.stderr.isatty())
 
 
 class _Announcer:
@@ -106,7 +104,9 @@ class _Announcer:
         self._thread: threading.Thread | None = None
 
     def begin(self, name: str) -> None:
-        """A kernel starts to compile."""
+        """A kernel starts to compile; workers' kernels are not told of, which many compile at once."""
+        if multiprocessing.parent_process() is not None:
+            return
         with self._guard:
             self._last = time.perf_counter()
             if self._begun == 0:

@@ -47,10 +47,18 @@ if __name__ != "__main__":
 """
 
 
-def on_a_terminal(tmp_path, **environment):
-    """What a script that compiles three kernels writes on a terminal: when it began, and (when, text)."""
+WITH_PROGRESS = """
+from problems.command.progress import progress
+
+with progress("adding"):
+    import chain
+"""
+
+
+def on_a_terminal(tmp_path, code="import chain", **environment):
+    """What is written on a terminal by code that compiles the three kernels of CHAIN: pairs (when, text)."""
     (tmp_path / "chain.py").write_text(CHAIN)
-    command = [sys.executable, "-c", "import chain"]
+    command = [sys.executable, "-c", code]
     folders = {"MAYNE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     given = {**os.environ, **folders, **environment}
     ours, theirs = pty.openpty()
@@ -81,6 +89,13 @@ def test_a_line_on_a_terminal_counts_to_a_total_and_ends_at_it(tmp_path):
     began = float(re.search(r"at work ([\d.]+)", text)[1])
     first = next(when for when, part in written if "compiling" in part)
     assert first - began < 10.0  # 0.1 on a machine that does nothing else
+
+
+def test_the_command_line_s_progress_ends_at_the_same_total(tmp_path):
+    text = "".join(part for _, part in on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm"))
+    assert "adding" in text
+    assert "compiled 3 of 3 kernels in" in text
+    assert text.count("compiled 3") == 1
 
 
 def test_silence_can_be_asked_for(tmp_path):
