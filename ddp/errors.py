@@ -8,13 +8,19 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
+import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+_OURS = Path(__file__).parent
+
+_LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
 
@@ -81,6 +87,16 @@ def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:
 
 def _shown(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("any" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def line_of(reason: BaseException | None) -> str:
+    """Where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
+    found = ""
+    for frame, line in traceback.walk_tb(None if reason is None else reason.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if not any(part in _LIBRARIES for part in path.parts) and path.parent.parent != _OURS and path.parent != _OURS:
+            found = f" (line {line} of {path.name})"
+    return found
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
