@@ -237,7 +237,7 @@ class Iterate:
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
         self._magnitude, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
-        self._control_weight = controls or states or self._magnitude or 1.0
+        self._control_weight = next((w for w in (controls, states, self._magnitude) if 0.0 < w < np.inf), 1.0)
         self._largest = max(self._largest, self._magnitude)
         self.resolution = EPSILON * self._magnitude
 
