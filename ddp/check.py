@@ -25,8 +25,8 @@ SECOND_TOLERANCE = 3e-6
 
 SAMPLED_KNOTS = 5
 
-CLOSER = 1.0 / 20.0
-"""Where an entry seems wrong, it is looked at again with steps this much smaller."""
+CLOSER = 1.0 / 20.0, 1.0 / 400.0
+"""Where an entry seems wrong, it is looked at again with steps this much smaller, as far as rounding lets it."""
 
 LONGER = 4.0, 8.0
 """Where rounding hides a tenth of the tolerance, steps this much longer are tried; two, to know what they miss."""
@@ -299,12 +299,15 @@ def _compared(
     errors = _errors(given, far, tolerance)
     smooth = np.full(errors.shape, True)
     if (errors > tolerance).any():
-        close = look(CLOSER)
-        # Of a smooth function, a wrong derivative is as wrong seen from closer by, and the two sides come together.
-        before, after = np.abs(given - far.numerical), np.abs(given - close.numerical)
-        steady = (after > 0.5 * before) & (after < 2.0 * before + close.noise)
-        apart = (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
-        smooth = (errors <= tolerance) | (steady & ~apart) | ~np.isfinite(errors)
+        smooth = errors <= tolerance
+        before, steady, apart = np.abs(given - far.numerical), np.full_like(smooth, True), np.full_like(smooth, False)
+        for closeness in CLOSER:
+            # Of a smooth function, a wrong derivative is as wrong seen from closer by, and the two sides come together.
+            close = look(closeness)
+            seen, after = close.noise < 0.25 * before, np.abs(given - close.numerical)
+            steady &= ~seen | ((after > 0.5 * before) & (after < 2.0 * before))
+            apart |= seen & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
+        smooth |= (steady & ~apart) | ~np.isfinite(errors)
     wrong = np.where(smooth, errors, 0.0)
     worst = wrong if (wrong > tolerance).any() else errors
     entry = tuple(int(i) for i in np.unravel_index(int(np.argmax(worst)), errors.shape))

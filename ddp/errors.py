@@ -9,7 +9,9 @@ import difflib
 import math
 import os
 import reprlib
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Value = TypeVar("Value")
+
+_OURS = Path(__file__).parent
+
+_LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
 
@@ -109,6 +115,16 @@ def axes(value: Any) -> int:
     except Exception:  # of ragged lists, and of objects that say they are arrays
         return 0
     return found if isinstance(found, int) else 0
+
+
+def line_of(reason: BaseException | None) -> str:
+    """Where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
+    found = ""
+    for frame, line in traceback.walk_tb(None if reason is None else reason.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if not any(part in _LIBRARIES for part in path.parts) and path.parent.parent != _OURS and path.parent != _OURS:
+            found = f" (line {line} of {path.name})"
+    return found
 
 
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:

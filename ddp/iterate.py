@@ -10,7 +10,7 @@ from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room
 from ddp.costs.hessians import scales
 from ddp.derivatives import broken_rows
-from ddp.errors import DDPError, ProblemError
+from ddp.errors import DDPError, ModelError, ProblemError
 from ddp.globalisation import Step, shift
 from ddp.line_search import LineSearch
 from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Differentiator, missing
@@ -119,7 +119,12 @@ class Iterate:
         self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
         if not guess.imposed and not instead:
             return X, rolled, self.gaps
-        gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
+        try:
+            gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
+        except ModelError:
+            if guess.imposed:
+                raise
+            return X, rolled, self.gaps  # there is no motion from x0 either: where it ends is told
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
             return X, U, self.gaps
         return guess.X, U, gaps
@@ -232,7 +237,7 @@ class Iterate:
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
         self._magnitude, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
-        self._control_weight = controls or states or self._magnitude or 1.0
+        self._control_weight = next((w for w in (controls, states, self._magnitude) if 0.0 < w < np.inf), 1.0)
         self._largest = max(self._largest, self._magnitude)
         self.resolution = EPSILON * self._magnitude
 

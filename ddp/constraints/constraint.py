@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ddp import differences
 from ddp.costs.terms import TermError
-from ddp.errors import REAL, ProblemError, as_array, axes, said
+from ddp.errors import REAL, ProblemError, as_array, axes, line_of, said
 from ddp.protocols import Array, Dynamics
 
 Function = Callable[[Any, Any], Any]
@@ -108,7 +108,7 @@ def _derived(name: str, given: Equality | Inequality, dynamics: Dynamics, x0: Ar
     try:
         size = len(_evaluated(0, given.function, x0, np.zeros(dynamics.nu)))
     except TermError as failure:
-        raise ProblemError(f"{name}: {failure} at x0 and u = 0") from failure.__cause__
+        raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
     bounds = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
     lower, upper = (
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))

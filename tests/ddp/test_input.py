@@ -1,6 +1,7 @@
 """What is malformed is refused before any work, by its field's name; what fails on the way says where."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,7 +155,9 @@ def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
 def test_what_a_function_raises_where_it_diverges_is_kept():
     growing = FunctionDynamics(lambda x, u: np.array([math.exp(x[0])]), 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
-    solution = ddp.solve(ddp.Problem(growing, [term], [term], np.ones(1), 20), throw=False)
+    still = ddp.solve(ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.ones(1), 20))
+    guess = replace(still, U=np.zeros((20, 1)), K=np.zeros((20, 1, 1)))
+    solution = ddp.solve(ddp.Problem(growing, [term], [term], np.ones(1), 20), guess=guess, throw=False)
     assert solution.status.startswith("not converged, the guess diverges: the state at knot 4 is not finite")
     assert "f: raised OverflowError: math range error" in solution.status
 
