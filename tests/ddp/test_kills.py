@@ -1,4 +1,4 @@
-"""Whatever moment a process is killed at, nothing is half written and nothing is left. 100 of them: `make abuse-kills`."""
+"""Whatever moment a process is killed at, nothing is half written and nothing is left; 100: `make abuse-kills`."""
 
 import kills
 from fresh import Fresh
