@@ -1,4 +1,4 @@
-"""100 kills, by SIGKILL, SIGTERM and SIGINT in turn: `make abuse-kills`."""
+"""100 kills, by SIGKILL, SIGTERM and SIGINT in turn: `make kills`."""
 
 import sys
 from pathlib import Path
