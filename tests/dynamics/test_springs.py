@@ -83,6 +83,28 @@ def test_accelerations_with_springs_and_friction_are_mujocos(seed, rng):
         assert relative_error(a[order], data.qacc) < 1e-9
 
 
+FILE = """<mujoco><compiler angle="radian"/><option gravity="0 0 -3"/><worldbody>
+<body pos="0 0 1"><joint name="rail" type="slide" axis="1 0 0" stiffness="40" springref=".2" damping=".3"/>
+  <geom type="box" size=".1 .1 .1"/>
+  <body pos=".1 0 0"><joint name="hinge" axis="0 1 0" stiffness="3" springref="-.5" damping=".05" armature=".01"/>
+    <geom type="capsule" fromto="0 0 0 .2 0 -.5" size=".03"/></body></body></worldbody>
+<actuator><motor joint="rail" gear="12" ctrlrange="-1 .5" ctrllimited="true"/></actuator></mujoco>"""
+
+
+def test_a_file_with_springs_friction_and_a_motor_moves_as_in_mujoco(tmp_path, rng):
+    path = tmp_path / "sprung.xml"
+    path.write_text(FILE)
+    theirs = mujoco.MjModel.from_xml_path(str(path))
+    robot, data = dynamics.load(path), mujoco.MjData(theirs)
+    system = RobotDynamics(robot, 1.0, integrator="euler")
+    np.testing.assert_array_equal(system.control_limits, [[-1.0, 0.5]])
+    for _ in range(5):
+        q, v, u = rng.normal(size=2), rng.normal(size=2), rng.uniform(-1.0, 0.5, size=1)
+        data.qpos, data.qvel, data.ctrl = q, v, u
+        mujoco.mj_forward(theirs, data)
+        assert relative_error(system.step(np.r_[q, v], u)[2:] - v, data.qacc) < 1e-9
+
+
 class Cart:
     """A cart on a spring with a pole on another, by hand: x = (position, angle, speeds), u = (force,), complex or not.
 
