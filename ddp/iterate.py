@@ -29,7 +29,7 @@ CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
 
 ORDINARY = (1e-2, 1e3)
-"""Costs of this size are taken in the units that they come in; smaller ones count as 1, larger ones as 1e3."""
+"""Costs of this size are taken in the units that they come in; smaller and larger ones count as one."""
 
 DOWN_TO = 1e-6
 """The cost does not count as less than this fraction of what it was: it may end at zero."""
@@ -179,9 +179,7 @@ class Iterate:
     def _in_units(self) -> tuple[float, float]:
         """The magnitude in units, and the unit."""
         size = max(self.magnitude, DOWN_TO * self._largest)
-        if size < ORDINARY[0]:
-            return 1.0, size
-        return min(size, ORDINARY[1]), max(1.0, size / ORDINARY[1])
+        return (size, 1.0) if ORDINARY[0] <= size <= ORDINARY[1] else (1.0, size)
 
     @property
     def noise(self) -> float:
