@@ -14,52 +14,28 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-import inspect
-import re
 import struct
 import sys
-import sysconfig
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-import numba.extending
 import numpy as np
 from numba import types
-from numba.core.typing import templates
 
-LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
-"""What counts by its name, beside Python's own library."""
-
-_NAMES = re.compile("overload|lower_|register_|type(_|of)")
-
-EXTENDING = [
-    *(vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)),
-    templates.infer, templates.infer_global, templates.infer_getattr,
-]  # fmt: skip
-"""What a module imports that tells numba more than its kernels do."""
-
-_SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
-"""The same in the source of a module that imports numba, or numba.extending, as a whole."""
+from ddp.compiling import extensions
+from ddp.compiling.extensions import UnknownError, is_library
 
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
 
-_IMPORTED = time.time()
-"""Sources that are younger may have changed since they were imported."""
-
-_STANDARD = str(Path(sysconfig.get_path("stdlib")))
+_OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
+"""Attributes that Python gives classes."""
 
 chosen: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """Function -> what chooses the kernel that stands for it, see `kernel.by_types`."""
-
-
-class UnknownError(Exception):
-    """Something that a function names cannot be compared with what another process has."""
 
 
 class Digest(NamedTuple):
@@ -95,10 +71,8 @@ class _Open:
 _known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 _current: weakref.WeakSet[Any] = weakref.WeakSet()
 _digests: dict[int, tuple[Any, bytes | None]] = {}
-_reached: dict[str, frozenset[str]] = {}
 _depth = 0
 _extensions: dict[str, tuple[Any, bytes]] = {}
-_imports: dict[str, tuple[Any, frozenset[str]]] = {}
 
 
 @contextmanager
@@ -107,7 +81,7 @@ def unchanging() -> Iterator[None]:
     global _depth
     if not _depth:
         _current.clear()
-        _reached.clear()
+        extensions.forget()
     _depth += 1
     try:
         yield
@@ -130,22 +104,11 @@ def _digest(thing: Any) -> bytes | None:
     try:
         own, modules = _Walk().of(thing)
         total = hashlib.sha256(own)
-        for name in sorted(set().union(*map(_reachable, modules))):
+        for name in sorted(set().union(*map(extensions.reachable, modules))):
             total.update(_extension(name))
         return total.digest()
     except (UnknownError, RecursionError):
         return None
-
-
-def is_library(module: str | None) -> bool:
-    """Whether what a module defines counts by its name."""
-    root = (module or "builtins").partition(".")[0]
-    if root in LIBRARIES:
-        return True
-    if root not in sys.stdlib_module_names:
-        return False
-    path = getattr(sys.modules.get(root), "__file__", None)
-    return path is None or path.startswith(_STANDARD)
 
 
 class _Walk:
@@ -253,9 +216,12 @@ class _Walk:
         if issubclass(kind, tuple) and fields is not None:
             self._each(into, "fields", fields)
             return
+        if issubclass(kind, enum.Enum):
+            self._each(into, "members", [part for one in kind for part in (one.name, one.value)])
+            return
         for name, value in vars(kind).items():
             is_code = isinstance(value, (FunctionType, staticmethod, classmethod, property))
-            if is_code or not (name.startswith(("__", "_abc", "_is_p", "_member", "_value", "_unhashable"))):
+            if is_code or not (name.startswith("__") or name in _OF_PYTHON):
                 self._tell(into, "attribute", name)
                 self._add(into, value)
 
@@ -428,83 +394,12 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*nested)
 
 
-# -- modules that extend numba -----------------------------------------------------------------------------------
-
-
-def _reachable(module: str) -> frozenset[str]:
-    """The extending modules among a module and those that it has imported something from, transitively."""
-    if module not in _reached:
-        found: set[str] = set()
-        waiting = {module}
-        while waiting:
-            found |= waiting
-            waiting = set().union(*map(_origins, waiting)) - found
-        _reached[module] = frozenset(name for name in found if _extends(name))
-    return _reached[module]
-
-
-def _origins(name: str) -> frozenset[str]:
-    """The modules, but for libraries, whose objects a module has imported so far."""
-    module = sys.modules.get(name)
-    if module is None:
-        return frozenset()
-    spec, known = getattr(module, "__spec__", None), _imports.get(name)
-    if known is not None and known[0] is module:
-        return known[1]
-    named = {
-        value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
-        for value in list(vars(module).values())
-    }
-    found = frozenset(one for one in named if isinstance(one, str) and one in sys.modules and not is_library(one))
-    if spec is not None and not getattr(spec, "_initializing", False):  # all there is
-        _imports[name] = module, found
-    return found
-
-
-@functools.cache
-def _numbas() -> dict[int, Any]:
-    return {id(value): value for value in EXTENDING}
-
-
-_extending: dict[str, tuple[Any, bool]] = {}
-
-
-def _extends(name: str) -> bool:
-    """Whether a module tells numba about more than its kernels."""
-    module = sys.modules.get(name)
-    if module is None or name.startswith("ddp.compiling"):  # whose sources count anyway
-        return False
-    known = _extending.get(name)
-    if known is not None and known[0] is module:
-        return known[1]
-    values = list(vars(module).values())
-    found = any(id(value) in _numbas() for value in values)
-    if not found and any(value is numba or value is numba.extending for value in values):
-        path = getattr(module, "__file__", None)
-        found = path is None or _SPELT.search(_source(name)) is not None
-    spec = getattr(module, "__spec__", None)
-    if spec is not None and not getattr(spec, "_initializing", False):
-        _extending[name] = module, found
-    return found
-
-
-def _source(name: str) -> bytes:
-    """The source of a module as it was imported. Raises UnknownError if nobody knows."""
-    path = getattr(sys.modules[name], "__file__", None)
-    try:
-        if path is None or not path.endswith(".py") or Path(path).stat().st_mtime >= _IMPORTED:
-            raise UnknownError(f"the source of {name}")
-        return Path(path).read_bytes()
-    except OSError as reason:
-        raise UnknownError(f"the source of {name}") from reason
-
-
 def _extension(name: str) -> bytes:
     """The digest of a module that extends numba: its source, and what its functions name."""
     module, known = sys.modules[name], _extensions.get(name)
     if known is not None and known[0] is module:
         return known[1]
-    total = hashlib.sha256(_source(name))
+    total = hashlib.sha256(extensions.source_of(name))
     for key, value in list(vars(module).items()):
         if isinstance(value, (FunctionType, type)) and value.__module__ == name:
             total.update(key.encode())

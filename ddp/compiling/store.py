@@ -51,7 +51,7 @@ def cache_directory() -> Path:
     """Where compiled kernels are kept: MAYNE_CACHE_DIR, else the user's cache folder, else a temporary one."""
     chosen = os.environ.get("MAYNE_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return _absolute(chosen)
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayne"
         home.mkdir(parents=True, exist_ok=True)
@@ -60,6 +60,12 @@ def cache_directory() -> Path:
     except (OSError, RuntimeError) as reason:  # RuntimeError: the user has no home
         logger.info("%s: kernels are cached in a temporary folder", reason)
     return private_folder(Path(tempfile.gettempdir()))
+
+
+@cache
+def _absolute(chosen: str) -> Path:
+    """Where a path was when it was first asked for: working directories change."""
+    return Path(chosen).absolute()
 
 
 @cache

@@ -1,0 +1,128 @@
+"""Modules that tell numba more than their kernels do: overloads, operators of new types, how these lie in memory.
+
+No kernel names what such a module registers, so it counts as a whole for kernels of all modules that have imported
+something from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Any
+
+import numba.extending
+from numba.core.typing import templates
+
+LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
+"""What counts by its name, beside Python's own library."""
+
+_NAMES = re.compile("overload|lower_|register_|type(_|of)")
+
+EXTENDING = [
+    *(vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)),
+    templates.infer, templates.infer_global, templates.infer_getattr,
+]  # fmt: skip
+"""What a module imports that tells numba more than its kernels do."""
+
+_SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
+"""The same in the source of a module that imports numba, or numba.extending, as a whole."""
+
+_IMPORTED = time.time()
+"""Sources that are younger may have changed since they were imported."""
+
+_STANDARD = str(Path(sysconfig.get_path("stdlib")))
+
+
+class UnknownError(Exception):
+    """Something that a function names cannot be compared with what another process has."""
+
+
+_reached: dict[str, frozenset[str]] = {}
+_imports: dict[str, tuple[Any, frozenset[str]]] = {}
+_extending: dict[str, tuple[Any, bool]] = {}
+
+
+def is_library(module: str | None) -> bool:
+    """Whether what a module defines counts by its name."""
+    root = (module or "builtins").partition(".")[0]
+    if root in LIBRARIES:
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    path = getattr(sys.modules.get(root), "__file__", None)
+    return path is None or path.startswith(_STANDARD)
+
+
+def forget() -> None:
+    """Look anew at what modules have imported."""
+    _reached.clear()
+
+
+def reachable(module: str) -> frozenset[str]:
+    """The extending modules among a module and those that it has imported something from, transitively."""
+    if module not in _reached:
+        found: set[str] = set()
+        waiting = {module}
+        while waiting:
+            found |= waiting
+            waiting = set().union(*map(_origins, waiting)) - found
+        _reached[module] = frozenset(name for name in found if _extends(name))
+    return _reached[module]
+
+
+def _origins(name: str) -> frozenset[str]:
+    """The modules, but for libraries, whose objects a module has imported so far."""
+    module = sys.modules.get(name)
+    if module is None:
+        return frozenset()
+    spec, known = getattr(module, "__spec__", None), _imports.get(name)
+    if known is not None and known[0] is module:
+        return known[1]
+    named = {
+        value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        for value in list(vars(module).values())
+    }
+    found = frozenset(one for one in named if isinstance(one, str) and one in sys.modules and not is_library(one))
+    if spec is not None and not getattr(spec, "_initializing", False):  # all there is
+        _imports[name] = module, found
+    return found
+
+
+@functools.cache
+def _numbas() -> dict[int, Any]:
+    return {id(value): value for value in EXTENDING}
+
+
+def _extends(name: str) -> bool:
+    """Whether a module tells numba about more than its kernels."""
+    module = sys.modules.get(name)
+    if module is None or name.startswith("ddp.compiling"):  # whose sources count anyway
+        return False
+    known = _extending.get(name)
+    if known is not None and known[0] is module:
+        return known[1]
+    values = list(vars(module).values())
+    found = any(id(value) in _numbas() for value in values)
+    if not found and any(value is numba or value is numba.extending for value in values):
+        path = getattr(module, "__file__", None)
+        found = path is None or _SPELT.search(source_of(name)) is not None
+    spec = getattr(module, "__spec__", None)
+    if spec is not None and not getattr(spec, "_initializing", False):
+        _extending[name] = module, found
+    return found
+
+
+def source_of(name: str) -> bytes:
+    """The source of a module as it was imported. Raises UnknownError if nobody knows."""
+    path = getattr(sys.modules[name], "__file__", None)
+    try:
+        if path is None or not path.endswith(".py") or Path(path).stat().st_mtime >= _IMPORTED:
+            raise UnknownError(f"the source of {name}")
+        return Path(path).read_bytes()
+    except OSError as reason:
+        raise UnknownError(f"the source of {name}") from reason
