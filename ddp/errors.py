@@ -9,7 +9,9 @@ import difflib
 import math
 import os
 import reprlib
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Value = TypeVar("Value")
+
+_OURS = Path(__file__).parent
+
+_LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
 
@@ -111,6 +117,16 @@ def axes(value: Any) -> int:
     return found if isinstance(found, int) else 0
 
 
+def line_of(reason: BaseException | None) -> str:
+    """Where a user's own code raised an exception, as " (line 7 of car.py)": the innermost line of no library."""
+    found = ""
+    for frame, line in traceback.walk_tb(None if reason is None else reason.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if not any(part in _LIBRARIES for part in path.parts) and path.parent.parent != _OURS and path.parent != _OURS:
+            found = f" (line {line} of {path.name})"
+    return found
+
+
 def positive(field: str, value: float, error: type[DDPError] = ProblemError) -> float:
     """``value`` as a float if it is finite and greater than zero, else ``error``."""
     number = float(as_array(field, value, (), error, finite=False))
@@ -138,7 +154,7 @@ def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
     return bool(value)
 
 
-def affordable(field: str, value: int, floats: int, error: type[DDPError] = ProblemError) -> None:
+def affordable(field: str, value: float, floats: int, error: type[DDPError] = ProblemError) -> None:
     """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than the machine has."""
     needed, there = 8 * floats, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
@@ -154,6 +170,14 @@ def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] =
         return tuple(value)
     except Exception:
         raise error(f"{field}: expected a list of {what}, got {said(value)}") from None
+
+
+def text(field: str, value: Any, error: type[DDPError] = ProblemError) -> str:
+    """``value`` if it is a text of a few lines that can be written, else ``error``."""
+    fits = isinstance(value, str) and len(value) <= 1000
+    if not fits or value.encode(errors="ignore").decode() != value:  # halves of surrogate pairs cannot be written
+        raise error(f"{field}: expected a text of at most 1000 characters, got {said(value)}")
+    return value
 
 
 def choice(field: str, value: Any, known: Iterable[str], error: type[DDPError] = ProblemError) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, axes
 from ddp.protocols import Array, Dynamics
 
 
@@ -28,6 +28,15 @@ Start: TypeAlias = Array | tuple[Array, Array] | Followed | None
 """Controls U (N, nu), a pair (X, U), a `Solution`, or None for the default."""
 
 
+def kept(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
+    """`as_guess` for a problem to keep: its arrays can be read, and not be written on."""
+    own = as_guess(guess, dynamics, horizon)
+    for array in own if isinstance(own, tuple) else (own,):
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    return own
+
+
 def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
     """A guess for ``horizon`` knots, its arrays copied; ProblemError says what is wrong with it."""
     N, d = horizon, dynamics
@@ -44,6 +53,6 @@ def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
         X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
         d.check_state("guess[0]", X)
         return X, as_array("guess[1]", guess[1], (N, d.nu)).copy()
-    if isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
+    if isinstance(guess, list) and [axes(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     return as_array("guess", guess, (N, d.nu)).copy()

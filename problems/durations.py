@@ -15,7 +15,6 @@ unless time is given a price.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
-from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
+from ddp.compiling.setup import Stopwatch
+from ddp.errors import ProblemError, SolveError, as_array, axes, flag, positive, positive_integer, said
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -95,7 +95,8 @@ class TimedSolution:
     gradient (P,) [1/s]: what another second of a phase would cost, the price of time among it.
     time_value [1/s]: what another second in all would cost where the total is given, else 0; ``gradient`` has this
     value where a duration is within its bounds.
-    cost: with the price of time.   converged, status, seconds: as of a `Solution`.   history: every solve.
+    cost: with the price of time.   history: every solve.
+    converged, status, seconds, setup_seconds: as of a `Solution`.
     """
 
     solution: Solution
@@ -107,6 +108,7 @@ class TimedSolution:
     status: str
     seconds: float
     history: tuple[Trial, ...] = field(repr=False)
+    setup_seconds: float = 0.0
 
     def __str__(self) -> str:
         lasting = ", ".join(f"{duration:.4g}" for duration in self.durations)
@@ -131,8 +133,12 @@ def solve_durations(
     References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
     Raises ProblemError for bounds that exclude one another, or the total.
     """
-    start = time.perf_counter()
-    search = _Search(problem, FreeDurations() if free is None else free, solver or DDP(1e-11), callback, workers)
+    start, free = Stopwatch(), FreeDurations() if free is None else free
+    solver = DDP(1e-11) if solver is None else solver
+    if not isinstance(free, FreeDurations):
+        raise ProblemError(f"free: expected FreeDurations(...), got {said(free)}")
+    flag("throw", throw)
+    search = _Search(problem, free, solver, callback, workers)
     best, status = search.run(guess)
     converged, free_ones = status.startswith("converged"), search.upper - search.lower > SLACK
     at_bounds = free_ones & ((search.lower + SLACK > best.T) | (search.upper - SLACK < best.T))
@@ -141,7 +147,7 @@ def solve_durations(
     if throw and not converged:
         raise SolveError(status, best.solution)
     found = best.solution, best.T, best.gradient, best.time_value, best.cost
-    return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
+    return TimedSolution(*found, converged, status, start.seconds, tuple(search.history), start.setup_seconds)
 
 
 def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
@@ -149,7 +155,7 @@ def free_durations(problem: Problem, within: str, price: float | None) -> FreeDu
     try:
         least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
     except ValueError:
-        raise ProblemError(f"durations: expected free or two numbers, least,most, got {within!r}") from None
+        raise ProblemError(f"durations: expected free or two numbers, least,most, got {said(within)}") from None
     T = phased(problem).phase_durations
     return FreeDurations(least * T, most * T, price=price)
 
@@ -237,7 +243,7 @@ class _Search:
 
     def at(self, T: Array, guess: Start) -> _Point:
         """The optimum for durations."""
-        before = time.perf_counter()
+        watch = Stopwatch()
         solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
         g, value, share = np.full(len(T), np.nan), np.nan, np.nan
         if solution.converged:
@@ -245,7 +251,7 @@ class _Search:
             value = self.value_of_time(T, g)
             share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
         forced = sum(float((found.multipliers * found.violation).sum()) for found in solution.residuals())
-        cost, taken = solution.cost + forced + self.price * float(T.sum()), time.perf_counter() - before
+        cost, taken = solution.cost + forced + self.price * float(T.sum()), watch.seconds
         self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
         return _Point(T, solution, g, value, cost, share)
 
@@ -267,7 +273,7 @@ def _bounds(name: str, given: ArrayLike | None, default: Array, T: Array) -> Arr
     """Bounds (P,) of durations, zero where no time passes."""
     if given is None:
         return default
-    bound = as_array(name, given, () if np.ndim(given) == 0 else T.shape)  # type: ignore[arg-type]
+    bound = as_array(name, given, () if axes(given) == 0 else T.shape)
     bound = np.where(T > 0.0, np.broadcast_to(bound, T.shape), 0.0)
     for i in np.flatnonzero((T > 0.0) & ~(bound > 0.0)):
         raise ProblemError(f"{name}: expected more than 0 s, got {bound[i]:g} at [{i}]")

@@ -1,6 +1,7 @@
 """The command line: what it prints, writes and answers, and how it fails."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ddp
-from ddp.compiling.kernel import cache_directory
+from ddp.compiling.store import cache_directory
 from problems import ALL, cli
 from problems.command import demo, dynamics_bench
 
@@ -252,6 +253,43 @@ def test_numbers_with_commas_are_an_array(mayne):
 )
 def test_bad_input_is_named_and_answered_with_two(mayne, arguments, words):
     fails_with(mayne(*arguments), 2, *words)
+
+
+def test_kernels_are_compiled_ahead(mayne, tmp_path):
+    assert json.loads(mayne("solve", SMALL, "--json").stdout)["converged"]
+    result = mayne("warm", SMALL, "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert [(row["name"], row["compiled"]) for row in told["problems"]] == [(SMALL, 0)]
+    assert told["folder"] == str(cache_directory() / "kernels")
+    assert told["kernels"] == len(list((cache_directory() / "kernels").glob("*.kernel"))) > 100
+    assert told["bytes"] > 1e5
+    fails_with(mayne("warm", "pendulum/swing"), 2, "pendulum/swing", "did you mean")
+
+
+def test_solutions_are_saved_with_their_problem_in_one_step(mayne, tmp_path):
+    assert mayne("solve", SMALL, "--save", tmp_path / "swing.npz").exit_code == 0
+    kept = (tmp_path / "swing.npz").read_bytes()
+    assert ddp.Solution.load(tmp_path / "swing.npz").converged
+    assert mayne("view", tmp_path / "swing.npz", "--html", tmp_path / "swing.html").exit_code == 0
+    assert (tmp_path / "swing.npz").read_bytes() == kept
+    assert {path.name for path in tmp_path.iterdir()} <= {"swing.npz", "swing.html"}
+
+
+def test_all_of_it_runs_without_docstrings_and_assertions():
+    program = "import problems, ddp, viz; print(ddp.solve(problems.pendulum.swing_up()).converged, __debug__)"
+    command = [sys.executable, "-OO", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_numba_without_its_compiler_is_answered_in_a_sentence():
+    command = [sys.executable, "-m", "problems", "solve", SMALL]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "Error: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
 def test_a_file_that_is_no_solution_is_refused(mayne, tmp_path):

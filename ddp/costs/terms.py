@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array
+from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
 from ddp.protocols import Array, Dynamics, Term
 
 
@@ -36,14 +36,15 @@ def naming(name: str, knots: slice) -> Iterator[None]:
         yield
     except TermError as failure:
         knot = knots.start + failure.row
-        raise ProblemError(f"{name}: {failure} at knot {knot}") from failure.__cause__
+        raise ProblemError(f"{name}: {failure} at knot {knot}{line_of(failure.__cause__)}") from failure.__cause__
     except ProblemError as failure:
         raise ProblemError(f"{name}: {failure}") from failure
     except DDPError:
         raise
     except Exception as failure:
         where = f"at knots {knots.start} to {knots.stop - 1}"
-        raise ProblemError(f"{name}: raised {type(failure).__name__}: {failure} {where}") from failure
+        said = f"raised {type(failure).__name__}: {failure} {where}{line_of(failure)}"
+        raise ProblemError(f"{name}: {said}") from failure
 
 
 @runtime_checkable

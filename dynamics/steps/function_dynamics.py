@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -18,6 +21,7 @@ from ddp.errors import (
     affordable,
     as_array,
     axes,
+    line_of,
     numbers,
     positive,
     positive_integer,
@@ -25,8 +29,8 @@ from ddp.errors import (
 )
 from ddp.protocols import Array, Contraction, Expansion
 
-_SINGULAR = (ArithmeticError, ValueError)
-"""What a function raises where it is not defined: math.log(0.0), 1.0 / 0, np.linalg.solve of a singular matrix."""
+_SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
+"""What a function raises where it is not defined, as of 1.0 / 0 or a singular matrix; see `_is_undefined`."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class FunctionDynamics:
             try:
                 self._called(np.zeros(self.nx), np.zeros(self.nu))
             except ModelError as failure:
-                if not isinstance(failure.__cause__, _SINGULAR):  # zero need not be in its domain
+                if not _is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
 
     @property
@@ -111,7 +115,7 @@ class FunctionDynamics:
                 try:
                     following = self._called(Xnew[t], Unew[t])
                 except ModelError as failure:
-                    if not isinstance(failure.__cause__, _SINGULAR):
+                    if not _is_undefined(failure.__cause__):
                         raise
                     break
                 if not (np.isfinite(Unew[t]).all() and np.isfinite(following).all()):
@@ -172,7 +176,7 @@ class FunctionDynamics:
     def contraction(self) -> Contraction:
         """The compiled contraction of a knot's tensor with a weight."""
         sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
-        return Contraction(_contract.address, sizes.ctypes.data, sizes)
+        return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
         """Nothing: gaps add to deviations in a flat space."""
@@ -199,7 +203,7 @@ class FunctionDynamics:
         try:
             following = np.array(self.f(x.copy(), u.copy()))  # f may write on its arguments, and reuse its result
         except Exception as reason:
-            raise ModelError(f"f: raised {type(reason).__name__}: {reason}") from reason
+            raise ModelError(f"f: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
         if following.shape != (self.nx,):
             raise ModelError(f"f: expected a next state of shape ({self.nx},), got {following.shape}")
         if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) else REAL):
@@ -207,7 +211,25 @@ class FunctionDynamics:
         return following if following.dtype.kind in "fc" else following.astype(np.float64)
 
 
-@callback
+def _is_undefined(reason: BaseException | None) -> bool:
+    """Whether a function has no value there, and is not wrong: nor is it where its own code says so with a ValueError.
+
+    Those that Python and NumPy raise, but for math.log(0.0) and the like, are of shapes that do not fit.
+    """
+    if isinstance(reason, _SINGULAR):
+        return True
+    if not isinstance(reason, ValueError):
+        return False
+    last = reason.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or "site-packages" in Path(last.tb_frame.f_code.co_filename).parts:
+        return False
+    steps = dis.get_instructions(last.tb_frame.f_code)
+    raises = any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)
+    return raises or str(reason) == "math domain error"
+
+
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = numba.carray(integer_pointer(context), 2)
@@ -219,3 +241,9 @@ def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     for i in range(n):
         for j in range(nz * nz):
             H[j] += w[i] * T[i, j]
+
+
+@cache
+def _contraction() -> Any:
+    """The C function of `_contract`."""
+    return callback(_contract)

@@ -12,6 +12,7 @@ import pytest
 from systems import Swing, pendulum
 
 import ddp
+from ddp.compiling import kernel
 from ddp.costs.terms import DerivedTerm, positive_part
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
@@ -146,6 +147,24 @@ def test_a_jitted_term_is_exact_whatever_is_given_of_it(given, accuracy, rng):
         np.testing.assert_allclose(out.lzz[k], dt * positive_part(H[None])[0], atol=10 * accuracy)
     assert ddp.check_derivatives(problem, X, U[:5]).ok
     assert problem.values(X, U) == pytest.approx(out.l, rel=1e-14)
+
+
+def term_about(target):
+    return ddp.JittedTerm(lambda x, u: 0.5 * ((x[0] - target) ** 2 + u[0] ** 2))
+
+
+def test_terms_made_anew_of_equal_functions_share_what_is_compiled(rng):
+    base = pendulum(horizon=5)
+    X, U = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
+    out = {}
+    with kernel.compilations(lambda name: names.append(name)):
+        for target in (1.0, 2.0, 1.0, 2.0):
+            names: list[str] = []
+            problem = dataclasses.replace(base, running=[term_about(target)], terminal=[])
+            l = expanded(problem, X, U).l
+            np.testing.assert_allclose(l[:5], 0.5 * base.dynamics.dt * ((X[:5, 0] - target) ** 2 + U[:5, 0] ** 2))
+            assert target not in out or (names == [] and np.array_equal(out[target], l))
+            out[target] = l
 
 
 def swing(x, u):

@@ -322,6 +322,43 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     assert all(gone(pid) for pid in workers)
 
 
+ENDLESS = """
+class Endless:
+    def value(self, x, u):
+        if multiprocessing.parent_process() is not None:
+            print(os.getpid(), flush=True)
+            while True:
+                pass
+        return 0.0
+
+if __name__ == "__main__":
+    base = pendulum(horizon=20)
+    problem = ddp.Problem(base.dynamics, [Endless()], base.terminal, base.x0, 20)
+    ddp.solve(problem, workers="processes:2")
+"""
+
+
+def test_workers_that_never_answer_end_with_their_parent_too(tmp_path):
+    process = run(tmp_path / "endless.py", ENDLESS, start_new_session=True)
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    process.kill()
+    deadline = time.monotonic() + 20.0
+    while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in workers:
+        if not gone(pid):
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail("a worker lives on without its parent")
+    process.communicate(timeout=120)
+
+
+def test_a_daemonic_process_is_told_that_it_can_have_no_processes(monkeypatch):
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with pytest.raises(ddp.ProblemError, match=r"workers: this process is itself a daemonic one .* workers=1"):
+        ddp.solve(user_pendulum(), workers="processes:2")
+    assert ddp.solve(pendulum(), workers="threads:2").converged
+
+
 def test_an_interrupt_ends_threads(tmp_path):
     process = run(tmp_path / "long.py", LONG.replace("workers=2", "workers='threads:3'"), start_new_session=True)
     process.stdout.readline()

@@ -178,7 +178,7 @@ def test_random_trees_move_as_in_mujoco(tmp_path, seed):
 def test_bodies_and_sites_are_frames_where_mujoco_has_them(tmp_path, seed):
     rng = np.random.default_rng(seed)
     path = write(tmp_path, random_mjcf(rng))
-    robot, m = dynamics.load(path), mujoco.MjModel.from_xml_path(str(path))
+    robot, m = dynamics.load(path), mujoco_oracle.compiled(path)
     qpos, qvel = mujoco_oracle.random_state(m, rng)
     data = mujoco.MjData(m)
     data.qpos[:] = qpos
@@ -234,13 +234,16 @@ def test_frames_of_one_name_are_told_apart(tmp_path):
 
 
 def test_limits_are_position_limits_around_the_numbers_of_mujoco(tmp_path):
-    inside = """<default><joint range="-10 20"/></default><worldbody><body><joint ref="5"/><geom size=".1"/>
+    inside = """<default><joint range="-10 20"/></default><worldbody><body>
+        <joint ref="5" actuatorfrcrange="-3 4"/><geom size=".1"/>
         <body><joint type="slide" range="-.1 .3"/><geom size=".1"/><body><joint limited="false"/><geom size=".1"/>
         </body></body></body></worldbody>"""
     robot = dynamics.load(write(tmp_path, inside))
     np.testing.assert_allclose(robot.model.lowerPositionLimit[:2], [np.deg2rad(-10), -0.1])
     np.testing.assert_allclose(robot.model.upperPositionLimit[:2], [np.deg2rad(20), 0.3])
     assert robot.model.upperPositionLimit[2] > 1e10
+    assert (robot.model.lowerEffortLimit[0], robot.model.upperEffortLimit[0]) == (-3, 4)
+    assert robot.model.upperEffortLimit[1] > 1e10
 
 
 KEYS = """<worldbody><body pos="0 0 1" euler="90 0 0"><freejoint/><geom size=".1"/><body><joint ref="30"/>
@@ -296,6 +299,9 @@ ILL = {
     "no mass": (BODY.format("<joint/>"), "mass and inertia of moving bodies must be larger than mjMINVAL"),
     "NaN mass": (BODY.format('<joint/><geom size=".1" mass="nan"/>'), "expected numbers, got a NaN"),
     "infinite mass": (BODY.format('<joint/><geom size=".1" mass="inf"/>'), "expected finite numbers, got body_mass"),
+    "NaN gravity": ('<option gravity="nan 0 0"/>' + BODY.format('<joint/><geom size="1"/>'), "got a NaN"),
+    "infinite gravity": ('<option gravity="inf 0 0"/>' + BODY.format('<joint/><geom size="1"/>'), "got gravity"),
+    "infinite armature": (BODY.format('<joint armature="inf"/><geom size="1"/>'), "got dof_armature"),
     "negative mass": (BODY.format('<joint/><geom size=".1" mass="-1"/>'), "mass, inertia or density are negative"),
     "missing mesh": ('<asset><mesh file="a.stl"/></asset>' + BODY.format('<joint/><geom size="1"/>'), "a.stl"),
     "unknown element": (BODY.format('<joynt/><geom size="1"/>'), "unrecognized element"),
@@ -347,7 +353,7 @@ def test_geoms_are_drawn_where_mujoco_has_them(tmp_path, rng):
         <geom type="ellipsoid" size=".1 .2 .3"/><geom type="cylinder" size=".1 .2"/><geom size=".1"/></body>
         </worldbody>"""
     path = write(tmp_path, inside)
-    robot, m = dynamics.load(path), mujoco.MjModel.from_xml_path(str(path))
+    robot, m = dynamics.load(path), mujoco_oracle.compiled(path)
     shapes, missing = robot.visuals()
     assert missing == []
     data, qpos = mujoco.MjData(m), np.array([0.7])

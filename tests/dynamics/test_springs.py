@@ -16,6 +16,7 @@ from ddp.errors import ModelError
 from dynamics import Contact, ContactForces, Phase, PhasedDynamics, Robot, RobotDynamics
 from dynamics.robots.equipment import Equipment
 from problems.costs import ControlCost, StateCost
+from problems.legged import follow_nominal
 
 INTEGRATORS = ("semi-implicit-euler", "euler", "rk4")
 
@@ -206,6 +207,9 @@ def test_the_nominal_control_holds_a_robot_on_its_feet_against_its_springs(rng):
         system = PhasedDynamics(robot, 0.01, Phase(feet, 5, held=held))
         x = np.r_[robot.q0, np.zeros(robot.nv)]
         assert np.abs(system.rollout(x, np.tile(system.nominal_control(x), (5, 1))) - x).max() < 1e-9
+        stay = StateCost(system, x, np.ones(36))
+        X, U = follow_nominal(ddp.Problem(system, [], [stay], x, 5, during={range(5): [stay]}))
+        assert np.abs(system.rollout(x, U) - X).max() < 1e-9
 
 
 def test_contact_forces_feel_springs_and_their_derivatives_are_exact(rng):

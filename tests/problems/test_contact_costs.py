@@ -8,6 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import Constrained
+from oracles import passive, sprung
 
 from ddp import differences
 from ddp.errors import ProblemError
@@ -27,7 +28,11 @@ SOLE = [Contact("left_sole_link", "surface", reference="local")]
 
 @pytest.fixture(scope="module")
 def systems(robots):
-    return {"hyq": RobotDynamics(robots["hyq"], 0.01), "talos": RobotDynamics(load("talos_legs"), 0.01)}
+    springs = sprung(robots["hyq"], np.random.default_rng(0))
+    return {
+        "hyq": RobotDynamics(robots["hyq"], 0.01), "talos": RobotDynamics(load("talos_legs"), 0.01),
+        "springs": RobotDynamics(springs, 0.01, damping=True),
+    }  # fmt: skip
 
 
 def state(system, rng):
@@ -46,7 +51,8 @@ class Oracle:
     def forces(self, z):
         system, nq, nv = self.system, self.system.robot.nq, self.system.robot.nv
         x = system.integrate(self.x, z[: system.n])
-        return self.contacts.motion(x[:nq], x[nq:], system.actuation @ (self.u + z[system.n :]))[nv:]
+        tau = system.actuation @ (self.u + z[system.n :]) + passive(system, x[:nq], x[nq:])
+        return self.contacts.motion(x[:nq], x[nq:], tau)[nv:]
 
     def rows(self, z):
         return self.term.R @ self.forces(z) - self.term.target
@@ -85,6 +91,10 @@ def agrees(term, rng):
 
 def test_friction_cones_of_points_are_exact_to_second_order(systems, rng):
     agrees(friction_cone(systems["hyq"], FEET, 0.7, 1e-3), rng)
+
+
+def test_friction_cones_of_a_robot_with_springs_are_exact_to_second_order(systems, rng):
+    agrees(friction_cone(systems["springs"], FEET, 0.7, 1e-3), rng)
 
 
 def test_friction_cones_and_centres_of_pressure_of_soles_are_exact_to_second_order(systems, rng):

@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET
-from oracles import random_tree
+from oracles import random_tree, sprung
 from uneven_steps import fourth, uneven
 
 import ddp
@@ -58,8 +58,8 @@ def surface(rng):
 
 
 def tree(rng):
-    """A random tree of all kinds of joints, held by its tip."""
-    robot = random_tree(7, bodies=6)
+    """A random tree of all kinds of joints with springs, held by its tip."""
+    robot = sprung(random_tree(7, bodies=6), rng)
     robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, pin.SE3.Random(), pin.OP_FRAME))
     data = robot.model.createData()
     pin.framesForwardKinematics(robot.model, data, robot.q0)

@@ -107,12 +107,17 @@ def _free_name(model: pin.Model, name: str, suffix: str) -> str:
 
 
 def _set_limits(model: pin.Model, m: Any) -> None:
-    """Ranges of hinges and slides as position limits."""
+    """Ranges of hinges and slides as position limits, of what all their actuators give as effort limits."""
     lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
-    for j in np.flatnonzero(m.jnt_limited):
-        if m.jnt_type[j] in (SLIDE, HINGE):
-            lower[m.jnt_qposadr[j]], upper[m.jnt_qposadr[j]] = m.jnt_range[j]
+    weakest, strongest = np.array(model.lowerEffortLimit), np.array(model.upperEffortLimit)
+    for j in np.flatnonzero((m.jnt_type == SLIDE) | (m.jnt_type == HINGE)):
+        i, k = int(m.jnt_qposadr[j]), int(m.jnt_dofadr[j])
+        if m.jnt_limited[j]:
+            lower[i], upper[i] = m.jnt_range[j]
+        if m.jnt_actfrclimited[j]:
+            weakest[k], strongest[k] = m.jnt_actfrcrange[j]
     model.lowerPositionLimit, model.upperPositionLimit = lower, upper
+    model.lowerEffortLimit, model.upperEffortLimit = weakest, strongest
 
 
 def _pose(position: Array, quaternion: Array) -> pin.SE3:

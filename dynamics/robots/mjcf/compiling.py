@@ -17,11 +17,11 @@ from dynamics.robots.mjcf.states import FREE
 
 _NUMBERS = (
     "body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia", "body_gravcomp", "jnt_pos",
-    "jnt_axis", "jnt_range", "jnt_stiffness", "dof_armature", "dof_damping", "dof_frictionloss", "qpos0",
-    "qpos_spring", "key_qpos", "actuator_gear", "actuator_gainprm", "actuator_biasprm", "actuator_ctrlrange",
-    "actuator_forcerange", "site_pos", "site_quat",
+    "jnt_axis", "jnt_stiffness", "dof_armature", "dof_damping", "dof_frictionloss", "qpos0", "qpos_spring", "key_qpos",
+    "actuator_gear", "actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping", "site_pos",
+    "site_quat",
 )  # fmt: skip
-"""Fields of a compiled model that a robot is made of: MuJoCo lets some of them be infinite."""
+"""Fields of a compiled model that a robot is made of but for limits: MuJoCo lets some of them be infinite."""
 
 
 class Compiled(NamedTuple):
@@ -64,9 +64,10 @@ def compile_file(path: Path, root: str | None = None, text: bytes | None = None)
             model = spec.compile()
     if any("NaN" in warning for warning in said):
         raise _refusal(path, "expected numbers, got a NaN")
-    for field in _NUMBERS:
-        if not np.isfinite(getattr(model, field)).all():
-            raise _refusal(path, f"expected finite numbers, got {field} with one that is not")
+    fields = {name: getattr(model, name) for name in _NUMBERS} | {"gravity": model.opt.gravity}
+    for name, numbers in fields.items():
+        if not np.isfinite(numbers).all():
+            raise _refusal(path, f"expected finite numbers, got {name} with one that is not")
     return Compiled(path, text, spec, model, tuple(said))
 
 

@@ -1,0 +1,294 @@
+"""`converged` is true: in any unit of the cost, at minima alone, with a sweep that succeeded.
+
+The oracles are closed forms, SciPy's minimiser, and eigenvalues of dense Hessians by differences of the cost itself.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from systems import Quadratic, cartpole, pendulum
+
+import ddp
+from ddp.constraints.augmented import AugmentedLagrangian
+from ddp.sweeps.inertia import inertia
+from dynamics.steps.function_dynamics import FunctionDynamics
+from problems.costs import ControlCost, FramePose, StateCost
+
+SOLVERS = {"DDP": ddp.DDP(), "iLQR": ddp.ILQR(), "Newton": ddp.Newton(), "exact": ddp.DDP(hessian="exact")}
+
+
+class Term:
+    """A cost term of a function."""
+
+    def __init__(self, function):
+        self.value = function
+
+
+def moved(nu=1, step=0.1):
+    return FunctionDynamics(lambda x, u: x + step * u, nu, nu)
+
+
+def scaled(problem, factor):
+    """A problem whose terms weigh ``factor`` times as much, made as users would make it."""
+    running, terminal = ([_times(term, factor) for term in terms] for terms in (problem.running, problem.terminal))
+    return ddp.Problem(
+        problem.dynamics, running, terminal, problem.x0, problem.horizon, constraints=problem.constraints,
+        control_limits=(problem.lower, problem.upper),
+    )  # fmt: skip
+
+
+def _times(term, factor):
+    if isinstance(term, Quadratic):
+        return Quadratic(factor * term.weights, term.target)
+    if isinstance(term, StateCost):
+        return StateCost(term.dynamics, term.target_x, factor * term.weights)
+    if isinstance(term, ControlCost):
+        return ControlCost(term.target_u, factor * term.weights)
+    if isinstance(term, FramePose):
+        return FramePose(term.robot, term.frame, term.target, factor * term.weights)
+    return Term(lambda x, u: factor * term.value(x, u))
+
+
+def total(problem, U):
+    """The cost as a function of the controls alone, by stepping: an oracle that knows no derivative."""
+    x, cost = problem.x0, 0.0
+    U = np.reshape(U, (problem.horizon, problem.dynamics.nu))
+    for u in U:
+        cost += problem.dynamics.dt * sum(term.value(x, u) for term in problem.running)
+        x = problem.dynamics.step(x, u)
+    return cost + sum(term.value(x, np.zeros(problem.dynamics.nu)) for term in problem.terminal)
+
+
+def eigenvalues(problem, U, h=1e-3):
+    """Of the dense Hessian of the cost in all controls, by differences of the cost."""
+    m, u = U.size, U.ravel()
+    move = h * np.eye(m)
+    H = np.empty((m, m))
+    for i in range(m):
+        for j in range(m):
+            corners = [
+                a * b * total(problem, u + a * move[i] + b * move[j]) for a in (1.0, -1.0) for b in (1.0, -1.0)
+            ]
+            H[i, j] = sum(corners) / (4.0 * h * h)
+    return np.linalg.eigvalsh(H)
+
+
+# costs in any unit
+
+
+@pytest.mark.parametrize("make", [pendulum, cartpole])
+@pytest.mark.parametrize("factor", [1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e12])
+def test_costs_may_come_in_any_unit(make, factor):
+    plain, other = ddp.solve(make()), ddp.solve(scaled(make(), factor))
+    np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(other.U, plain.U, rtol=0, atol=1e-6)
+    assert other.kind == plain.kind == "minimum"
+    assert abs(other.iterations - plain.iterations) <= 1
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_small_costs_take_the_same_steps_to_the_last_bit(solver):
+    """Of powers of two nothing is rounded: costs of 2^-30 and 2^-40 are solved alike."""
+    one, other = (ddp.solve(scaled(pendulum(), 2.0**k), SOLVERS[solver]) for k in (-30, -40))
+    np.testing.assert_array_equal(one.X, other.X)
+    np.testing.assert_array_equal(one.K, other.K)
+    assert [r.cost for r in one.history] == [1024.0 * r.cost for r in other.history]
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_constraints_hold_in_any_unit_of_the_cost(factor):
+    def made(weight):
+        plain = pendulum()
+        problem = ddp.Problem(
+            plain.dynamics, plain.running, plain.terminal[:0], plain.x0, 60,
+            constraints=[ddp.Inequality(lambda x, u: u, lower=-6.0, upper=6.0)],
+            terminal_constraints=[ddp.Equality(lambda x, u: x - np.array([1.0, 0.0]))],
+        )  # fmt: skip
+        weighed = [_times(term, weight) for term in problem.running]
+        return ddp.Problem(
+            problem.dynamics, weighed, [], problem.x0, 60, constraints=problem.constraints,
+            terminal_constraints=problem.terminal_constraints,
+        )  # fmt: skip
+
+    plain, other = ddp.solve(made(1.0)), ddp.solve(made(factor))
+    np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-6)
+    assert other.violation < 1e-8
+    np.testing.assert_allclose(other.multipliers / factor, plain.multipliers, rtol=0, atol=1e-4)
+
+
+def test_a_cost_that_falls_to_zero_is_done():
+    """A target that is reached: the tolerance is relative to what the cost was."""
+    origin = Quadratic(np.array([0.0, 0.0, 0.0]), np.zeros(3))
+    reached = Quadratic(np.array([1e-9, 1e-9, 0.0]), np.array([0.3, 0.0, 0.0]))
+    problem = ddp.Problem(pendulum().dynamics, [origin], [reached], np.zeros(2), 30)
+    solution = ddp.solve(problem)
+    assert solution.iterations < 30
+    np.testing.assert_allclose(solution.X[-1], [0.3, 0.0], rtol=0, atol=1e-8)
+
+
+# minima, saddles, maxima
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_maximum_in_a_box_is_left_for_a_corner(solver):
+    problem = ddp.Problem(moved(), [Term(lambda x, u: -u[0] ** 2)], [], [0.0], 20, control_limits=(-1.0, 1.0))
+    solution = ddp.solve(problem, SOLVERS[solver])
+    assert solution.cost == -20.0
+    assert solution.kind == "minimum"
+    assert "curvature" in {record.hessian for record in solution.history}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_saddle_is_left_for_the_minimum(solver):
+    problem = ddp.Problem(moved(2), [Term(lambda x, u: u[0] ** 2 - u[1] ** 2 + u[1] ** 4)], [], np.zeros(2), 10)
+    solution = ddp.solve(problem, SOLVERS[solver])
+    assert solution.cost == pytest.approx(-2.5, abs=1e-9)
+    assert solution.kind == "minimum"
+    np.testing.assert_allclose(np.abs(solution.U), [[0.0, np.sqrt(0.5)]] * 10, rtol=0, atol=1e-4)
+
+
+def test_where_second_derivatives_are_zero_the_cost_itself_is_asked():
+    problem = ddp.Problem(moved(), [Term(lambda x, u: -u[0] ** 4)], [], [0.0], 5, control_limits=(-1.0, 1.0))
+    assert ddp.solve(problem).cost == -5.0
+
+
+def test_a_limit_that_holds_nothing_is_no_excuse():
+    """Zero is the lower limit, with a multiplier of zero, and the maximum."""
+    problem = ddp.Problem(moved(), [Term(lambda x, u: -u[0] ** 2)], [], [0.0], 5, control_limits=(0.0, 1.0))
+    assert ddp.solve(problem).cost == -5.0
+
+
+@pytest.mark.parametrize("concave", [Term(lambda x, u: -x[0] ** 2), Quadratic(np.array([0.0, -1.0]), np.zeros(2))])
+@pytest.mark.parametrize("solver", ["DDP", "iLQR"])
+def test_costs_without_a_minimum_do_not_converge(concave, solver):
+    solution = ddp.solve(ddp.Problem(moved(), [concave], [], [0.0], 10), SOLVERS[solver], throw=False)
+    assert not solution.converged
+    assert solution.kind != "minimum"
+    assert solution.status.startswith("not converged")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_cannot_be_left_is_said(sign):
+    """One iteration is not enough to leave."""
+    problem = ddp.Problem(moved(2), [Term(lambda x, u: sign * u[0] ** 2 - u[1] ** 2)], [], np.zeros(2), 5)
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    assert not solution.converged
+    assert solution.kind == ("saddle" if sign > 0.0 else "maximum")
+    assert f"at a {solution.kind}: the exact Hessian in the controls has the curvature -2" in solution.status
+    assert "running[0] (Term) has negative curvature there" in solution.status
+
+
+@pytest.mark.parametrize("value", [lambda x, u: 0.0, lambda x, u: 3.0, lambda x, u: u[0] ** 4])
+def test_nothing_is_claimed_where_zeros_decide(value):
+    solution = ddp.solve(ddp.Problem(moved(), [Term(value)], [], [0.0], 5))
+    assert solution.kind == "unknown"
+    assert "perhaps no minimum" in solution.status
+
+
+def test_controls_that_nothing_knows_are_no_variables():
+    """The second one neither moves nor costs anything."""
+    half = FunctionDynamics(lambda x, u: x + 0.1 * u[:1], 1, 2)
+    problem = ddp.Problem(half, [Term(lambda x, u: (x[0] - 1.0) ** 2 + u[0] ** 2)], [], [0.0], 10)
+    assert ddp.solve(problem).kind == "minimum"
+
+
+def test_controls_that_cost_next_to_nothing_have_gains():
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + 0.05 * np.array([x[1], u[0] - np.sin(x[0])]), 2, 1, dt=0.05),
+        [Term(lambda x, u: 1e-13 * u[0] ** 2)], [Term(lambda x, u: 100.0 * (x - 1.0) @ (x - 1.0))], [0.0, 0.0], 40,
+    )  # fmt: skip
+    solution = ddp.solve(problem, throw=False)
+    assert np.isfinite(solution.gradient)
+    assert not solution.converged or np.abs(solution.K[-1]).max() > 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_called_a_minimum_is_one(seed):
+    """Random costs whose default guess is a saddle, of curved systems: SciPy finds nothing lower from there."""
+    rng = np.random.default_rng(seed)
+    n, nu, N = 2, 2, 4
+    C, Q = rng.normal(size=(n, nu)), rng.normal(size=(nu, nu))
+    Q = Q + Q.T
+
+    def step(x, u):
+        return x + 0.3 * (C @ u + np.array([np.sin(x[1]), x[0] * u[0]]))
+
+    running = Term(lambda x, u: 0.5 * u @ Q @ u + 0.5 * (u @ u) ** 2 + 0.3 * np.cos(x[0]) + 0.2 * x[1] ** 2)
+    problem = ddp.Problem(FunctionDynamics(step, n, nu), [running], [Term(lambda x, u: x @ x)], np.zeros(n), N)
+    for solver in SOLVERS.values():
+        solution = ddp.solve(problem, solver)
+        assert solution.kind == "minimum"
+        assert eigenvalues(problem, solution.U)[0] > 0.0
+        found = minimize(lambda U: total(problem, U), solution.U.ravel(), method="BFGS", options={"gtol": 1e-8})
+        assert solution.cost < found.fun + 1e-8
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_signs_of_curvatures_are_those_of_the_dense_hessian(seed):
+    rng = np.random.default_rng(seed)
+    N, n, nu = 5, 3, 2
+    A, B, H = rng.normal(size=(N, n, n)), rng.normal(size=(N, n, nu)), rng.normal(size=(N + 1, n + nu, n + nu))
+    H = H + H.transpose(0, 2, 1) + (seed - 4.0) * 3.0 * np.eye(n + nu)
+    free = rng.random((N, nu)) < 0.8
+    maps = np.zeros((N + 1, n, N * nu))
+    dense = np.zeros((N * nu, N * nu))
+    for t in range(N + 1):
+        own = np.zeros((nu, N * nu))
+        if t < N:
+            own[:, t * nu : (t + 1) * nu] = np.eye(nu)
+            maps[t + 1] = A[t] @ maps[t] + B[t] @ own
+        Z = np.concatenate([maps[t], own])
+        dense += Z.T @ H[t] @ Z if t < N else maps[t].T @ H[t, :n, :n] @ maps[t]
+    values = np.linalg.eigvalsh(dense[np.ix_(free.ravel(), free.ravel())])
+    found = inertia(A, B, H, free)
+    assert (found.negative, found.positive, found.zero) == ((values < 0).sum(), (values > 0).sum(), 0)
+    for k, K in found.policies[:1]:  # along the first, the cost falls by what is promised
+        x, cost = np.zeros(n), 0.0
+        for t in range(N):
+            z = np.concatenate([x, k[t] + K[t] @ x])
+            cost += 0.5 * z @ H[t] @ z
+            x = A[t] @ x + B[t] @ z[n:]
+        size = np.square(k[found.knot]).sum()
+        assert cost + 0.5 * x @ H[N, :n, :n] @ x == pytest.approx(0.5 * found.lowest * size, rel=1e-6)
+
+
+def test_constrained_maxima_are_left_too():
+    """On the circle x² + y² = 1 of the state after one step, the start is where the cost is largest."""
+    problem = ddp.Problem(
+        moved(2, 1.0), [Term(lambda x, u: 0.0)], [Term(lambda x, u: x[1] + 0.0 * x[0])], np.zeros(2), 1,
+        terminal_constraints=[ddp.Equality(lambda x, u: x @ x - 1.0)],
+    )  # fmt: skip
+    solver = ddp.DDP(constraints=AugmentedLagrangian(penalty=10.0))
+    solution = ddp.solve(problem, solver, guess=np.array([[0.0, 1.0]]), throw=False)
+    assert not solution.converged or solution.cost == pytest.approx(-1.0, abs=1e-6)
+
+
+# what is kept
+
+
+def test_the_kind_is_saved(tmp_path):
+    problem = pendulum()
+    solution = ddp.solve(problem)
+    solution.save(tmp_path / "swing.npz")
+    assert ddp.Solution.load(tmp_path / "swing.npz", problem).kind == "minimum"
+
+
+def test_files_without_a_kind_are_read(tmp_path):
+    problem, path = pendulum(), tmp_path / "swing.npz"
+    ddp.solve(problem).save(path)
+    with np.load(path) as archive:
+        content = {name: archive[name] for name in archive.files if name != "kind"}
+    np.savez_compressed(path, **(content | {"version": np.array(2)}))
+    assert ddp.Solution.load(path, problem).kind == "unknown"
+
+
+# the default guess
+
+
+def test_the_default_guess_stays_where_its_own_motion_diverges():
+    """Upside down, a pendulum's nominal control of zeros holds it no longer than rounding lets it."""
+    steep = FunctionDynamics(lambda x, u: np.array([x[0] + 3.0 * np.sinh(x[0]) + u[0]]), 1, 1)
+    term = Quadratic(np.ones(2), np.zeros(2))
+    solution = ddp.solve(ddp.Problem(steep, [term], [term], np.array([0.1]), 60))
+    assert solution.start.startswith("states that stay at x0")
+    assert solution.kind == "minimum"
