@@ -1,5 +1,6 @@
 """The viewer is a page of this process's own, on 127.0.0.1 alone, and ends with the process."""
 
+import contextlib
 import http.client
 import os
 import signal
@@ -74,7 +75,8 @@ def started():
 
     yield start
     for process in running:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
