@@ -138,7 +138,7 @@ def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
     return bool(value)
 
 
-def affordable(field: str, value: int, floats: int, error: type[DDPError] = ProblemError) -> None:
+def affordable(field: str, value: float, floats: int, error: type[DDPError] = ProblemError) -> None:
     """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than the machine has."""
     needed, there = 8 * floats, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
@@ -154,6 +154,14 @@ def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] =
         return tuple(value)
     except Exception:
         raise error(f"{field}: expected a list of {what}, got {said(value)}") from None
+
+
+def text(field: str, value: Any, error: type[DDPError] = ProblemError) -> str:
+    """``value`` if it is a text of a few lines that can be written, else ``error``."""
+    fits = isinstance(value, str) and len(value) <= 1000
+    if not fits or value.encode(errors="ignore").decode() != value:  # halves of surrogate pairs cannot be written
+        raise error(f"{field}: expected a text of at most 1000 characters, got {said(value)}")
+    return value
 
 
 def choice(field: str, value: Any, known: Iterable[str], error: type[DDPError] = ProblemError) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import reprlib
 import secrets
 import stat
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 
 try:
     import fcntl
@@ -28,6 +27,9 @@ Content = bytes | str | Callable[[BinaryIO], object]
 
 _LEFT = re.compile(r"\.mayne-[0-9a-f]{16}\.part")
 """Names of files that are being written, or were when their process was killed."""
+
+_LONGEST = 4096
+"""Characters of a path at most, more than systems take."""
 
 _READABLE = 0o666
 """The rights of a new file, less what the umask takes."""
@@ -71,9 +73,9 @@ def as_path(path: str | os.PathLike[str]) -> Path:
     try:
         given = Path(path)
     except TypeError:
-        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(path)}") from None
-    if "\0" in str(given):
-        raise ProblemError(f"path: expected the path of a file, got {reprlib.repr(str(given))}")
+        raise ProblemError(f"path: expected the path of a file, got {said(path)}") from None
+    if "\0" in str(given) or len(str(given)) > _LONGEST:
+        raise ProblemError(f"path: expected the path of a file, got {said(str(given))}")
     return given
 
 

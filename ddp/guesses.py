@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, axes
 from ddp.protocols import Array, Dynamics
 
 
@@ -53,6 +53,6 @@ def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
         X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
         d.check_state("guess[0]", X)
         return X, as_array("guess[1]", guess[1], (N, d.nu)).copy()
-    if isinstance(guess, list) and [np.ndim(part) for part in guess] == [2, 2]:
+    if isinstance(guess, list) and [axes(part) for part in guess] == [2, 2]:
         raise ProblemError("guess: expected U, a tuple (X, U) or a Solution, got a list of two arrays")
     return as_array("guess", guess, (N, d.nu)).copy()

@@ -18,7 +18,7 @@ from ddp.costs import cost_table
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
@@ -76,6 +76,7 @@ class Problem:
             )
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)
+        affordable("horizon", horizon, horizon * _floats(self.dynamics))
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)
@@ -96,7 +97,7 @@ class Problem:
             ("_objective", Objective.of(self.dynamics, horizon, x0, *terms)),
             ("running", tuple(self.running)),
             ("terminal", tuple(self.terminal)),
-            ("_placed", place(self.dynamics, horizon, x0, *lists) if any(lists) else ()),
+            ("_placed", place(self.dynamics, horizon, x0, *lists) if any(map(_is_given, lists)) else ()),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
             ("guess", kept(self.guess, self.dynamics, horizon)),
@@ -350,3 +351,14 @@ class Problem:
             if len(own) > steps:
                 entry.own(later)[:] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
         return later
+
+
+def _floats(dynamics: Dynamics) -> int:
+    """How many numbers a solve keeps for each knot: its derivatives, and a few trajectories."""
+    nz = dynamics.n + dynamics.nu
+    return int(nz * dynamics.n + dynamics.record_size + 2 * nz * (nz + 1) + 1 + 8 * (dynamics.nx + dynamics.nu))
+
+
+def _is_given(constraints: object) -> bool:
+    """Whether there is anything in a list of constraints, or it is none."""
+    return not isinstance(constraints, (Sequence, Mapping)) or len(constraints) > 0

@@ -9,11 +9,12 @@ import numpy as np
 
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.augmented import relaxed
-from ddp.errors import ProblemError
+from ddp.costs.stretches import durations_of
+from ddp.errors import ProblemError, said
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.protocols import Array
+from ddp.protocols import Array, Paced
 from ddp.solution import Solution
 from ddp.solver import DDP, descend_from, start_policy
 
@@ -32,6 +33,9 @@ class RecedingHorizon:
     guess: for the first solve, as in `solve`.
     workers: as in `solve`; threads and processes live until the end of the block or `close`.
 
+    Phases of contacts, and the references and footholds of gaits, belong to fixed times and do not move on with the
+    horizon: such problems are refused.
+
     Memory for derivatives, compiled kernels and processes are kept. Raises ProblemError for bad input.
     """
 
@@ -39,10 +43,11 @@ class RecedingHorizon:
         self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int | str | Workers = 1,
     ) -> None:  # fmt: skip
         if not isinstance(problem, Problem):
-            raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
+            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        _check_recedes(problem)
         self.solver = DDP() if solver is None else solver
         if not isinstance(self.solver, DDP):
-            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {solver!r}")
+            raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         guess = problem.guess if guess is None else guess
         self.problem, self.guess = problem, guess
         self.solution: Solution | None = None
@@ -79,3 +84,14 @@ class RecedingHorizon:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _check_recedes(problem: Problem) -> None:
+    """Raise ProblemError where phases, which stay at their knots, would start over at every solve."""
+    if not isinstance(problem.dynamics, Paced):
+        return
+    if problem.during or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
+        raise ProblemError(
+            "problem: expected one whose horizon can recede, got phases of contacts: their contacts, references and"
+            " footholds belong to fixed times and would start over at every solve; solve it once and follow its policy"
+        )

@@ -6,27 +6,23 @@ its name, file or ``Robot``, takes its usual posture and a goal made for it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.constraints.constraint import Constraint
-from ddp.errors import ProblemError, as_array, nearest
+from ddp.errors import ProblemError, as_array, items, nearest, said
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
-from dynamics.robots.model import Robot, load
+from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
 from problems.obstacles import Capsule, CapsuleClearance, Sphere, SphereClearance
-
-RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 
 _UR5_START = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0)
 _UR5_GOAL = (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
@@ -40,7 +36,7 @@ _UR5_SPHERES = (
 
 
 def reach(
-    robot: RobotLike = "ur5",
+    robot: checks.RobotLike = "ur5",
     target: pin.SE3 | ArrayLike | None = None,
     q0: ArrayLike | None = None,
     frame: str | None = None,
@@ -70,13 +66,17 @@ def reach(
         target = _pose(arm, tool, goal)
     system = RobotDynamics(arm, dt)
     rest = np.concatenate([start, np.zeros(arm.nv)])
-    weights = np.repeat([float(position_weight), float(rotation_weight)], 3)
+    effort = checks.several_weights(
+        control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
+    )
+    pose = checks.several_weights(position_weight=position_weight, rotation_weight=rotation_weight)
+    weights = np.repeat(pose, 3)
     return Problem(
         dynamics=system,
-        running=_effort(system, rest, control_weight, posture_weight, speed_weight),
+        running=_effort(system, rest, *effort),
         terminal=[
             FramePose(arm, tool, target, weights),
-            StateCost(system, rest, np.repeat([0.0, float(final_speed_weight)], arm.nv)),
+            StateCost(system, rest, np.repeat([0.0, checks.weight("final_speed_weight", final_speed_weight)], arm.nv)),
         ],
         x0=rest,
         horizon=horizon,
@@ -84,7 +84,7 @@ def reach(
 
 
 def out_of_reach(
-    robot: RobotLike = "ur5",
+    robot: checks.RobotLike = "ur5",
     position: ArrayLike = (0.4, 1.2, 0.9),
     q0: ArrayLike | None = None,
     frame: str | None = None,
@@ -101,7 +101,7 @@ def out_of_reach(
 
 
 def obstacles(
-    robot: RobotLike = "ur5",
+    robot: checks.RobotLike = "ur5",
     target: pin.SE3 | ArrayLike | None = None,
     q0: ArrayLike | None = None,
     frame: str | None = None,
@@ -135,7 +135,7 @@ def obstacles(
 
 
 def throw(
-    robot: RobotLike = "panda",
+    robot: checks.RobotLike = "panda",
     position: ArrayLike = (0.2, 0.5, 0.7),
     velocity: ArrayLike = (0.0, 0.0, 3.0),
     q0: ArrayLike | None = None,
@@ -160,13 +160,16 @@ def throw(
     hand = _tool(arm) if frame is None else frame
     system = RobotDynamics(arm, dt)
     rest = np.concatenate([start, np.zeros(arm.nv)])
+    effort, state, aimed = checks.several_weights(
+        control_weight=control_weight, state_weight=state_weight, position_weight=position_weight
+    )
     aim = np.concatenate([as_array("velocity", velocity, (3,)), np.zeros(3)])
     return Problem(
         dynamics=system,
-        running=_effort(system, rest, control_weight, state_weight, state_weight),
+        running=_effort(system, rest, effort, state, state),
         terminal=[
-            FrameVelocity(arm, hand, aim, np.repeat([float(velocity_weight), 0.0], 3)),
-            FramePosition(arm, hand, as_array("position", position, (3,)), position_weight),
+            FrameVelocity(arm, hand, aim, np.repeat([checks.weight("velocity_weight", velocity_weight), 0.0], 3)),
+            FramePosition(arm, hand, as_array("position", position, (3,)), aimed),
         ],
         x0=rest,
         horizon=horizon,
@@ -175,11 +178,10 @@ def throw(
 
 def lock(robot: Robot, joints: list[str]) -> Robot:
     """The same robot with some joints rigid, as in its usual posture."""
-    for name in joints:
-        if name not in robot.joint_names:
-            raise ProblemError(
-                f"joints: {robot.name} has no joint {name!r}; {nearest(name, robot.joint_names)}"
-            )
+    checks.robot("robot", robot)
+    for name in (joints := list(items("joints", joints, "names of joints"))):
+        if not isinstance(name, str) or name not in robot.joint_names:
+            raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
     if not joints:
         return robot
     model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)
@@ -194,15 +196,15 @@ def _effort(
     system: RobotDynamics, rest: Array, control: float, posture: float, speed: float
 ) -> list[BatchTerm]:
     """The running terms: torques, distance from a state at rest, speed."""
-    weights = np.repeat([float(posture), float(speed)], system.robot.nv)
+    weights = np.repeat([posture, speed], system.robot.nv)
     return [
-        ControlCost(np.zeros(system.nu), np.full(system.nu, float(control))),
+        ControlCost(np.zeros(system.nu), np.full(system.nu, control)),
         StateCost(system, rest, weights),
     ]
 
 
-def _fixed_arm(robot: RobotLike) -> Robot:
-    arm = robot if isinstance(robot, Robot) else load(robot)
+def _fixed_arm(robot: checks.RobotLike) -> Robot:
+    arm = checks.loaded(robot)
     if arm.is_floating:
         raise ProblemError(f"robot: expected an arm on a fixed base, got {arm.name} on a free-flyer")
     return arm

@@ -10,6 +10,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
 from problems.costs import ControlCost, StateCost
 
 
@@ -46,11 +47,13 @@ def swing_up(
     robot = cartpole(cart_mass, pole_mass, length)
     system = RobotDynamics(robot, dt, actuation=np.array([[1.0], [0.0]]))
     upright = np.array([0.0, np.pi, 0.0, 0.0])
-    weights = np.array([position_weight, position_weight, speed_weight, speed_weight])
+    effort, *state = checks.several_weights(
+        control_weight=control_weight, position_weight=position_weight, speed_weight=speed_weight
+    )
     problem = Problem(
         dynamics=system,
-        running=[ControlCost(np.zeros(1), np.array([control_weight])), StateCost(system, upright, weights)],
-        terminal=[StateCost(system, upright, np.full(4, final_weight))],
+        running=[ControlCost(np.zeros(1), np.array([effort])), StateCost(system, upright, np.repeat(state, 2))],
+        terminal=[StateCost(system, upright, np.full(4, checks.weight("final_weight", final_weight)))],
         x0=np.zeros(4),
         horizon=horizon,
     )

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import reprlib
+import os
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, nearest
+from ddp.errors import ProblemError, as_array, axes, nearest, said
 from ddp.protocols import Array, Dynamics
 from dynamics.quantities import frames
-from dynamics.robots.model import Robot
+from dynamics.robots.loading import READERS
+from dynamics.robots.model import Robot, load
 
 
 def weight(field: str, value: Any) -> float:
     """One weight: a finite number >= 0."""
     return float(weights(field, np.reshape(as_array(field, value, ()), (1,)), 1)[0])
+
+
+def several_weights(**values: Any) -> list[float]:
+    """Weights by the names of the arguments that they are."""
+    return [weight(name, value) for name, value in values.items()]
 
 
 def weights(field: str, value: ArrayLike, size: int) -> Array:
@@ -33,16 +40,28 @@ def weights(field: str, value: ArrayLike, size: int) -> Array:
 def robot(field: str, value: Any) -> Robot:
     """A robot from dynamics.load."""
     if not isinstance(value, Robot):
-        raise ProblemError(f"{field}: expected a Robot from dynamics.load, got {type(value).__name__}")
+        raise ProblemError(f"{field}: expected a Robot from dynamics.load, got {said(value)}")
     return value
+
+
+RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
+
+
+def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
+    """A robot, as it is given or by its model, name or file; root_of_files: as in `dynamics.load`, for files alone."""
+    if isinstance(given, Robot):
+        return given
+    if not isinstance(given, (pin.Model, str, os.PathLike)):
+        raise ProblemError(f"robot: expected a Robot, a pinocchio.Model, a name or a file, got {said(given)}")
+    is_file = not isinstance(given, pin.Model) and Path(given).suffix.lower() in READERS
+    return load(given, root=root_of_files if is_file else None)
 
 
 def frame_name(carrier: Robot, frame: str) -> None:
     """A frame that the robot has."""
-    model = robot("robot", carrier).model
-    if not isinstance(frame, str) or not model.existFrame(frame):
-        known = [f.name for f in model.frames]
-        raise ProblemError(f"frame: {carrier.name} has no frame {reprlib.repr(frame)}; {nearest(frame, known)}")
+    if not robot("robot", carrier).has_frame(frame):
+        known = [f.name for f in carrier.model.frames]
+        raise ProblemError(f"frame: {carrier.name} has no frame {said(frame)}; {nearest(frame, known)}")
 
 
 def branch(carrier: Robot, frame: str) -> frames.Branch:
@@ -70,12 +89,12 @@ def pose(field: str, value: Any) -> pin.SE3:
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:
     """One of some names."""
     if not isinstance(value, str) or value not in known:
-        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {reprlib.repr(value)}")
+        raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}; got {said(value)}")
 
 
 def targets(field: str, value: Any, size: int) -> Array:
     """A target (size,), or one (M, size) for each of M >= 1 knots."""
-    several = isinstance(value, (np.ndarray, list, tuple)) and len(value) > 0 and np.ndim(value[0]) == 1
+    several = axes(value) > 1
     array = as_array(field, value, (None, size) if several else (size,)).copy()
     if several and len(array) == 0:
         raise ProblemError(f"{field}: expected a target for at least one knot, got none")
@@ -104,5 +123,5 @@ def limits(field: str, value: Any, size: int) -> Array:
 def system(field: str, value: Any) -> Dynamics:
     """A system of the Dynamics protocol."""
     if isinstance(value, type) or not isinstance(value, Dynamics):
-        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {reprlib.repr(value)}")
+        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(value)}")
     return value

@@ -1,6 +1,6 @@
 """The ``mayne`` command: a thin shell over problems, solvers and drawings.
 
-Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input.
+Exit status: 0 success, 1 a solve that did not converge (or derivatives that are wrong), 2 bad input, 130 after Ctrl-C.
 Results go to standard output, as JSON with ``--json``; progress and warnings go to standard error.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.check import check_derivatives
+from ddp.compiling import kernel, store
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.solution import Solution
@@ -51,6 +52,9 @@ from problems.sensitivity import with_durations
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
+
 Command = Callable[..., None]
 
 
@@ -70,6 +74,8 @@ class _Commands(click.Group):
             raise _BadInput(str(reason)) from None
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
+        except KeyboardInterrupt:  # click would say that it failed
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 _NAME = click.argument("name")
@@ -298,6 +304,31 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
     else:
         click.echo(str(report))
     _end(report.ok)
+
+
+@main.command("warm")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--clear", is_flag=True, help="Remove all compiled kernels from the cache first.")
+@_JSON
+def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
+    """Compile ahead what problems NAME, by default all, need, and keep it in the cache."""
+    entries = [find(name) for name in names or ALL]
+    if clear:
+        store.forget()
+    rows = []
+    for number, entry in enumerate(entries, 1):
+        compiled: list[str] = []
+        start = time.perf_counter()
+        with progress(f"{entry.name}, {number} of {len(entries)}"), kernel.compilations(compiled.append):
+            warm(entry())
+        rows.append((entry.name, len(compiled), time.perf_counter() - start))
+    folder, count, size = store.kept()
+    if as_json:
+        problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]
+        print_json({"problems": problems, "folder": str(folder), "kernels": count, "bytes": size})
+        return
+    print_table(["problem", "kernels compiled", "seconds"], [[name, str(n), f"{t:.1f}"] for name, n, t in rows])
+    click.echo(f"{folder}: {count} files, {size / 1e6:.1f} MB")
 
 
 @main.command()

@@ -14,7 +14,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, said
 from ddp.protocols import Array, Dynamics
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
@@ -159,7 +159,7 @@ class TorqueLimits:
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, RobotDynamics):
-            raise ProblemError(f"dynamics: expected RobotDynamics, got {type(self.dynamics).__name__}")
+            raise ProblemError(f"dynamics: expected RobotDynamics, got {said(self.dynamics)}")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         limits = _magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv)
         held = np.isfinite(limits) & S.any(axis=1)

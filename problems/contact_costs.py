@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.bound import bind
-from ddp.errors import ProblemError, as_array, positive, positive_integer
+from ddp.errors import ProblemError, as_array, axes, numbers, positive, positive_integer
 from ddp.protocols import Array, CompiledCost, Dynamics
 from dynamics.contacts.contact import Contact
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.forces import Pushes, System, pushes
+from problems.forces import Pushes, System, as_contacts, pushes
 from problems.kernels import contacts as contact_kernels
 from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints
@@ -170,9 +170,10 @@ def contact_force(
     system: System, contacts: Iterable[Contact], target: ArrayLike, weight: float
 ) -> ForceLimits:
     """``½ w |f - target|²`` of the forces of all contacts; target (nc,) [N], or (M, nc) along a stretch of M knots."""
-    contacts = list(contacts)
+    contacts = as_contacts(contacts)
     nc = sum(contact.size for contact in contacts)
-    return ForceLimits(system, contacts, np.eye(nc), np.zeros(nc), np.zeros(nc), weight, np.asarray(target, float))
+    target = as_array("target", target, (None, nc) if axes(target) > 1 else (nc,))
+    return ForceLimits(system, contacts, np.eye(nc), np.zeros(nc), np.zeros(nc), weight, target)
 
 
 def friction_cone(
@@ -202,7 +203,7 @@ def friction_cone(
     restitution: of the impact at the knot, if cones are to hold its impulses: then N are N s.
     phase: of the system, where several hold these contacts exactly and last differently.
     """
-    contacts = list(contacts)
+    contacts = as_contacts(contacts)
     rows = cone_rows(contacts, mu, faces, inside, least, margin, sole, normal)
     return ForceLimits(system, contacts, *rows, weight, friction=float(mu), restitution=restitution, phase=phase)
 
@@ -221,7 +222,7 @@ def friction_constraint(
     phase: int | None = None,
 ) -> ForceConstraint:
     """Forces, or impulses, stay in their cones of friction: the constraint; arguments as of `friction_cone`."""
-    contacts = list(contacts)
+    contacts = as_contacts(contacts)
     rows = cone_rows(contacts, mu, faces, inside, least, 0.0, sole, normal)
     return ForceConstraint(system, contacts, *rows, friction=float(mu), restitution=restitution, phase=phase)
 
@@ -236,7 +237,7 @@ def cone_rows(
         raise ProblemError(f"faces: expected at least 3, got {faces}")
     n = as_array("normal", normal, (3,))
     if not np.linalg.norm(n) > 0.0:
-        raise ProblemError(f"normal: expected a direction, got {n}")
+        raise ProblemError(f"normal: expected a direction, got {numbers(n)}")
     n = n / np.linalg.norm(n)
     first = np.eye(3)[0] if abs(n[0]) < 0.9 else np.eye(3)[1]
     t = first - n * (n @ first)
@@ -268,7 +269,9 @@ def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Ar
     rows = np.hstack([cone, np.zeros_like(cone)])
     if sole is None:
         return rows
-    length, width = (positive("sole", side) for side in sole)
+    length, width = as_array("sole", sole, (2,))
+    if not (length > 0.0 and width > 0.0):
+        raise ProblemError(f"sole: expected two positive numbers, got {length} and {width}")
     pressure = np.zeros((4, 6))
     pressure[:2, 2], pressure[2:, 2] = -width, -length
     pressure[0, 3], pressure[1, 3], pressure[2, 4], pressure[3, 4] = 1.0, -1.0, 1.0, -1.0

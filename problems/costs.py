@@ -29,7 +29,7 @@ from problems import checks
 from problems.kernels import frames as frame_kernels
 from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.terms import KernelTerm, MovingTerm, RobotTerm, StateTerm
+from problems.terms import KernelTerm, MovingTerm, RobotTerm, StateTerm, one_knot
 
 _REFERENCES = {
     "local": frames.LOCAL,
@@ -114,11 +114,11 @@ class ControlCost(KernelTerm):
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
-        return float(self.values(np.array([x], float), np.array([u], float))[0])
+        return float(self.values(*one_knot(x, u))[0])
 
     def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
         """(nu,): the derivative by u; a control cost does not know how large a state is."""
-        return self.weights * (np.asarray(u, float) - self.target_u)
+        return self.weights * (as_array("u", u, self.target_u.shape) - self.target_u)
 
     def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
         """(nu, nu): the second derivative by u."""

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
 from ddp.compiling.setup import Stopwatch
-from ddp.errors import ProblemError, SolveError, as_array, positive, positive_integer
+from ddp.errors import ProblemError, SolveError, as_array, axes, flag, positive, positive_integer, said
 from ddp.guesses import Start
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -133,8 +133,12 @@ def solve_durations(
     References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
     Raises ProblemError for bounds that exclude one another, or the total.
     """
-    start = Stopwatch()
-    search = _Search(problem, FreeDurations() if free is None else free, solver or DDP(1e-11), callback, workers)
+    start, free = Stopwatch(), FreeDurations() if free is None else free
+    solver = DDP(1e-11) if solver is None else solver
+    if not isinstance(free, FreeDurations):
+        raise ProblemError(f"free: expected FreeDurations(...), got {said(free)}")
+    flag("throw", throw)
+    search = _Search(problem, free, solver, callback, workers)
     best, status = search.run(guess)
     converged, free_ones = status.startswith("converged"), search.upper - search.lower > SLACK
     at_bounds = free_ones & ((search.lower + SLACK > best.T) | (search.upper - SLACK < best.T))
@@ -151,7 +155,7 @@ def free_durations(problem: Problem, within: str, price: float | None) -> FreeDu
     try:
         least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
     except ValueError:
-        raise ProblemError(f"durations: expected free or two numbers, least,most, got {within!r}") from None
+        raise ProblemError(f"durations: expected free or two numbers, least,most, got {said(within)}") from None
     T = phased(problem).phase_durations
     return FreeDurations(least * T, most * T, price=price)
 
@@ -269,7 +273,7 @@ def _bounds(name: str, given: ArrayLike | None, default: Array, T: Array) -> Arr
     """Bounds (P,) of durations, zero where no time passes."""
     if given is None:
         return default
-    bound = as_array(name, given, () if np.ndim(given) == 0 else T.shape)  # type: ignore[arg-type]
+    bound = as_array(name, given, () if axes(given) == 0 else T.shape)
     bound = np.where(T > 0.0, np.broadcast_to(bound, T.shape), 0.0)
     for i in np.flatnonzero((T > 0.0) & ~(bound > 0.0)):
         raise ProblemError(f"{name}: expected more than 0 s, got {bound[i]:g} at [{i}]")

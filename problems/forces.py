@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, integer, items, said
 from ddp.protocols import Array, Dynamics
 from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import Contact, are_regular, compile_contacts, forces
@@ -54,9 +54,18 @@ def pushes(
     phase: of the system, for its step of time, where several hold these contacts and last differently.
     """
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"system: expected the dynamics of a robot, got {type(system).__name__}")
-    held = tuple(contacts)
+        raise ProblemError(f"system: expected the dynamics of a robot, got {said(system)}")
+    held = as_contacts(contacts)
     return _Forces(system, held, phase) if restitution is None else _Impulses(system, held, restitution)
+
+
+def as_contacts(contacts: Iterable[Contact]) -> tuple[Contact, ...]:
+    """Contacts, each checked."""
+    given = items("contacts", contacts, "Contacts")
+    for i, contact in enumerate(given):
+        if not isinstance(contact, Contact):
+            raise ProblemError(f"contacts[{i}]: expected a Contact, got {said(contact)}")
+    return given
 
 
 class _Forces:
@@ -180,7 +189,7 @@ def _step(system: System, contacts: Sequence[Contact], phase: int | None) -> flo
     """The step of time [s] of the phase, or of all that hold these contacts."""
     phases = system.phases if isinstance(system, PhasedDynamics) else ()
     if phase is not None:
-        if not 0 <= phase < len(phases):
+        if not 0 <= integer("phase", phase) < len(phases):
             raise ProblemError(f"phase: expected one of the system's 0 .. {len(phases) - 1}, got {phase}")
         phases = phases[phase : phase + 1]
     names = sorted(contact.frame for contact in contacts)

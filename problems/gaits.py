@@ -8,27 +8,22 @@ proportion to the robot: in units of the height h of its centre of mass above th
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ProblemError, as_array, axes, positive
 from ddp.problem import Problem
-from dynamics.robots.loading import READERS
-from dynamics.robots.model import Robot, load
-from problems import legs, schedule, strides
+from problems import checks, legs, schedule, strides
 from problems.legged import Weights, follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Schedule
 from problems.sensitivity import with_durations
 
 Gait = TypeVar("Gait", bound=Callable[..., Problem])
-RobotLike: TypeAlias = Robot | pin.Model | str | os.PathLike[str]
 
 STEP, SUPPORT, REST = 1.4, 0.2, 0.7
 """How long feet swing, all stand in between, and at both ends, in units of √(h / g)."""
@@ -72,7 +67,7 @@ def _explained(*parameters: str) -> Callable[[Gait], Gait]:
 
 @_explained(STEPPING, LANDING, STANDING)
 def walk(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -104,7 +99,7 @@ def walk(
 
 @_explained(STEPPING, LANDING, STANDING)
 def trot(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -136,7 +131,7 @@ def trot(
 
 @_explained(STEPPING, LANDING, STANDING)
 def pace(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -168,7 +163,7 @@ def pace(
 
 @_explained(STEPPING, LANDING, STANDING)
 def bound(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -195,7 +190,8 @@ def bound(
     """
     stand = _stance(robot, feet, q0, ground)
     pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
-    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight_duration)
+    flight = _at_least_zero("flight_duration", flight_duration)
+    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight)
     return _gait(
         stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
         phase_durations,
@@ -204,7 +200,7 @@ def bound(
 
 @_explained(LANDING, STANDING)
 def jump(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     length: float = 0.0,
     sideways: float = 0.0,
     turn: float = 0.0,
@@ -240,6 +236,7 @@ def jump(
     start = dt * plan.knots(dt)[0]
     ramp = 0.5 * min(push, land)
     moved = flight + ramp
+    length, sideways, turn = _numbers(length=length, sideways=sideways, turn=turn)
     moving = strides.straight(
         (length / moved, sideways / moved), turn / moved, start - 0.5 * ramp, start + flight + 0.5 * ramp, ramp
     )
@@ -254,7 +251,7 @@ def jump(
 
 @_explained(STANDING)
 def stand(
-    robot: RobotLike = "anymal",
+    robot: checks.RobotLike = "anymal",
     duration: float = 1.0,
     period: float = 1.0,
     forward: float = 0.0,
@@ -281,7 +278,8 @@ def stand(
     stands = _stance(robot, feet, q0, ground)
     lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
     period, plan = positive("period", period), schedule.stand(stands.feet, duration)
-    shift, turned = np.array([forward, sideways, lift]), np.array([roll, pitch, yaw])
+    forward, sideways, *turns = _numbers(forward=forward, sideways=sideways, roll=roll, pitch=pitch, yaw=yaw)
+    shift, turned = np.array([forward, sideways, lift]), np.array(turns)
 
     def swaying(t: float) -> pin.SE3:
         s = np.sin(np.pi * t / period) ** 2
@@ -294,7 +292,7 @@ def stand(
 
 @_explained(STEPPING, LANDING, STANDING)
 def step(
-    robot: RobotLike = "talos_legs",
+    robot: checks.RobotLike = "talos_legs",
     cycles: int = 1,
     speed: float | None = None,
     sideways: float = 0.0,
@@ -333,7 +331,9 @@ class _Pace:
         support_duration: float | None,
     ) -> None:  # fmt: skip
         swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
-        support = SUPPORT * stand.unit if support_duration is None else _at_least_zero(support_duration)
+        support = SUPPORT * stand.unit
+        if support_duration is not None:
+            support = _at_least_zero("support_duration", support_duration)
         self.speed = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
         if step_length is not None:
             length, cycle = float(as_array("step_length", step_length, ())), groups * (swing + support)
@@ -351,21 +351,23 @@ class _Pace:
         self.durations = swing, support
 
 
-def _at_least_zero(duration: float) -> float:
-    given = float(as_array("support_duration", duration, ()))
+def _numbers(**values: float) -> list[float]:
+    """Numbers by the names of the arguments that they are."""
+    return [float(as_array(name, value, ())) for name, value in values.items()]
+
+
+def _at_least_zero(field: str, duration: float) -> float:
+    given = float(as_array(field, duration, ()))
     if given < 0.0:
-        raise ProblemError(f"support_duration: expected at least 0 s, got {given}")
+        raise ProblemError(f"{field}: expected at least 0 s, got {given}")
     return given
 
 
 def _stance(
-    robot: RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
+    robot: checks.RobotLike, feet: str | Sequence[str] | None, q0: ArrayLike | None, ground: float | None
 ) -> Stance:
-    if not isinstance(robot, Robot):
-        is_file = not isinstance(robot, pin.Model) and Path(robot).suffix.lower() in READERS
-        robot = load(robot, root="free-flyer") if is_file else load(robot)
     names = [name.strip() for name in feet.split(",")] if isinstance(feet, str) else feet
-    return legs.stance(robot, names, q0, ground)
+    return legs.stance(checks.loaded(robot, root_of_files="free-flyer"), names, q0, ground)
 
 
 def _gait(
@@ -377,7 +379,8 @@ def _gait(
     first, *middle, last = plan.phases
     rest = REST * stand.unit
     plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
-    counts = plan.knots(dt)
+    counts, dt = plan.knots(dt), positive("dt", dt)
+    sideways, turning = _numbers(sideways=sideways, turning=turning)
     start, end = dt * counts[0], dt * sum(counts[:-1])
     moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
@@ -389,7 +392,8 @@ def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
     if durations is None:
         return problem
-    lasting = with_durations(problem, np.ravel(durations), "phase_durations")
+    each = durations if axes(durations) else cast(ArrayLike, [durations])
+    lasting = with_durations(problem, each, "phase_durations")
     return lasting.with_guess(follow_nominal(lasting))
 
 

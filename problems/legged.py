@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from ddp.constraints.constraint import Constraint
 from ddp.costs.stretches import weights_of
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, positive, said
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm
 from dynamics.phases.phase import Phase
@@ -88,6 +88,9 @@ def legged(
     impulses: "cost" on impulses beyond their cones; or "constraint": moreover, none leaves its cone. That is hard to
     solve: gaits touch down so softly that impulses are near the tips of their cones.
     """
+    for field, value, kind in (("laid", laid, Strides), ("weights", weights, Weights)):
+        if not isinstance(value, kind) and not (value is None and field == "weights"):
+            raise ProblemError(f"{field}: expected {kind.__name__}, got {said(value)}")
     checks.one_of("cones", cones, ("barrier", "constraint"))
     checks.one_of("footholds", footholds, ("cost", "constraint"))
     checks.one_of("impulses", impulses, ("cost", "constraint"))
@@ -204,9 +207,10 @@ def follow_nominal(problem: Problem) -> tuple[Array, Array]:
 
     The nominal states are those that the state costs pull to; torques follow by inverse dynamics and least squares.
     """
-    system = problem.dynamics
+    system = problem.dynamics if isinstance(problem, Problem) else None
     if not isinstance(system, PhasedDynamics):
-        raise ProblemError(f"problem: expected a gait, got one of {type(system).__name__}")
+        got = said(problem) if system is None else f"one of {said(system)}"
+        raise ProblemError(f"problem: expected a gait, got {got}")
     nq, N = system.robot.nq, problem.horizon
     X = np.tile(problem.x0, (N + 1, 1))
     for stretch, terms in problem.during.items():

@@ -9,9 +9,10 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, nearest
+from ddp.errors import ProblemError, as_array, items, nearest, said
 from ddp.protocols import Array
 from dynamics.robots.model import Robot
+from problems import checks
 
 POINT_NAMES, SURFACE_NAMES = ("foot",), ("sole",)
 """What frames at feet are called; those called soles are surfaces, and go before others."""
@@ -71,7 +72,7 @@ class Stance:
             for foot, x, y in zip(self.feet, offsets[0], offsets[1], strict=True)
         }
         if len(self.feet) != 4 or len(named) != 4:
-            raise ProblemError(f"feet: expected one at each corner, {', '.join(CORNERS)}; got {named}")
+            raise ProblemError(f"feet: expected one at each corner, {', '.join(CORNERS)}; got {said(named)}")
         return {corner: named[corner] for corner in CORNERS}
 
     def sides(self) -> dict[str, str]:
@@ -79,7 +80,7 @@ class Stance:
         offsets = base_pose(self.robot, self.q).rotation.T @ (self.places - self.places.mean(axis=0)).T
         named = {"L" if y > 0.0 else "R": foot for foot, y in zip(self.feet, offsets[1], strict=True)}
         if len(self.feet) != 2 or len(named) != 2:
-            raise ProblemError(f"feet: expected a left and a right one, got {named}")
+            raise ProblemError(f"feet: expected a left and a right one, got {said(named)}")
         return {side: named[side] for side in "LR"}
 
 
@@ -96,7 +97,7 @@ def stance(
 
     ProblemError names a foot that the robot lacks, with the nearest names, and one that is not on the ground.
     """
-    if not robot.is_floating:
+    if not checks.robot("robot", robot).is_floating:
         raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one")
     q = robot.q0 if q0 is None else as_array("q0", q0, (robot.nq,))
     names = tuple(found(robot) if feet is None else check_feet(robot, feet))
@@ -119,7 +120,7 @@ def stance(
 
 def found(robot: Robot) -> list[str]:
     """The frames of a robot that are called feet."""
-    bodies = [frame.name for frame in robot.model.frames if frame.type == pin.FrameType.BODY]
+    bodies = [frame.name for frame in checks.robot("robot", robot).model.frames if frame.type == pin.FrameType.BODY]
     for known in (SURFACE_NAMES, POINT_NAMES):
         names = [name for name in bodies if _is(name, known)]
         if len(names) >= 2:
@@ -129,13 +130,15 @@ def found(robot: Robot) -> list[str]:
 
 def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[str]:
     """Feet that the robot has, each once, and that some joint moves."""
-    names = list(feet.values()) if isinstance(feet, Mapping) else [feet] if isinstance(feet, str) else list(feet)
+    checks.robot("robot", robot)
+    several = feet.values() if isinstance(feet, Mapping) else [feet] if isinstance(feet, str) else feet
+    names = list(items("feet", several, "names of frames"))
     if not names:
         raise ProblemError("feet: expected the name of at least one frame, got none")
     known = [frame.name for frame in robot.model.frames]
     for name in names:
-        if name not in known:
-            raise ProblemError(f"feet: {robot.name} has no frame {name!r}; {nearest(str(name), known)}")
+        if not isinstance(name, str) or name not in known:
+            raise ProblemError(f"feet: {robot.name} has no frame {said(name)}; {nearest(name, known)}")
         if names.count(name) > 1:
             raise ProblemError(f"feet: {name!r} is listed {names.count(name)} times")
     return names

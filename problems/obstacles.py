@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ProblemError, as_array, items, positive, said
 from ddp.protocols import Array
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
@@ -118,7 +118,7 @@ class CapsuleClearance(Clearance):
     def __post_init__(self) -> None:
         names = self.frames
         if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
-            raise ProblemError(f"frames: expected the names of two frames, got {names!r}")
+            raise ProblemError(f"frames: expected the names of two frames, got {said(names)}")
         for name in names:
             checks.frame_name(self.robot, name)
         first, second = (frames.branch(self.robot, name) for name in names)
@@ -135,15 +135,16 @@ def _body(first: frames.Branch, second: frames.Branch, radius: float, long: bool
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:
     """Check what both have in common."""
-    if not isinstance(obstacles, Sequence) or not obstacles:
-        raise ProblemError(f"obstacles: expected a list of spheres and capsules, at least one; got {obstacles!r}")
+    obstacles = items("obstacles", obstacles, "spheres and capsules")
+    if not obstacles:
+        raise ProblemError("obstacles: expected a list of spheres and capsules, at least one; got none")
     for i, obstacle in enumerate(obstacles):
         if not isinstance(obstacle, Capsule):
-            raise ProblemError(f"obstacles[{i}]: expected Sphere(...) or Capsule(...), got {type(obstacle).__name__}")
+            raise ProblemError(f"obstacles[{i}]: expected Sphere(...) or Capsule(...), got {said(obstacle)}")
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
     lower = np.full(len(rows), checks.weight("margin", margin))
     for name, value in (
-        ("obstacles", tuple(obstacles)), ("lower", lower), ("upper", np.full(len(rows), np.inf)),
+        ("obstacles", obstacles), ("lower", lower), ("upper", np.full(len(rows), np.inf)),
         ("_body", body), ("_obstacles", rows),
     ):  # fmt: skip
         object.__setattr__(constraint, name, value)

@@ -10,6 +10,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
 from problems.costs import ControlCost, StateCost
 
 
@@ -42,13 +43,16 @@ def swing_up(
     """
     system = RobotDynamics(pendulum(mass, length), dt)
     upright = np.array([np.pi, 0.0])
+    effort, *state = checks.several_weights(
+        control_weight=control_weight, angle_weight=angle_weight, speed_weight=speed_weight
+    )
     problem = Problem(
         dynamics=system,
         running=[
-            ControlCost(np.zeros(1), np.array([control_weight])),
-            StateCost(system, upright, np.array([angle_weight, speed_weight])),
+            ControlCost(np.zeros(1), np.array([effort])),
+            StateCost(system, upright, np.array(state)),
         ],
-        terminal=[StateCost(system, upright, np.full(2, final_weight))],
+        terminal=[StateCost(system, upright, np.full(2, checks.weight("final_weight", final_weight)))],
         x0=np.zeros(2),
         horizon=horizon,
     )

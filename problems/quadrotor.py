@@ -7,17 +7,16 @@ matter to a loop.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, as_array, positive, said
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.robots.model import Robot, load
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
 from problems.costs import ControlCost, FramePose, StateCost
 
 WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
@@ -25,7 +24,7 @@ WAYPOINTS = {46: np.deg2rad(120.0), 54: np.deg2rad(240.0)}
 
 
 def loop(
-    robot: Robot | pin.Model | str | os.PathLike[str] = "iris",
+    robot: checks.RobotLike = "iris",
     waypoints: Mapping[int, float] = WAYPOINTS,
     height: float = 0.7,
     arm: float = 0.1525,
@@ -48,28 +47,37 @@ def loop(
     control_weight [1/N²] on thrust beyond hovering, speed_weight on the body's velocity, the others on
     position [1/m²], rotation [1/rad²] and speed. Waypoint and final terms are not multiplied by dt.
     """
-    body = robot if isinstance(robot, Robot) else load(robot)
+    body = checks.loaded(robot)
     if not body.is_floating or body.nv != 6:
         raise ProblemError(f"robot: expected one free-flying body, got {body.name} with nv = {body.nv}")
     system = RobotDynamics(body, dt, actuation=thrusters(arm, moment_per_thrust))
     x0 = np.concatenate([body.neutral(), np.zeros(6)])
     hover = system.nominal_control(x0)
-    pose = np.repeat([float(waypoint_position_weight), float(waypoint_rotation_weight)], 3)
+    effort, speed, *pose = checks.several_weights(
+        control_weight=control_weight, speed_weight=speed_weight, waypoint_position_weight=waypoint_position_weight,
+        waypoint_rotation_weight=waypoint_rotation_weight,
+    )  # fmt: skip
+    end = checks.several_weights(
+        final_position_weight=final_position_weight, final_rotation_weight=final_rotation_weight,
+        final_speed_weight=final_speed_weight,
+    )  # fmt: skip
     frame = body.joint_names[0]
-    rest = np.repeat(
-        [final_position_weight, final_rotation_weight, final_speed_weight, final_speed_weight], 3
-    )
+    if not isinstance(waypoints, Mapping):
+        raise ProblemError(f"waypoints: expected a mapping from knots to pitches, got {said(waypoints)}")
+    up = float(as_array("height", height, ()))
+    pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
+    rest = np.repeat([*end, end[-1]], 3)
     problem = Problem(
         dynamics=system,
         running=[
-            ControlCost(hover, np.full(4, float(control_weight))),
-            StateCost(system, x0, np.repeat([0.0, float(speed_weight)], 6)),
+            ControlCost(hover, np.full(4, effort)),
+            StateCost(system, x0, np.repeat([0.0, speed], 6)),
         ],
-        terminal=[StateCost(system, x0, rest.astype(float))],
+        terminal=[StateCost(system, x0, rest)],
         x0=x0,
         horizon=horizon,
         at={
-            knot: [FramePose(body, frame, _pitched(angle, height), pose)] for knot, angle in waypoints.items()
+            knot: [FramePose(body, frame, _pitched(angle, up), np.repeat(pose, 3))] for knot, angle in pitches.items()
         },
     )
     return problem.with_guess(hovering(problem))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pinocchio as pin
 
 from ddp.errors import ProblemError, as_array
 from ddp.problem import Problem
 from ddp.protocols import Array
-from dynamics.robots.model import Robot, load
+from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
 from problems.costs import ControlCost, StateCost
 
 
 def reorientation(
-    robot: Robot | pin.Model | str | os.PathLike[str] = "hyq",
+    robot: checks.RobotLike = "hyq",
     angle: float = np.pi / 2,
     horizon: int = 100,
     dt: float = 0.01,
@@ -45,16 +44,19 @@ def reorientation(
     goal[3:7] = (
         pin.Quaternion(*floating.q0[[6, 3, 4, 5]]) * pin.Quaternion(pin.exp3(np.array([turn, 0.0, 0.0])))
     ).coeffs()
-    running = _weights(legs, position=(0.0, 0.0, posture_weight), velocity=(0.0, 0.0, speed_weight))
-    final = _weights(
-        legs,
-        position=(0.0, final_rotation_weight, final_posture_weight),
-        velocity=(0.0, final_speed_weight, final_speed_weight),
+    effort, posture, speed = checks.several_weights(
+        control_weight=control_weight, posture_weight=posture_weight, speed_weight=speed_weight
     )
+    attitude, rest, slow = checks.several_weights(
+        final_rotation_weight=final_rotation_weight, final_posture_weight=final_posture_weight,
+        final_speed_weight=final_speed_weight,
+    )  # fmt: skip
+    running = _weights(legs, position=(0.0, 0.0, posture), velocity=(0.0, 0.0, speed))
+    final = _weights(legs, position=(0.0, attitude, rest), velocity=(0.0, slow, slow))
     problem = Problem(
         dynamics=system,
         running=[
-            ControlCost(np.zeros(legs), np.full(legs, float(control_weight))),
+            ControlCost(np.zeros(legs), np.full(legs, effort)),
             StateCost(system, x0, running),
         ],
         terminal=[StateCost(system, goal, final)],
@@ -64,9 +66,9 @@ def reorientation(
     return problem.with_guess(small_random_torques(problem))
 
 
-def weightless(robot: Robot | pin.Model | str | os.PathLike[str]) -> Robot:
+def weightless(robot: checks.RobotLike) -> Robot:
     """A floating robot in a world without gravity."""
-    floating = robot if isinstance(robot, Robot) else load(robot)
+    floating = checks.loaded(robot)
     if not floating.is_floating or floating.nv <= 6:
         raise ProblemError(f"robot: expected legs on a free-flying base, got {floating.name}")
     model = floating.model.copy()

@@ -6,6 +6,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.errors import ProblemError, as_array, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -18,7 +19,11 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
 
     At an impact, which takes no time, it is zero as well: what acts there is an impulse.
     """
-    X, U = np.asarray(X, float), np.asarray(U, float)
+    checked(system)
+    U = as_array("U", U, (None, system.nu))
+    X = as_array("X", X, (len(U) + 1, system.nx))
+    if len(U) > system.knots:
+        raise ProblemError(f"U: expected controls of at most {system.knots} knots, got {len(U)}")
     found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
     for i, (phase, knots) in enumerate(zip(system.phases, stretches(system), strict=True)):
         if not phase.contacts or not knots:
@@ -34,8 +39,15 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     return found
 
 
+def checked(system: PhasedDynamics) -> None:
+    """Raise ProblemError for what has no phases."""
+    if not isinstance(system, PhasedDynamics):
+        raise ProblemError(f"system: expected PhasedDynamics, got {said(system)}")
+
+
 def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
     """For each frame, whether it is in contact at each knot (N,); at an impact, as in the phase that it begins."""
+    checked(system)
     found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
     for phase, knots in zip(system.phases, stretches(system), strict=True):
         for contact in phase.contacts:

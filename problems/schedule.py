@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, nearest, positive, positive_integer
+from ddp.errors import ProblemError, affordable, as_array, items, nearest, positive, positive_integer, said, text
 
 logger = logging.getLogger("mayne")
 
@@ -42,21 +42,20 @@ class Schedule:
     phases: tuple[Interval, ...]
 
     def __init__(self, feet: Sequence[str], phases: Iterable[Interval | tuple[Sequence[str], float]]) -> None:
-        names, checked = tuple(feet), []
-        if not names or len(set(names)) != len(names):
-            raise ProblemError(f"feet: expected at least one name, each once, got {names}")
-        for i, phase in enumerate(phases):
+        names, checked = _names("feet", feet), []
+        for i, phase in enumerate(items("phases", phases, "(who stands, duration)")):
             if not isinstance(phase, (tuple, list)) or len(phase) not in (2, 3):
-                raise ProblemError(f"phases[{i}]: expected (who stands, duration) or with a name, got {phase!r}")
-            given = (phase[0],) if isinstance(phase[0], str) else tuple(phase[0])
+                raise ProblemError(f"phases[{i}]: expected (who stands, duration) or with a name, got {said(phase)}")
+            given = (phase[0],) if isinstance(phase[0], str) else items(f"phases[{i}]", phase[0], "names of feet")
             for foot in given:
                 if foot not in names:
-                    raise ProblemError(f"phases[{i}]: there is no foot {foot!r}; {nearest(str(foot), names)}")
+                    raise ProblemError(f"phases[{i}]: there is no foot {said(foot)}; {nearest(foot, names)}")
                 if given.count(foot) > 1:
                     raise ProblemError(f"phases[{i}]: {foot!r} is listed {given.count(foot)} times")
             duration = positive(f"duration of phases[{i}]", phase[1])
             stands = tuple(foot for foot in names if foot in given)
-            checked.append(Interval(stands, duration, str(phase[2]) if len(phase) == 3 else ""))
+            name = text(f"name of phases[{i}]", phase[2]) if len(phase) == 3 else ""
+            checked.append(Interval(stands, duration, name))
         if not checked:
             raise ProblemError("phases: expected at least one, got none")
         object.__setattr__(self, "feet", names)
@@ -94,7 +93,10 @@ class Schedule:
 
     def knots(self, dt: float) -> list[int]:
         """How many steps of dt [s] each phase takes, at least one."""
-        return [max(1, round(phase.duration / positive("dt", dt))) for phase in self.phases]
+        step = positive("dt", dt)
+        counts = [max(1, round(min(phase.duration / step, 1e18))) for phase in self.phases]
+        affordable("dt", step, 100 * sum(counts))
+        return counts
 
     def flags(self, dt: float) -> dict[str, NDArray[np.bool_]]:
         """For each foot, whether it stands at each step of dt [s], without impacts: for `viz.plot_schedule`."""
@@ -111,12 +113,16 @@ def cycling(
     at the ends. flight [s]: how long none stands after each swing, instead of a support.
     """
     swing, cycles = positive("swing", swing), positive_integer("cycles", cycles)
+    support, flight = (float(as_array(name, value, ())) for name, value in (("support", support), ("flight", flight)))
     if support < 0.0 or flight < 0.0:
         raise ProblemError(f"support, flight: expected at least 0 s, got {support}, {flight}")
-    known = set(feet)
+    feet, groups = _names("feet", feet), items("groups", groups, "groups of feet")
     for i, group in enumerate(groups):
-        if not group or not set(group) <= known:
-            raise ProblemError(f"groups[{i}]: expected feet of {tuple(feet)}, got {tuple(group)}")
+        if not items(f"groups[{i}]", group, "feet") or not all(foot in feet for foot in group):
+            raise ProblemError(f"groups[{i}]: expected feet of {said(feet)}, got {said(group)}")
+    if not groups:
+        raise ProblemError("groups: expected at least one, got none")
+    affordable("cycles", cycles, 100 * cycles * len(groups))
     ends = support if support > 0.0 else swing
     phases: list[Interval] = [Interval(tuple(feet), ends, "stand")]
     for turn in range(cycles * len(groups)):
@@ -153,21 +159,33 @@ def bound(
 
 def jump(feet: Sequence[str], push: float, flight: float, land: float) -> Schedule:
     """All feet push off, fly and land, for so long [s]."""
-    every = tuple(feet)
-    return Schedule(feet, [Interval(every, push, "push"), Interval((), flight, "fly"), Interval(every, land, "land")])
+    every = _names("feet", feet)
+    push, flight, land = (positive(*given) for given in (("push", push), ("flight", flight), ("land", land)))
+    return Schedule(every, [Interval(every, push, "push"), Interval((), flight, "fly"), Interval(every, land, "land")])
 
 
 def stand(feet: Sequence[str], duration: float) -> Schedule:
     """All feet stand."""
-    return Schedule(feet, [Interval(tuple(feet), duration, "stand")])
+    every = _names("feet", feet)
+    return Schedule(every, [Interval(every, positive("duration", duration), "stand")])
+
+
+def _names(field: str, feet: Sequence[str]) -> tuple[str, ...]:
+    """Names of feet, each once."""
+    names = items(field, feet, "names")
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ProblemError(f"{field}: expected at least one name, each once, got {said(names)}")
+    return names
 
 
 def _all(corners: Mapping[str, str]) -> tuple[str, ...]:
+    if not isinstance(corners, Mapping):
+        raise ProblemError(f"corners: expected a mapping from LF, RF, LH and RH to feet, got {said(corners)}")
     return tuple(corners.values())
 
 
 def _groups(corners: Mapping[str, str], *groups: Sequence[str]) -> list[list[str]]:
     for corner in (name for group in groups for name in group):
         if corner not in corners:
-            raise ProblemError(f"corners: expected LF, RF, LH and RH, got {tuple(corners)}")
+            raise ProblemError(f"corners: expected LF, RF, LH and RH, got {said(tuple(corners))}")
     return [[corners[name] for name in group] for group in groups]

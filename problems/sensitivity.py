@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Timed
 from ddp.solution import Solution
@@ -42,7 +42,7 @@ have no part in what is stationary, and stiffer ones leave too few digits to the
 def phased(problem: Problem) -> PhasedDynamics:
     """The system of a problem with phases, of just their knots."""
     if not isinstance(problem, Problem) or not isinstance(problem.dynamics, PhasedDynamics):
-        got = type(problem.dynamics if isinstance(problem, Problem) else problem).__name__
+        got = said(problem.dynamics if isinstance(problem, Problem) else problem)
         raise ProblemError(f"problem: expected one with phases, whose durations are free (PhasedDynamics), got {got}")
     if problem.horizon != problem.dynamics.knots:
         raise ProblemError(f"horizon: expected {problem.dynamics.knots}, the phases' knots, got {problem.horizon}")
@@ -203,6 +203,8 @@ def _expanded(problem: Problem, X: Array, U: Array) -> Derivatives:
 
 
 def _own(solution: Solution) -> tuple[Problem, PhasedDynamics]:
+    if not isinstance(solution, Solution):
+        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     if solution.problem is None:
         raise ProblemError("problem: a derivative by durations needs one: Solution.load(path, problem)")
     return solution.problem, phased(solution.problem)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, positive
+from ddp.errors import ProblemError, as_array, positive, said
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.model import Robot
@@ -71,6 +71,15 @@ def lay_out(
     rise: what moves the body alone, on top of that: up and down in a jump, or to look around.
     """
     positive("dt", dt)
+    for field, value, kind in (("stance", stance, Stance), ("schedule", schedule, Schedule)):
+        if not isinstance(value, kind):
+            raise ProblemError(f"{field}: expected a {kind.__name__}, got {said(value)}")
+    for field, moving in (("motion", motion), ("rise", rise)):
+        if not callable(moving) and not (moving is None and field == "rise"):
+            raise ProblemError(f"{field}: expected a function of time, got {said(moving)}")
+        if moving is not None and not isinstance(place := moving(0.0), pin.SE3):
+            raise ProblemError(f"{field}: expected a function of time that gives a pin.SE3, got {said(place)}")
+    lift = float(as_array("lift", lift, ()))
     if schedule.feet != stance.feet:
         raise ProblemError(f"schedule: expected one of the feet {stance.feet}, got {schedule.feet}")
     counts = schedule.knots(dt)
@@ -234,7 +243,9 @@ def straight(velocity: tuple[float, float], turning: float, start: float, end: f
 
     ramp [s]: how long it takes to reach the velocity, half of that before the start, and to stop, half after the end.
     """
-    twist = pin.Motion(np.array([*velocity, 0.0]), np.array([0.0, 0.0, turning]))
+    numbers = (("turning", turning), ("start", start), ("end", end), ("ramp", ramp))
+    turning, start, end, ramp = (float(as_array(name, value, ())) for name, value in numbers)
+    twist = pin.Motion(np.array([*as_array("velocity", velocity, (2,)), 0.0]), np.array([0.0, 0.0, turning]))
     ramp = max(ramp, 1e-9)
 
     def since(t: float) -> float:

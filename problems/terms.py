@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, as_array, flag
 from ddp.protocols import Array, CompiledCost
 from dynamics.robots.model import Robot
 from problems import checks
@@ -43,7 +43,7 @@ class KnotTerm(Protocol):
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
-        return float(self.values(np.array([x], float), np.array([u], float))[0])
+        return float(self.values(*one_knot(x, u))[0])
 
     def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
         """(n + nu,): the derivative along z = (dx, du)."""
@@ -54,11 +54,16 @@ class KnotTerm(Protocol):
         return self._knot(x, u, exact)[1]
 
     def _knot(self, x: ArrayLike, u: ArrayLike, exact: bool) -> tuple[Array, Array]:
-        X, U = np.array([x], float), np.array([u], float)
+        X, U, exact = *one_knot(x, u), flag("exact", exact)
         nz = self.n + U.shape[1]
         lz, lzz = np.zeros((1, nz)), np.zeros((1, nz, nz))
         self.expand(X, U, 1.0, exact, np.zeros(1), lz, lzz)
         return lz[0], lzz[0]
+
+
+def one_knot(x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
+    """A state and a control as the block of knots that they are alone."""
+    return as_array("x", x, (None,))[None], as_array("u", u, (None,))[None]
 
 
 class KernelTerm(Protocol):

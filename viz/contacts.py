@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, nearest, positive
+from ddp.errors import ProblemError, as_array, axes, nearest, numbers, positive, said, text
 from viz.shapes import Array
 
 Flags = NDArray[np.bool_]
@@ -16,25 +16,26 @@ Flags = NDArray[np.bool_]
 
 def instants(dt: ArrayLike, count: int) -> Array:
     """Times (count,) [s] that start at 0 and are ``dt`` apart: one number, or (count-1,) of them, zero allowed."""
-    if np.ndim(dt) == 0:
+    if axes(dt) == 0:
         return np.arange(count, dtype=np.float64) * positive("dt", float(as_array("dt", dt, (), finite=False)))
     steps = as_array("dt", dt, (count - 1,))
     if (steps < 0.0).any() or (count > 1 and not steps.any()):
-        raise ProblemError(f"dt: expected durations of at least 0 s, not all of them zero, got {steps}")
+        raise ProblemError(f"dt: expected durations of at least 0 s, not all of them zero, got {numbers(steps)}")
     return np.concatenate([[0.0], np.cumsum(steps)])
 
 
 def as_forces(forces: Mapping[str, ArrayLike], rows: Sequence[int] = ()) -> dict[str, Array]:
     """Forces (N, 3) of each frame, zero where there is no contact; N, the same for all, is one of ``rows`` if any."""
-    given = _mapping("forces", forces, "arrays (N, 3)")
-    arrays = {name: as_array(f"forces[{name!r}]", f, (None, 3), finite=False) for name, f in given.items()}
+    given = named("forces", forces, "arrays (N, 3)")
+    arrays = {name: as_array(f"forces[{said(name)}]", f, (None, 3), finite=False) for name, f in given.items()}
     allowed = list(rows) or [len(array) for array in arrays.values()][:1]
     for name, array in arrays.items():
         if len(array) not in allowed or len(array) == 0:
             wanted = " or ".join(str(n) for n in allowed if n) or "at least 1"
-            raise ProblemError(f"forces[{name!r}]: expected {wanted} rows, got {len(array)}")
+            raise ProblemError(f"forces[{said(name)}]: expected {wanted} rows, got {len(array)}")
         if np.isinf(array).any():
-            raise ProblemError(f"forces[{name!r}]: expected finite numbers, or NaN where there is no contact, got inf")
+            where = f"forces[{said(name)}]"
+            raise ProblemError(f"{where}: expected finite numbers, or NaN where there is no contact, got inf")
     return {name: np.where(np.isnan(f).any(axis=1, keepdims=True), 0.0, f) for name, f in arrays.items()}
 
 
@@ -50,25 +51,29 @@ def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str
     for name in mu:
         if name not in names:
             hint = nearest(name, names) if names else "there are none"
-            raise ProblemError(f"{field}: expected names of frames with forces, got {name!r}; {hint}")
-    return {name: positive(f"{field}[{name!r}]", value) for name, value in mu.items()}
+            raise ProblemError(f"{field}: expected names of frames with forces, got {said(name)}; {hint}")
+    return {name: positive(f"{field}[{said(name)}]", value) for name, value in mu.items()}
 
 
 def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
     """Who stands when: flags (N,) of each foot, N the same for all and at least 1."""
     found: dict[str, Flags] = {}
-    for name, flags in _mapping("schedule", schedule, "flags (N,)").items():
+    for name, flags in named("schedule", schedule, "flags (N,)").items():
         length = len(next(iter(found.values()))) if found else None
-        array = as_array(f"schedule[{name!r}]", flags, (length,))
+        array = as_array(f"schedule[{said(name)}]", flags, (length,))
         if len(array) == 0 or not np.isin(array, (0.0, 1.0)).all():
-            raise ProblemError(f"schedule[{name!r}]: expected at least one flag, true or false, got {array}")
+            given = numbers(array)
+            raise ProblemError(f"schedule[{said(name)}]: expected at least one flag, true or false, got {given}")
         found[name] = array != 0.0
     if not found:
         raise ProblemError("schedule: expected at least one foot, got none")
     return found
 
 
-def _mapping(field: str, value: Any, what: str) -> Mapping[str, ArrayLike]:
+def named(field: str, value: Any, what: str) -> Mapping[str, Any]:
+    """``value`` if it is a mapping from names, else ProblemError."""
     if not isinstance(value, Mapping):
-        raise ProblemError(f"{field}: expected a mapping from names to {what}, got {type(value).__name__}")
+        raise ProblemError(f"{field}: expected a mapping from names to {what}, got {said(value)}")
+    for name in value:
+        text(f"{field}: a name", name)
     return value

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said, text
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
-from viz.plots import canvas, plain, write, written
+from viz.plots import canvas, literal, plain, write, written
 from viz.shapes import COLORS, Array
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plot_schedule(
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
     feet = as_schedule(schedule)
-    target = written(path)
+    target, heading = written(path), "" if title is None else text("title", title)
     times = instants(dt, len(next(iter(feet.values()))) + 1)
     figure = canvas(9.0, 1.1 + 0.42 * len(feet))
     axes = figure.subplots()
@@ -43,11 +43,11 @@ def plot_schedule(
     flight = ~np.any(list(feet.values()), axis=0)
     for start, length in spans(flight, times):
         axes.axvspan(start, start + length, color="#e4e4e4", linewidth=0.0, zorder=0)
-    axes.set_yticks(range(len(feet)), list(feet))
+    axes.set_yticks(range(len(feet)), list(feet), parse_math=False)
     axes.set_ylim(len(feet) - 0.4, -0.6)
     axes.set_xlim(0.0, float(times[-1]))
     axes.set_xlabel("time [s]" + (", grey: no foot stands" if flight.any() else ""))
-    axes.set_title(title or "", fontsize=12)
+    axes.set_title(heading, fontsize=12, parse_math=False)
     axes.text(1.01, 1.02, "duty", transform=axes.transAxes, fontsize=9)
     plain(axes)
     axes.set_axisbelow(True)
@@ -77,8 +77,8 @@ def plot_forces(
     friction = as_friction("mu", 1.0 if mu is None else mu, list(given))
     for name in given:
         if name not in friction:
-            raise ProblemError(f"mu: expected a coefficient for each foot, got none for {name!r}")
-    target = written(path)
+            raise ProblemError(f"mu: expected a coefficient for each foot, got none for {said(name)}")
+    target, heading = written(path), "" if title is None else text("title", title)
     times = instants(dt, len(next(iter(given.values()))) + 1)
     figure = canvas(9.0, 5.2)
     above, below = figure.subplots(2, 1, sharex=True)
@@ -92,7 +92,8 @@ def plot_forces(
     above.set_ylabel("normal force [N]")
     above.update_datalim([(0.0, 0.0)])
     above.autoscale_view()
-    above.legend(frameon=False, fontsize=9, ncols=min(len(given), 6), loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    columns = min(len(given), 6)
+    literal(above.legend(frameon=False, fontsize=9, ncols=columns, loc="lower left", bbox_to_anchor=(0.0, 1.0)))
     below.set_ylabel("|tangential| / normal" if mu is None else "|tangential| / (μ normal)")
     below.set_ylim(0.0, top)
     if mu is not None:
@@ -102,8 +103,8 @@ def plot_forces(
     below.set_xlim(0.0, float(times[-1]))
     for axes in (above, below):
         plain(axes)
-    if title:
-        figure.suptitle(title, fontsize=12)
+    if heading:
+        figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said, text
 from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
 from viz.messages import pack
@@ -71,12 +71,13 @@ def save_html(
     """
     target = as_path(path)
     if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
+        raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
+    heading = None if title is None else text("title", title)
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
     )  # fmt: skip
-    write_atomically(target, page(scene, title or robot.name))
+    write_atomically(target, page(scene, heading or robot.name))
     return Drawn(str(target), scene.missing)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
+from ddp.errors import text
 from viz.bodies import Drawable
 from viz.html import Drawn, page
 from viz.obstacles import Obstacle
@@ -38,10 +39,11 @@ def animate(
     open_browser: whether to open it in the browser, if this machine has one with windows. In a notebook, the result
     shows the page where the notebook's kernel runs on the reader's machine.
     """
+    heading = None if title is None else text("title", title)
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
     )  # fmt: skip
-    address = show(page(scene, title or robot.name), open_browser)
+    address = show(page(scene, heading or robot.name), open_browser)
     logger.info("%s moves at %s", robot.name, address)
     return Drawn(address, scene.missing)

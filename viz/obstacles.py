@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, positive
+from ddp.errors import ProblemError, as_array, items, positive, said
 from viz.shapes import Color, Mesh, capsule
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
@@ -55,7 +55,8 @@ def standing(obstacles: Sequence[Obstacle]) -> list[Mesh]:
     """One mesh for each obstacle, in world axes."""
     if isinstance(obstacles, Obstacle):
         raise ProblemError(f"obstacles: expected a sequence of them, got one {type(obstacles).__name__}")
-    return [_mesh(f"obstacles[{i}]", obstacle) for i, obstacle in enumerate(obstacles)]
+    given = items("obstacles", obstacles, "viz.Spheres and viz.Capsules")
+    return [_mesh(f"obstacles[{i}]", obstacle) for i, obstacle in enumerate(given)]
 
 
 def _mesh(field: str, obstacle: Obstacle) -> Mesh:
@@ -66,4 +67,4 @@ def _mesh(field: str, obstacle: Obstacle) -> Mesh:
         length = float(np.linalg.norm(b - a))
         turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), b - a).matrix() if length > 0.0 else np.eye(3)
         return capsule(obstacle.radius, length, OBSTACLE).moved(turn, 0.5 * (a + b))
-    raise ProblemError(f"{field}: expected a viz.Sphere or a viz.Capsule, got {type(obstacle).__name__}")
+    raise ProblemError(f"{field}: expected a viz.Sphere or a viz.Capsule, got {said(obstacle)}")

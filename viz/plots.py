@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said, text
 from ddp.files import as_path, write_atomically
+from viz.contacts import named
 
 if TYPE_CHECKING:  # imported by what draws: most that is solved is not drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 Array = NDArray[np.float64]
 
@@ -36,6 +38,7 @@ class Record(Protocol):
     def hessian(self) -> str: ...
 
 
+@runtime_checkable
 class Converged(Protocol):
     """What is read of a solution."""
 
@@ -55,9 +58,12 @@ def plot_convergence(
     """
     from matplotlib.ticker import MaxNLocator
 
-    if not solutions:
+    if not named("solutions", solutions, "solutions"):
         raise ProblemError("solutions: expected at least one, got none")
-    target = written(path)
+    for name, solution in solutions.items():
+        if not isinstance(solution, Converged):
+            raise ProblemError(f"solutions[{said(name)}]: expected a Solution, got {said(solution)}")
+    target, heading = written(path), "" if title is None else text("title", title)
     figure = canvas(11.0, 3.6)
     panels = figure.subplots(1, 3)
     costs = np.array([solution.cost for solution in solutions.values()], dtype=np.float64)
@@ -92,9 +98,9 @@ def plot_convergence(
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         plain(axes)
-    panels[0].legend(frameon=False, fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=12)
+    literal(panels[0].legend(frameon=False, fontsize=9))
+    if heading:
+        figure.suptitle(heading, fontsize=12, parse_math=False)
     return write(figure, target)
 
 
@@ -108,9 +114,9 @@ def written(path: str | os.PathLike[str]) -> Path:
     """Where a plot is written, checked."""
     target = as_path(path)
     if target.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ProblemError(f"path: expected .png, .pdf or .svg, got {str(target)!r}")
+        raise ProblemError(f"path: expected .png, .pdf or .svg, got {said(str(target))}")
     if not target.parent.is_dir():
-        raise ProblemError(f"path: expected a file in an existing folder, got {str(target)!r}")
+        raise ProblemError(f"path: expected a file in an existing folder, got {said(str(target))}")
     return target
 
 
@@ -122,6 +128,12 @@ def canvas(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def literal(legend: Legend) -> None:
+    """Names in a legend are text, not formulas."""
+    for name in legend.get_texts():
+        name.set_parse_math(False)
 
 
 def plain(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""A motion as a list of messages that a meshcat viewer understands, live or inlined in a file."""
+"""A motion as a list of messages that meshcat's viewer understands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, as_array, nearest
+from ddp.errors import ModelError, ProblemError, as_array, axes, items, nearest, said, text
 from viz import arrows
 from viz.bodies import Bodies, Drawable, bodies
 from viz.contacts import as_forces, instants
@@ -47,7 +47,12 @@ def build(
     ground: float | None = None,
 ) -> Scene:
     """The scene of a robot that moves along X (N+1, nx) or (N+1, nq); the other arguments as in ``save_html``."""
-    model = robot.model
+    model = getattr(robot, "model", None)
+    if not isinstance(model, pin.Model):
+        raise ProblemError(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+    frames = items("frames", frames, "names of frames")
+    for name in frames:
+        text("frames: a name", name)
     Q = _configurations("X", X, model)
     times = instants(dt, len(Q))
     acting = as_forces({} if forces is None else forces, (len(Q) - 1, len(Q)))
@@ -101,7 +106,9 @@ def build(
 
 
 def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
-    array = as_array(field, np.atleast_2d(np.asarray(X, dtype=np.float64)), (None, None))
+    if hasattr(X, "X") and hasattr(X, "U"):
+        raise ProblemError(f"{field}: expected states (N+1, nx), got a {said(X)}: pass its X")
+    array = np.atleast_2d(as_array(field, X, (None, None) if axes(X) > 1 else (None,)))
     if array.shape[1] not in (model.nq, model.nq + model.nv):
         raise ProblemError(
             f"{field}: expected states of {model.nq + model.nv} numbers or configurations of {model.nq}"
@@ -113,9 +120,9 @@ def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
 
 
 def _frame(robot: Drawable, field: str, name: str) -> int:
-    if not robot.model.existFrame(name):
+    if not (isinstance(name, str) and name.isprintable() and robot.model.existFrame(name)):
         known = [frame.name for frame in robot.model.frames]
-        raise ModelError(f"{field}: {robot.name} has no frame {name!r}; {nearest(name, known)}")
+        raise ModelError(f"{field}: {robot.name} has no frame {said(name)}; {nearest(name, known)}")
     return int(robot.model.getFrameId(name))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ddp import differences
 from ddp.costs.terms import TermError
-from ddp.errors import REAL, ProblemError, as_array
+from ddp.errors import REAL, ProblemError, as_array, axes, said
 from ddp.protocols import Array, Dynamics
 
 Function = Callable[[Any, Any], Any]
@@ -81,7 +81,7 @@ ConstraintLike = Constraint | Equality | Inequality
 def _check_functions(function: Any, jacobian: Any) -> None:
     for name, thing in (("function", function), ("jacobian", jacobian)):
         if not callable(thing) and not (thing is None and name == "jacobian"):
-            raise ProblemError(f"{name}: expected a function of (x, u), got {reprlib.repr(thing)}")
+            raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
 
 
 def made_batch(name: str, given: Any, dynamics: Dynamics, x0: Array) -> Constraint:
@@ -111,7 +111,7 @@ def _derived(name: str, given: Equality | Inequality, dynamics: Dynamics, x0: Ar
         raise ProblemError(f"{name}: {failure} at x0 and u = 0") from failure.__cause__
     bounds = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
     lower, upper = (
-        np.full(size, as_array(f"{name}: {side}", bound, (size,) if np.ndim(bound) else (), finite=False))
+        np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
     return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ddp.constraints.constraint import Constraint, made_batch
 from ddp.costs.terms import naming
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.protocols import Array, Dynamics
 
 
@@ -98,11 +98,11 @@ def check_knots(name: str, given: Any, horizon: int, stretches: bool = False) ->
     for knot in given:
         if stretches and isinstance(knot, range):
             if knot.step != 1 or not 0 <= knot.start < knot.stop <= horizon:
-                raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {knot!r}")
+                raise ProblemError(f"{name}: expected ranges of knots within range(0, {horizon}), got {said(knot)}")
             continue
         whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
         if not whole or not 0 <= knot <= horizon:
-            raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {knot!r}")
+            raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {said(knot)}")
 
 
 def described(thing: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.protocols import Array, BatchTerm, Dynamics, Paced, VaryingTerm
 
 
@@ -18,7 +18,7 @@ def check_stretches(during: Any, horizon: int) -> None:
         raise ProblemError(f"during: expected a mapping of ranges to lists of terms, got {type(during).__name__}")
     for knots in during:
         if not isinstance(knots, range) or knots.step != 1 or not 0 <= knots.start < knots.stop <= horizon:
-            raise ProblemError(f"during: expected ranges of knots within range(0, {horizon}), got {knots!r}")
+            raise ProblemError(f"during: expected ranges of knots within range(0, {horizon}), got {said(knots)}")
 
 
 def check_length(name: str, term: BatchTerm, knots: range) -> None:

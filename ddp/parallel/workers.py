@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, positive_integer
+from ddp.errors import ProblemError, positive_integer, said
 from ddp.parallel.pipeline import Pipeline
 from ddp.parallel.process_pool import Processes, WorkerError
 from ddp.parallel.stages import Differentiator, Follow, Stage
@@ -62,9 +62,9 @@ class Workers:
     kind: str = AUTO
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ProblemError(f"workers.kind: expected one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
-        if self.count != AUTO:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ProblemError(f"workers.kind: expected one of {', '.join(map(repr, KINDS))}, got {said(self.kind)}")
+        if not isinstance(self.count, str) or self.count != AUTO:
             object.__setattr__(self, "count", positive_integer("workers.count", cast(int, self.count)))
 
 
@@ -78,7 +78,7 @@ def as_workers(value: Any) -> Workers:
     kind, count = (first, second if colon else AUTO) if first in KINDS else (AUTO, first)
     if count == AUTO or (count.isdecimal() and int(count) > 0):
         return Workers(AUTO if count == AUTO else int(count), kind)
-    raise ProblemError(f'workers: expected at least 1, "auto", "threads:2" or "processes:2", got {value!r}')
+    raise ProblemError(f'workers: expected at least 1, "auto", "threads:2" or "processes:2", got {said(value)}')
 
 
 @contextmanager

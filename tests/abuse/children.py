@@ -6,6 +6,7 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -71,6 +72,7 @@ def _work(pipe: int, numbers: Sequence[int], work: Callable[[int], str]) -> None
     """The child's life."""
     status = 1
     try:
+        os.chdir(tempfile.mkdtemp(prefix="mayne-abuse-"))  # where hostile paths lead to
         silence = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silence, stream)

@@ -64,6 +64,7 @@ ANYTHING = [
         "0.5": lambda: 0.5, "10**8": lambda: 10**8, "2**63": lambda: 2**63, "10**400": lambda: 10**400,
         "True": lambda: True, "False": lambda: False, "1j": lambda: 1j, "Ellipsis": lambda: ...,
         "''": lambda: "", "'text'": lambda: "text", "'ur5'": lambda: "ur5", "NUL": lambda: "a\0b",
+        "formula": lambda: "$\\foo$",
         "surrogate": lambda: "\udc80", "long text": lambda: "x" * 1_000_000, "bytes": lambda: b"ur5",
         "path": lambda: pathlib.Path("/nonexistent/robot.urdf"), "folder": lambda: "/tmp",
         "[]": lambda: [], "()": lambda: (), "{}": lambda: {}, "set": lambda: {1.0, 2.0}, "mapping": lambda: {"a": 1.0},
@@ -138,8 +139,24 @@ OF_LISTS = [
 ]
 
 
+class Word(str):
+    """What is typed on a command line."""
+
+
+OF_WORDS = [
+    Hostile(repr(word)[:20], lambda _, word=word: word)
+    for word in (
+        "", " ", "x", "nan", "inf", "-inf", "-1", "0", "0.5", "1e400", "1e8", "9" * 400, "1j", "1,2", "[1]", "None",
+        "--", "--x", "-", "/tmp", "/nonexistent/x.png", "/dev/full", "/dev/null/x.html", "\udc80", "\u2028",
+        "x" * 100_000, "$(x)", "%s", "{0}", "a=b", "true", "auto", "threads:0", "processes:x", "../x.npz",
+    )
+]  # fmt: skip
+
+
 def values_for(valid):
     """All that is tried in place of a valid value."""
+    if isinstance(valid, Word):
+        return OF_WORDS
     if isinstance(valid, np.ndarray) and valid.dtype == float and valid.ndim > 0 and valid.size > 0:
         return [*ANYTHING, *OF_ARRAYS]
     if isinstance(valid, (list, tuple)) and valid:

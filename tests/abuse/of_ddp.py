@@ -9,6 +9,7 @@ import numpy as np
 import ddp
 from abuse.subjects import Subject
 from dynamics import FunctionDynamics
+from problems import pendulum
 
 
 def subjects():
@@ -27,6 +28,8 @@ def subjects():
         "during": {range(1, 3): [_Effort()]},
     }  # fmt: skip
     others = {"at": ("at[",), "guess": ("guess",), "X": ("states",), "problem": ("problem", "solution")}
+    alone = "problem", "solver", "callback", "throw", "workers"
+    threads = {"problem": pendulum.swing_up(horizon=20), "throw": False}
     controller = ddp.RecedingHorizon(plain)
     return [
         Subject("Problem", ddp.Problem, given),
@@ -40,9 +43,13 @@ def subjects():
         Subject("Equality", ddp.Equality, {"function": _end}),
         Subject("Inequality", ddp.Inequality, {"function": _room}),
         Subject("JittedTerm", ddp.JittedTerm, {"value": _value}),
-        Subject("solve", ddp.solve, {"problem": plain, "guess": U}, others=others),
-        Subject("solve from states", ddp.solve, {"problem": plain, "guess": (X, U)}, spare=("problem",)),
-        Subject("solve from a solution", ddp.solve, {"problem": plain, "guess": solution}, spare=("problem",)),
+        Subject(
+            "solve", ddp.solve, {"problem": plain, "guess": U}, ("workers", "callback"), others,
+            {"guess": ("a tuple",)},
+        ),
+        Subject("solve from states", ddp.solve, {"problem": plain, "guess": (X, U)}, alone),
+        Subject("solve from a solution", ddp.solve, {"problem": plain, "guess": solution}, alone),
+        Subject("solve with threads", ddp.solve, threads, ("problem", "guess", "callback")),
         Subject("check_derivatives", ddp.check_derivatives, {"problem": plain, "X": X, "U": U}),
         Subject("RecedingHorizon", ddp.RecedingHorizon, {"problem": plain}),
         Subject("RecedingHorizon.solve", controller.solve, {"x": np.zeros(2)}),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from abuse.hostile import Hostile, values_for
+from abuse.hostile import Hostile, Word, values_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,6 +13,7 @@ class Subject:
     """A function and valid arguments for it, by their names.
 
     spare: arguments that are left alone.   others: names under which messages may speak of an argument.
+    meant: hostile values of arguments that mean something else there, or are user's code.
     """
 
     name: str
@@ -20,9 +21,12 @@ class Subject:
     arguments: dict[str, Any]
     spare: Sequence[str] = ()
     others: dict[str, Sequence[str]] = field(default_factory=dict)
+    meant: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def tried(self) -> list[str]:
         """The arguments to abuse: all that it has."""
+        if isinstance(next(iter(self.arguments.values()), None), Word):
+            return [name for name in self.arguments if name not in self.spare]
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         known = [name for name, p in inspect.signature(self.call).parameters.items() if p.kind in kinds]
         return [name for name in known if name not in self.spare]
@@ -49,4 +53,5 @@ def cases_of(subjects: Sequence[Subject]) -> Iterator[Case]:
     for subject in subjects:
         for argument in subject.tried():
             for hostile in values_for(subject.arguments.get(argument)):
-                yield Case(subject, argument, hostile)
+                if hostile.name not in subject.meant.get(argument, ()):
+                    yield Case(subject, argument, hostile)

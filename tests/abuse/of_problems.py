@@ -1,0 +1,181 @@
+"""What is abused of `problems`."""
+
+import numpy as np
+import pinocchio as pin
+
+import dynamics
+import problems
+from abuse.subjects import Subject
+from ddp import solve
+from dynamics import Contact, RobotDynamics
+from problems import (
+    arm,
+    cartpole,
+    closed_loop,
+    constraints,
+    contact_costs,
+    costs,
+    durations,
+    gaits,
+    inertial_costs,
+    legged,
+    legs,
+    obstacles,
+    pendulum,
+    quadrotor,
+    quadruped,
+    reaction,
+    schedule,
+    sensitivity,
+    strides,
+)
+
+OTHERS = {
+    "robot": ("robot", "source", "file"), "cycles": ("cycles",), "feet": ("feet",),
+    "target_xyz": ("target",), "phase_durations": ("durations",),
+}  # fmt: skip
+
+
+def subjects():
+    ur5 = dynamics.load("ur5")
+    arms = RobotDynamics(ur5, 0.01)
+    rest = np.concatenate([ur5.q0, np.zeros(6)])
+    one = {"robot": ur5, "weight": 1.0}
+    ball = obstacles.Sphere([0.5, 0.1, 0.3], 0.05)
+    found = [
+        Subject("problems.find", problems.find, {"name": "arm/reach"}, others={"name": ("problem",)}),
+        Subject("pendulum", pendulum.pendulum, {}),
+        Subject("pendulum.swing_up", pendulum.swing_up, {"horizon": 5}, others=_weights("control", "angle", "speed")),
+        Subject("cartpole", cartpole.cartpole, {}),
+        Subject("cartpole.swing_up", cartpole.swing_up, {"horizon": 5}),
+        Subject("arm.reach", arm.reach, {"robot": ur5, "horizon": 3}, others=OTHERS),
+        Subject("arm.out_of_reach", arm.out_of_reach, {"robot": ur5, "horizon": 3}, others=OTHERS),
+        Subject("arm.obstacles", arm.obstacles, {"robot": ur5, "horizon": 3}, others=OTHERS),
+        Subject("arm.throw", arm.throw, {"robot": ur5, "horizon": 3, "frame": "tool0"}, others=OTHERS),
+        Subject("arm.lock", arm.lock, {"robot": ur5, "joints": ["wrist_3_joint"]}),
+        Subject("quadrotor.loop", quadrotor.loop, {"horizon": 3, "waypoints": {1: 0.5}}, others=OTHERS),
+        Subject("quadrotor.thrusters", quadrotor.thrusters, {}),
+        Subject("quadruped.weightless", quadruped.weightless, {"robot": dynamics.load("solo12")}, others=OTHERS),
+        Subject("quadruped.reorientation", quadruped.reorientation, {"horizon": 3}, others=OTHERS),
+        Subject("StateCost", costs.StateCost, {"dynamics": arms, "target_x": rest, "weights": np.ones(12)}),
+        Subject("ControlCost", costs.ControlCost, {"target_u": np.zeros(6), "weights": np.ones(6)}),
+        Subject("costs.JointLimits", costs.JointLimits, one),
+        Subject("CenterOfMass", costs.CenterOfMass, one | {"target_xyz": np.ones(3)}),
+        Subject(
+            "FramePose", costs.FramePose,
+            {"robot": ur5, "frame": "tool0", "target": pin.SE3.Identity(), "weights": np.ones(6)},
+        ),
+        Subject("FramePosition", costs.FramePosition, one | {"frame": "tool0", "target_xyz": np.ones(3)}),
+        Subject(
+            "FrameVelocity", costs.FrameVelocity,
+            {"robot": ur5, "frame": "tool0", "target": np.ones(6), "weights": np.ones(6)},
+        ),
+        Subject("JointLimits", constraints.JointLimits, {"robot": ur5}),
+        Subject("VelocityLimits", constraints.VelocityLimits, {"robot": ur5}),
+        Subject("TorqueLimits", constraints.TorqueLimits, {"dynamics": arms}),
+        Subject("StateEquality", constraints.StateEquality, {"dynamics": arms, "target_x": rest}),
+        Subject(
+            "FramePositionEquality", constraints.FramePositionEquality,
+            {"robot": ur5, "frame": "tool0", "target_xyz": np.ones(3)}, others=OTHERS,
+        ),
+        Subject(
+            "FramePoseEquality", constraints.FramePoseEquality,
+            {"robot": ur5, "frame": "tool0", "target": pin.SE3.Identity()},
+        ),
+        Subject("Sphere", obstacles.Sphere, {"center": np.ones(3), "radius": 0.1}, others={"center": ("a:", "start")}),
+        Subject("Capsule", obstacles.Capsule, {"start": np.ones(3), "end": np.zeros(3), "radius": 0.1}),
+        Subject(
+            "SphereClearance", obstacles.SphereClearance,
+            {"robot": ur5, "frame": "tool0", "radius": 0.1, "obstacles": [ball]},
+        ),
+        Subject(
+            "CapsuleClearance", obstacles.CapsuleClearance,
+            {"robot": ur5, "frames": ("forearm_link", "wrist_1_link"), "radius": 0.1, "obstacles": [ball]},
+        ),
+    ]  # fmt: skip
+    for name in ("Energy", "Momentum"):
+        known = {"robot": ur5, "target": 0.0, "weight": 1.0} if name == "Energy" else {}
+        known = known or {"robot": ur5, "target": np.ones(6), "weights": np.ones(6)}
+        found.append(Subject(name, getattr(inertial_costs, name), known))
+    for term in (subject for subject in found[14:21]):
+        made = term.call(**term.arguments)
+        valid, others = {"x": rest, "u": np.ones(6)}, {"x": ("numbers in a state",), "u": ("controls",)}
+        for part in ("value", "gradient", "hessian"):
+            found.append(Subject(f"{term.name}.{part}", getattr(made, part), valid, others=others))
+    pushed = {"problem": pendulum.swing_up(horizon=5), "steps": 2, "push": 0.1, "every": 1}
+    found.append(Subject("close_loop", closed_loop.close_loop, pushed))
+    return [*found, *_of_legs()]
+
+
+def _weights(*names):
+    return {f"{name}_weight": ("weights",) for name in (*names, "final")}
+
+
+def _of_legs():
+    solo = dynamics.load("solo12")
+    stance = legs.stance(solo)
+    feet = stance.feet
+    plan = schedule.stand(feet, 0.03)
+    still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
+    laid = strides.lay_out(stance, plan, 0.01, still, 0.0)
+    problem = legged.legged(laid)
+    system = problem.dynamics
+    touching = list(system.phases[0].contacts)
+    X, U = legged.follow_nominal(problem)
+    jump = gaits.jump(solo, dt=0.05)
+    solution = solve(problem, guess=(X, U), throw=False)
+    cones = {"system": system, "contacts": touching, "mu": 0.7, "weight": 1.0}
+    quick, lasting = {"robot": solo, "dt": 0.05}, {"swing": 0.1, "support": 0.1}
+    return [
+        *(
+            Subject(f"gaits.{name}", getattr(gaits, name), quick, others=OTHERS)
+            for name in ("trot", "bound", "jump", "stand")
+        ),
+        Subject("legs.stance", legs.stance, {"robot": solo}),
+        Subject("legs.found", legs.found, {"robot": solo}),
+        Subject("legs.check_feet", legs.check_feet, {"robot": solo, "feet": list(feet)}),
+        Subject("Schedule", schedule.Schedule, {"feet": list(feet), "phases": [(feet, 0.1)]}),
+        Subject("schedule.cycling", schedule.cycling, {"feet": feet, "groups": [[feet[0]]]} | lasting),
+        *(
+            Subject(f"schedule.{name}", getattr(schedule, name), {"corners": stance.corners()} | lasting)
+            for name in ("walk", "trot", "pace", "bound")
+        ),
+        Subject("schedule.jump", schedule.jump, {"feet": feet, "push": 0.1, "flight": 0.1, "land": 0.1}),
+        Subject("schedule.stand", schedule.stand, {"feet": feet, "duration": 0.1}),
+        Subject("Schedule.knots", plan.knots, {"dt": 0.01}),
+        Subject("Schedule.flags", plan.flags, {"dt": 0.01}),
+        Subject("straight", strides.straight, {"velocity": (0.1, 0.0), "turning": 0.1, "start": 0.0, "end": 1.0}),
+        Subject(
+            "strides.lay_out", strides.lay_out,
+            {"stance": stance, "schedule": plan, "dt": 0.01, "motion": still, "lift": 0.0},
+        ),
+        Subject("legged", legged.legged, {"laid": laid}, others={"sole": ("sole",), "cones": ("cones",)}),
+        Subject("Weights", legged.Weights, {}),
+        Subject("follow_nominal", legged.follow_nominal, {"problem": problem}),
+        Subject("FreeDurations", durations.FreeDurations, {}),
+        Subject(
+            "solve_durations", durations.solve_durations,
+            {"problem": jump, "free": durations.FreeDurations(max_iterations=1), "throw": False,
+             "guess": legged.follow_nominal(jump)},
+            spare=("workers", "callback"), meant={"free": ("None",)},
+        ),
+        Subject("with_durations", sensitivity.with_durations, {"problem": problem, "durations": np.array([0.04])}),
+        Subject("sensitivity", sensitivity.sensitivity, {"solution": solution}),
+        Subject("sensitivity.gradient", sensitivity.gradient, {"solution": solution}),
+        Subject(
+            "contact_force", contact_costs.contact_force,
+            {"system": system, "contacts": touching, "target": np.ones(12), "weight": 1.0},
+        ),
+        Subject("friction_cone", contact_costs.friction_cone, cones),
+        Subject(
+            "friction_constraint", contact_costs.friction_constraint,
+            {name: value for name, value in cones.items() if name != "weight"},
+        ),
+        Subject(
+            "StateLimits", contact_costs.StateLimits,
+            {"robot": solo, "lower": np.full(36, -np.inf), "upper": np.full(36, np.inf), "weight": 1.0},
+        ),
+        Subject("ground_forces", reaction.ground_forces, {"system": system, "X": X, "U": U}),
+        Subject("standing", reaction.standing, {"system": system}),
+        Subject("Contact at a foot", Contact, {"frame": feet[0], "target": np.zeros(3)}),
+    ]  # fmt: skip

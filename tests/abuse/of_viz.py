@@ -1,0 +1,32 @@
+"""What is abused of `viz`."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import viz
+from abuse.subjects import Subject
+from ddp import solve
+from problems import pendulum
+
+
+def subjects():
+    problem = pendulum.swing_up(horizon=10)
+    solution = solve(problem, throw=False)
+    robot, dt = problem.dynamics.robot, problem.dynamics.dt
+    folder = Path(tempfile.mkdtemp(prefix="mayne-abuse-"))
+    forces = {"tip": np.ones((10, 3))}
+    drawn = {
+        "path": folder / "motion.html", "robot": robot, "X": solution.X, "dt": dt, "frames": ["tip"], "forces": forces,
+        "cones": 0.7, "obstacles": [viz.Sphere([0.0, 0.0, 1.0], 0.1)], "ghost": solution.X[-1],
+    }  # fmt: skip
+    flags = {"left": np.array([True, False, True]), "right": np.array([True, True, False])}
+    return [
+        Subject("save_html", viz.save_html, drawn, others={"dt": ("dt",)}),
+        Subject("plot_convergence", viz.plot_convergence, {"solutions": {"DDP": solution}, "path": folder / "c.png"}),
+        Subject("plot_schedule", viz.plot_schedule, {"schedule": flags, "dt": 0.1, "path": folder / "s.png"}),
+        Subject("plot_forces", viz.plot_forces, {"forces": forces, "dt": 0.1, "path": folder / "f.png", "mu": 0.5}),
+        Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),
+        Subject("viz.Capsule", viz.Capsule, {"a": np.ones(3), "b": np.zeros(3), "radius": 0.1}),
+    ]

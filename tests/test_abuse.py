@@ -1,0 +1,56 @@
+"""Hostile input comes to a result, or to a sentence that names the argument; Ctrl-C is a KeyboardInterrupt."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from abuse import of_ddp, of_dynamics, of_viz
+
+import ddp
+import dynamics
+import viz
+
+HERE = Path(__file__).parent
+
+MADE_BY_OTHERS = {
+    "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
+    "Drawn", "Dynamics", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors", "InverseDerivatives",
+    "InverseHessian", "InverseTensors", "ModelError", "ProblemError", "Record", "Residual", "Robot", "Solution",
+    "SolveError", "Term", "animate",
+}  # fmt: skip
+"""Protocols, errors and results, which nobody calls; and what serves a page until the program ends."""
+
+
+def run(module, *arguments):
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=HERE, env=None, capture_output=True, text=True, timeout=500)
+
+
+EVERY = {"dynamics": 199, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
+"""Of so many inputs one is tried here, all of them by `make abuse`; odd, so that each has its turn at every value."""
+
+
+@pytest.mark.parametrize(("room", "every"), EVERY.items())
+def test_hostile_input_comes_to_a_result_or_to_a_sentence_that_names_the_argument(room, every):
+    ended = run("abuse", room, "--json", "--every", str(every))
+    assert ended.returncode in (0, 1), ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["bad"] == []
+    assert found["counts"]["refused"] > 10
+
+
+def test_ctrl_c_is_a_keyboard_interrupt_whatever_is_going_on():
+    ended = run("abuse.interrupts", "2")
+    assert ended.returncode == 0, ended.stderr
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert len(found) == 12
+    assert {outcome for one in found for outcomes in one.values() for outcome in outcomes} == {"KeyboardInterrupt"}
+
+
+@pytest.mark.parametrize(("room", "list_of"), [(ddp, of_ddp), (dynamics, of_dynamics), (viz, of_viz)])
+def test_every_public_function_is_abused(room, list_of):
+    tried = {subject.name.partition(".")[2] or subject.name for subject in list_of.subjects()}
+    tried |= {subject.name.partition(".")[0] for subject in list_of.subjects()}
+    assert set(room.__all__) - tried - MADE_BY_OTHERS == set()
