@@ -18,6 +18,7 @@ COMMANDS = {
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
     "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
+    "warm": "Compile ahead what problems NAME, by default all, need, and keep it in the cache.",
 }
 """The first lines of the docstrings in `problems.cli`."""
 

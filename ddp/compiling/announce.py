@@ -6,6 +6,7 @@ moment, or a solve ends, it says how many there were:
     compiling kernels (first run only): 31 of 90, 12 s
     compiled 214 of 214 kernels in 33 s
 
+Loading them from the cache, or waiting for another process that compiles them, shows a line, too, where it takes long.
 Elsewhere there is no line. The logger ``mayne`` has a record of each in any case. MAYNE_QUIET=1, or a level of that
 logger above INFO, turns the line off. Nobody knows before how many kernels a solve will compile: the total is that of
 the kernels that those begun so far can call, and grows as others are begun.
@@ -30,14 +31,14 @@ from typing import Any, Protocol
 
 from ddp.compiling import kernel
 from ddp.compiling.compiled import Kernel
-from ddp.compiling.setup import after_setup, is_setting_up
+from ddp.compiling.setup import around_setup, setup_lasting
 
 logger = logging.getLogger("mayne")
 
-COMPILING = "compiling kernels (first run only)"
+COMPILING, LOADING = "compiling kernels (first run only)", "loading kernels"
 
-REDRAWN, SETTLED = 0.25, 3.0
-"""How often the line is drawn anew, and after how long without compiling it is finished [s]."""
+REDRAWN, LONG, SETTLED = 0.25, 0.5, 3.0
+"""How often the line is drawn anew, after how long loading is told of, and compiling is over without any more [s]."""
 
 
 class Display(Protocol):
@@ -119,17 +120,28 @@ class _Announcer:
             self._expected.discard(name)
             self._met.add(name)
             self._draw()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="mayne-announce", daemon=True)
-                self._thread.start()
+            self._start()
+
+    def wait(self) -> None:
+        """Kernels have to be loaded or compiled."""
+        if self._thread is None and is_watched() and multiprocessing.parent_process() is None:
+            with self._guard:
+                self._start()
+
+    def _start(self) -> None:
+        self._last = time.perf_counter()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="mayne-announce", daemon=True)
+            self._thread.start()
 
     def pause(self) -> None:
         """Kernels are ready for now, and Python goes on: what it prints has the terminal to itself."""
-        if self._since:
+        if self._thread is not None:
             with self._guard:
                 self._last = time.perf_counter()
-                self._seconds, self._since = self._seconds + self._last - self._since, 0.0
-                self._expected.clear()  # what no call has led to, or was in the cache
+                if self._since:
+                    self._seconds, self._since = self._seconds + self._last - self._since, 0.0
+                    self._expected.clear()  # what no call has led to, or was in the cache
                 self.display.hide()
 
     def finish(self) -> None:
@@ -155,7 +167,9 @@ class _Announcer:
             with self._guard:
                 if self._since:
                     self._draw()
-                elif not is_setting_up() and time.perf_counter() - self._last > SETTLED:
+                elif (lasting := setup_lasting()) > LONG:
+                    self.display.show(f"{LOADING}, {lasting:.0f} s")
+                elif not lasting and time.perf_counter() - self._last > SETTLED:
                     self._thread = None
                     self.finish()
                     return
@@ -215,7 +229,7 @@ def shown_by(display: Display) -> Iterator[None]:
 
 _listening = ExitStack()
 _listening.enter_context(kernel.compilations(_announcer.begin))
-after_setup(_announcer.pause)
+around_setup(_announcer.wait, _announcer.pause)
 atexit.register(_announcer.finish)
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_announcer.reset)

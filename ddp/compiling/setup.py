@@ -19,35 +19,39 @@ class _Setup(event.Listener):  # type: ignore[misc]
     """Seconds with at least one thread inside of the compiler's lock, or before it."""
 
     def __init__(self) -> None:
+        self.entered: list[Callable[[], None]] = []
         self.left: list[Callable[[], None]] = []
         self.reset()
 
     def reset(self) -> None:
         self._guard = threading.Lock()
-        self._threads, self._entered, self._total = 0, 0.0, 0.0
+        self._threads, self._since, self._total = 0, 0.0, 0.0
 
     def on_start(self, happening: event.Event) -> None:
         with self._guard:
-            if self._threads == 0:
-                self._entered = time.perf_counter()
+            first = self._threads == 0
+            if first:
+                self._since = time.perf_counter()
             self._threads += 1
+        for tell in self.entered if first else ():
+            tell()
 
     def on_end(self, happening: event.Event) -> None:
         with self._guard:
             self._threads = max(0, self._threads - 1)
             if self._threads == 0:
-                self._total += time.perf_counter() - self._entered
+                self._total += time.perf_counter() - self._since
         if self._threads == 0:
             for tell in self.left:
                 tell()
 
     def seconds(self) -> float:
         with self._guard:
-            return self._total + (time.perf_counter() - self._entered if self._threads else 0.0)
+            return self._total + (time.perf_counter() - self._since if self._threads else 0.0)
 
-    @property
-    def is_busy(self) -> bool:
-        return self._threads > 0
+    def lasting(self) -> float:
+        with self._guard:
+            return time.perf_counter() - self._since if self._threads else 0.0
 
 
 _setup = _Setup()
@@ -56,14 +60,15 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_setup.reset)  # whose other threads are no more
 
 
-def is_setting_up() -> bool:
-    """Whether kernels are being loaded or compiled."""
-    return _setup.is_busy
+def setup_lasting() -> float:
+    """For how long kernels have been loaded or compiled without a break [s]; 0 if none are now."""
+    return _setup.lasting()
 
 
-def after_setup(tell: Callable[[], None]) -> None:
-    """From now on, call ``tell`` whenever kernels have been loaded or compiled, and Python goes on."""
-    _setup.left.append(tell)
+def around_setup(before: Callable[[], None], after: Callable[[], None]) -> None:
+    """From now on, call ``before`` when kernels have to be loaded or compiled, and ``after`` when Python goes on."""
+    _setup.entered.append(before)
+    _setup.left.append(after)
 
 
 def working_time() -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import ddp
 from ddp.compiling import announce, kernel
@@ -135,6 +136,15 @@ def test_compiling_in_this_process_is_shown_and_logged(shown, caplog):
     records = [record.getMessage() for record in caplog.records if record.name == "mayne"]
     assert records[0] == "compiling kernels (first run only)..."
     assert records[-1].startswith("compiled 1 of 1 kernels")
+
+
+def test_loading_that_takes_long_is_shown_until_it_is_done(shown, monkeypatch):
+    monkeypatch.setattr(announce, "is_watched", lambda: True)
+    with global_compiler_lock:  # as whoever loads kernels does, or waits for another process
+        time.sleep(announce.LONG + 4 * announce.REDRAWN)
+    assert shown[-2].startswith("loading kernels, ")
+    assert shown[-1] == ""
+    assert not any(text.startswith("compil") for text in shown)
 
 
 def test_the_line_is_finished_by_itself(shown):
