@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl abuse clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -29,6 +29,11 @@ bench: $(VENV)/.developed
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
 
+# Ends programs, then the command, at 100 random moments each and tells what is left: `make kills OPTIONS="--count 20"`.
+kills: $(VENV)/.developed
+	@$(BIN)/python -m pytest tests/benchmarks/test_kills.py --benchmark-enable --benchmark-only
+	@$(BIN)/python tests/benchmarks/kills.py $(OPTIONS)
+
 # Some 50 000 hostile inputs; `make abuse OPTIONS="viz --table"` has those of some rooms alone, and all their outcomes.
 abuse: $(VENV)/.developed
 	@cd tests && ../$(BIN)/python -m abuse $(OPTIONS)
@@ -37,6 +42,11 @@ abuse: $(VENV)/.developed
 # What it compares and how: `make bench-crocoddyl OPTIONS=--help`. Crocoddyl lives in an environment of its own.
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
+
+# Robots of MJCF files against MuJoCo's own dynamics: `make bench-mjcf OPTIONS=--help`.
+bench-mjcf: $(VENV)/.developed
+	@$(INSTALL) dm_control
+	@$(BIN)/python tests/benchmarks/mjcf_table.py $(OPTIONS)
 
 $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."

@@ -1,12 +1,13 @@
 """Full second-order differential dynamic programming: problems, solvers, solutions. Knows no robot."""
 
+from ddp.packages import check_packages as check_packages  # isort: skip  # first: what hides others is told at once
+
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.constraints.augmented import AugmentedLagrangian
 from ddp.constraints.constraint import Constraint, Equality, Inequality
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
-from ddp.packages import check_packages as check_packages
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term

@@ -11,6 +11,7 @@ one: ``np.linalg.norm(u) ** 2`` at zero. Hence complex step is only trusted wher
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,9 @@ ENTRY_AGREEMENT = 1e-4
 
 ROUNDING = 1e-14
 """What rounding may contribute to such a difference, in units of the largest value (or of one)."""
+
+NEARBY = 1e-8 * np.arange(-4.0, 5.0)
+"""Points so close together that smooth functions are straight between them: what is left of their values is noise."""
 
 POINTS = (1.0, -1.0, 2.0, -2.0)
 WEIGHTS = (8.0 / 12.0, -8.0 / 12.0, -1.0 / 12.0, 1.0 / 12.0)
@@ -138,6 +142,17 @@ def one_sided_gaps(values: Array) -> tuple[Array, Array]:
     first = 2.0 * (ahead + behind) - 0.5 * (far_ahead + far_behind) - 3.0 * values[0]
     second = (far_ahead - 2.0 * ahead) - (far_behind - 2.0 * behind)
     return np.abs(first), np.abs(second)
+
+
+def noise(values: Array) -> Array:
+    """The standard deviation (...) of rounding in values (9, ...) at `NEARBY` points, by differences of order 3 to 6.
+
+    Differences of order k of independent errors have the variance (2k)!/(k!)² of one. Moré & Wild (2011).
+    """
+    found = [
+        np.sqrt((np.diff(values, k, axis=0) ** 2).mean(axis=0) / math.comb(2 * k, k)) for k in range(3, 7)
+    ]
+    return np.asarray(np.max(found, axis=0))
 
 
 def polarised(D: Array, h: Array, sign: float = -1.0) -> Array:

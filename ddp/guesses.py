@@ -26,6 +26,15 @@ Start: TypeAlias = Array | tuple[Array, Array] | Followed | None
 """Controls U (N, nu), a pair (X, U), a `Solution`, or None for the default."""
 
 
+def kept(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
+    """`as_guess` for a problem to keep: its arrays can be read, and not be written on."""
+    own = as_guess(guess, dynamics, horizon)
+    for array in own if isinstance(own, tuple) else (own,):
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    return own
+
+
 def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
     """A guess for ``horizon`` knots, its arrays copied; ProblemError says what is wrong with it."""
     N, d = horizon, dynamics

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple, cast
 
 import numpy as np
 
+from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room
 from ddp.costs.hessians import scales
 from ddp.derivatives import broken_rows
@@ -18,6 +18,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
+from ddp.sweeps.inertia import UNKNOWN
 
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
@@ -28,9 +29,13 @@ CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
 
 ORDINARY = (1e-2, 1e3)
-"""Costs of this size are taken in the units that they come in; so are those that began so and fell by `DOWN_TO`."""
+"""Costs of this size are taken in the units that they come in; smaller ones count as 1, larger ones as 1e3."""
 
 DOWN_TO = 1e-6
+"""The cost does not count as less than this fraction of what it was: it may end at zero."""
+
+WEAKEST = 1e-2
+"""The largest mu of a last sweep, relative to the control costs."""
 
 WORSE = 2.0
 """Controls that lead to such a multiple of what staying at x0 would cost, if one could, are no guess of a motion."""
@@ -146,29 +151,32 @@ class Iterate:
         Where controls cost nothing it is that of l_xx; above zero in any case.
         """
         if self._control_weight is None:
-            self._know(FIRST | GAUSS_NEWTON)
+            self.know(FIRST | GAUSS_NEWTON)
         return cast(float, self._control_weight)
 
     @property
     def magnitude(self) -> float:
         """The sum of all knots' |cost|, where they were last differentiated, here or at the iterate before."""
         if self._control_weight is None:
-            self._know(FIRST | GAUSS_NEWTON)
+            self.know(FIRST | GAUSS_NEWTON)
         return self._magnitude
 
     @property
     def unit(self) -> float:
         """The cost that counts as one: 1 where costs are of `ORDINARY` size, relative to them where they are not."""
-        return self._size / self.in_units
+        return self._in_units()[1]
 
     @property
     def in_units(self) -> float:
         """The magnitude in such units."""
-        return min(max(self._size, ORDINARY[0]), ORDINARY[1])
+        return self._in_units()[0]
 
-    @property
-    def _size(self) -> float:
-        return max(self.magnitude, DOWN_TO * self._largest)
+    def _in_units(self) -> tuple[float, float]:
+        """The magnitude in units, and the unit."""
+        size = max(self.magnitude, DOWN_TO * self._largest)
+        if size < ORDINARY[0]:
+            return 1.0, size
+        return min(size, ORDINARY[1]), max(1.0, size / ORDINARY[1])
 
     @property
     def noise(self) -> float:
@@ -189,15 +197,15 @@ class Iterate:
         if wanted & ~self.known:
             if sweep := self._followed(wanted, blend, mu, costates):
                 return sweep
-            self._know(wanted)
+            self.know(wanted)
         sweep = self.backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             self.backward.forget()
             return self.sweep(blend, mu, costates)
         return sweep
 
-    def _know(self, wanted: int) -> None:
-        """Compute what is not known yet."""
+    def know(self, wanted: int) -> None:
+        """Compute what is not known yet, of `stages.FIRST` and the others."""
         fresh, (stages, known) = not self.known, missing(self.known, wanted, self.curved)
         if fresh:
             self.work.begin(self.X, self.U)
@@ -241,15 +249,21 @@ class Iterate:
             self._moved()
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
-        """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail."""
+        """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail.
+
+        With as little mu as it takes where those fail, too, as they do to rounding where controls cost next to nothing.
+        """
         if not np.isfinite(self.cost):
             return None, False
         self.backward.forget()
-        for blend, mu in ((1.0, 0.0), (0.0, 0.0), (0.0, shift(self))):
-            if exact or blend == 0.0:
-                sweep = self.sweep(blend, mu)
-                if sweep.failed < 0:
-                    return sweep, blend > 0.0
+        if exact and (sweep := self.sweep(1.0, 0.0)).failed < 0:
+            return sweep, True
+        mu = 0.0
+        while mu <= WEAKEST * self.control_weight:
+            sweep = self.sweep(0.0, mu)
+            if sweep.failed < 0 and np.isfinite(sweep.gradient):
+                return sweep, False
+            mu = max(10.0 * mu, shift(self))
         return None, False
 
     def concavity(self) -> str:
@@ -289,8 +303,9 @@ class Iterate:
         return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"
 
     def solution(
-        self, status: str, converged: bool, history: tuple[Record, ...], start: float, sweep: Sweep | None
-    ) -> Solution:
+        self, status: str, converged: bool, history: tuple[Record, ...], start: Stopwatch, sweep: Sweep | None,
+        kind: str = UNKNOWN,
+    ) -> Solution:  # fmt: skip
         """The outcome; k and K are zeros where no sweep succeeded."""
         N, d = self.problem.horizon, self.problem.dynamics
         return Solution(
@@ -303,9 +318,11 @@ class Iterate:
             converged=converged,
             status=status,
             iterations=len(history),
-            seconds=time.perf_counter() - start,
+            seconds=start.seconds,
+            setup_seconds=start.setup_seconds,
             history=history,
             problem=self.problem,
             workers=self.work.description,
             start=self.start,
+            kind=kind,
         )

@@ -19,7 +19,7 @@ from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
-from ddp.guesses import Start, as_guess
+from ddp.guesses import Start, kept
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
 from ddp.sweeps.adjoint import costates
@@ -100,7 +100,7 @@ class Problem:
             ("_placed", place(self.dynamics, horizon, x0, *lists) if any(map(_is_given, lists)) else ()),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
-            ("guess", as_guess(self.guess, self.dynamics, horizon)),
+            ("guess", kept(self.guess, self.dynamics, horizon)),
         ):
             object.__setattr__(self, name, value)
 
@@ -120,7 +120,7 @@ class Problem:
     def with_guess(self, guess: Start) -> Problem:
         """The same problem, which `solve` starts from another guess; nothing but that is checked again or copied."""
         other = self._twin()
-        object.__setattr__(other, "guess", as_guess(guess, self.dynamics, self.horizon))
+        object.__setattr__(other, "guess", kept(guess, self.dynamics, self.horizon))
         return other
 
     def cost(self, X: Array, U: Array) -> float:

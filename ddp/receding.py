@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import Self
 
 import numpy as np
 
+from ddp.compiling.setup import Stopwatch
 from ddp.constraints.augmented import relaxed
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, said
@@ -64,7 +64,7 @@ class RecedingHorizon:
         the user's. What does not converge is returned all the same, with its status. Raises ProblemError for an x that
         is no state and after `close`, and SolveError if a worker dies.
         """
-        start = time.perf_counter()
+        start = Stopwatch()
         if self._closed:
             raise ProblemError("controller: expected one that is open, this one was closed; make another")
         problem = self.problem.starting_at(x)

@@ -23,6 +23,8 @@ from ddp.sweeps.adjoint import control_gradient
 
 FORMAT = "mayne solution"
 VERSION = 2
+"""Of the format of files; see _ADDED for what a `Solution` has gained since."""
+
 COLUMN = "history_"
 
 
@@ -33,9 +35,10 @@ class Record(NamedTuple):
     gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none, more than 1 where the full step brought more than promised.
-    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "convex", "exact" or "exact+lm", see
-        globalisation.py.
-    blend: the share of the exact Hessian in the model, 0 to 1.  seconds: wall time of the iteration.
+    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm", see
+        globalisation.py; "curvature" is a step away from a saddle or a maximum: what it brought is what was expected.
+    blend: the share of the exact Hessian in the model, 0 to 1.
+    seconds: wall time of the iteration, without loading and compiling kernels.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
         last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
@@ -69,11 +72,16 @@ class Solution:
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
     cost, gradient: total cost, and max-norm of its gradient in U, without those that a control limit holds against.
     converged, status: whether it did, and why it ended, in words.
-    iterations, seconds: how many, and the wall time of the whole solve.
+    iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
+    setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;
+        0 of files that do not say.
     history: one `Record` per iteration.
     problem: what was solved; None if loaded without it.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
     violation: the largest of a constraint, in its units.
+    kind: "minimum" where the exact Hessian of the cost in the controls is positive definite (of the augmented
+        Lagrangian with constraints; without those that a limit holds); "saddle" or "maximum" where it has negative
+        curvature, which is then not converged; "unknown" where zeros decide, or nothing is known.
     workers: who computed the derivatives, and start: which states the solve began with, in words; empty if loaded.
     """
 
@@ -94,6 +102,8 @@ class Solution:
     violation: float = 0.0
     workers: str = field(default="", repr=False)
     start: str = field(default="", repr=False)
+    kind: str = "unknown"
+    setup_seconds: float = 0.0
 
     def __str__(self) -> str:
         constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
@@ -142,7 +152,8 @@ class Solution:
         return replace(
             self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
             multipliers=problem.shifted(self.multipliers, by), violation=later.violation(np.array(X), np.array(U)),
-            status=f"shifted by {by} knots", iterations=0, seconds=0.0, history=(), problem=later,
+            status=f"shifted by {by} knots", kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0, history=(),
+            problem=later,
         )  # fmt: skip
 
     def stationarity(self) -> float:
@@ -214,13 +225,13 @@ class Solution:
 
 
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
-_SAVED |= {"status": "U0", "iterations": "i0", "seconds": "f0"}
+_SAVED |= {"status": "U0", "kind": "U0", "iterations": "i0", "seconds": "f0", "setup_seconds": "f0"}
 _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
 _SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fields}
 """What a file holds: the kind and the rank of every array."""
 
 
-_ADDED: set[str] = set()
+_ADDED = {"kind", "setup_seconds"}
 """Those of them that files of this version may lack: what a `Solution` has gained since, with a default."""
 
 

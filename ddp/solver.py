@@ -1,29 +1,28 @@
-"""The loop: derivatives, sweeps and line searches, until a model expects no decrease worth having."""
+"""Solving a problem: the options, the guess, and who makes the derivatives."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddp.constraints.augmented import AugmentedLagrangian, certified, minimise, relaxed
+from ddp.compiling import announce
+from ddp.compiling.setup import Stopwatch
+from ddp.constraints.augmented import AugmentedLagrangian, certified, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
-from ddp.globalisation import GAUSS_NEWTON, SHIFT, Attempt, Globalisation, shift
+from ddp.globalisation import GAUSS_NEWTON, SHIFT
 from ddp.guesses import Followed, Start, as_guess
-from ddp.iterate import CLOSED, Guess, Iterate
+from ddp.iterate import Guess, Iterate
+from ddp.loop import run
 from ddp.parallel.stages import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Record, Solution
-from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE, Sweep
+from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE
 
 HESSIANS = ("auto", "gauss-newton", "exact")
-
-SETTLED = 3
-"""After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,9 @@ class DDP:
     """Differential dynamic programming with exact second derivatives of dynamics and costs.
 
     tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by no more than
-        this (in units of the cost; the same measure as Crocoddyl's ``th_stop``). Where costs (Σ|l| of all knots) are
-        less than 0.01 or more than 1000 it is relative to that bound: 1e-9 means 1e-12 of a cost of 1e9, and of a cost
-        of 1e-9, 1e-16 or, if it has fallen from more than 1e-3 at the start, 1e-13 of a millionth of the start's.
+        this, in units of the cost; the same measure as Crocoddyl's ``th_stop``. It is relative where costs are small
+        or large: times Σ|l| of all knots where that is less than 0.01 (at least a millionth of what it was on the way),
+        times Σ|l| / 1000 where it is more than 1000. So costs may come in any unit: the motion is the same.
     max_iterations: after this many the solve ends, not converged.
     hessian: "auto" is Gauss-Newton far away and exact near the optimum (`globalisation`); "gauss-newton" is
         iLQR; "exact" is exact from the start with Levenberg-Marquardt damping: slower, and may find other
@@ -121,13 +120,17 @@ def solve(
         would: then these are imposed; a pair (X, U), which imposes the states X (N+1, nx), but for
         X[0] = x0: where they do not follow from U, gaps are open at first and closed on the way; a `Solution`, whose
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
-        problem's own, else the dynamics' nominal control at x0, at every knot. Controls are moved into the problem's
-        limits.
+        problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U. Controls are moved
+        into the problem's limits.
     callback: called with the `Record` of every iteration.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
         "threads:2" and "processes:2" force it; "auto" shares them where the first iterates show that it pays.
+
+    Where it ends, the exact Hessian of the cost in the controls is looked at, whatever the solver's own is: saddles and
+    maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
+    because iterations have come to their limit or costs have no minimum, has not converged.
 
     Constraints are held by an augmented Lagrangian (`augmented`), whose Hessian the gains are of: they give way to
     what disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
@@ -136,7 +139,7 @@ def solve(
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
     leaves no process and no shared memory behind.
     """
-    start = time.perf_counter()
+    start = Stopwatch()
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
     solver = DDP() if solver is None else solver
@@ -151,6 +154,7 @@ def solve(
     goal = relaxed(problem, solver.constraints, guess)
     with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
+    announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
@@ -158,19 +162,19 @@ def solve(
 
 def descend_from(
     goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
-    start: float,
+    start: Stopwatch,
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []
     with np.errstate(all="ignore"):
         iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments)
         try:
-            status, converged, sweep = _loop(iterate, solver, history, callback)
+            status, converged, sweep, kind = run(iterate, solver, history, callback)
         except WorkerError as failure:
             status = f"not converged after {len(history)} iterations, {failure}"
             failure.solution = certified(iterate.solution(status, False, tuple(history), start, None))
             raise
-        return certified(iterate.solution(status, converged, tuple(history), start, sweep))
+        return certified(iterate.solution(status, converged, tuple(history), start, sweep, kind))
 
 
 def start_policy(problem: Problem, guess: Start) -> Guess:
@@ -190,7 +194,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
         U = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
     else:
         U = guess
-    return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=guess is not None)
+    return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=True)
 
 
 def _repeated(row: Array, count: int) -> Array:
@@ -198,105 +202,3 @@ def _repeated(row: Array, count: int) -> Array:
     rows = np.empty((count, row.size))
     rows[:] = row
     return rows
-
-
-def _loop(
-    iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
-) -> tuple[str, bool, Sweep | None]:
-    """Iterate until there is a reason to stop: the status, whether it converged, and a last sweep.
-
-    It may be called again on the same iterate when the costs have changed, after ``iterate.evaluate()``.
-    """
-    if iterate.obstacle is not None:
-        return f"not converged, {iterate.obstacle}", False, None
-    globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
-    if iterate.problem.constrained:
-        outcome, reason = minimise(iterate, solver, globalisation, history, callback, _descend)
-    else:
-        outcome, reason = _descend(iterate, solver, globalisation, history, callback)
-    exact = solver.hessian != GAUSS_NEWTON
-    sweep, was_exact = iterate.final_sweep(exact)
-    if not outcome:
-        if iterate.gap >= CLOSED:
-            worst = int(np.argmax(np.abs(iterate.gaps).max(axis=1)))
-            reason += f"; states do not follow from controls yet, a gap of {iterate.gap:.2g} is open at knot {worst}"
-        return f"not converged after {len(history)} iterations, {reason}", False, sweep
-    status = f"{outcome} after {len(history)} iterations"
-    if outcome != "converged":
-        status += f", no further decrease is representable (the tolerance is {solver.tolerance:g})"
-    if exact and not was_exact:
-        status += " where the exact Hessian is not positive definite (perhaps no minimum; Gauss-Newton gains)"
-    return status, True, sweep
-
-
-def _descend(
-    iterate: Iterate, solver: DDP, globalisation: Globalisation, history: list[Record],
-    callback: Callable[[Record], None] | None,
-) -> tuple[str, str]:  # fmt: skip
-    """Iterate until convergence, an outcome in words, or for another reason to stop; the other one is empty."""
-    outcome, reason = "", ""
-    settled = 0
-    before = time.perf_counter()
-    while len(history) < solver.max_iterations and not outcome:
-        attempt = globalisation.iterate(iterate)
-        if attempt is None:
-            if not history and (fault := iterate.fault_of_term()):
-                raise ProblemError(fault)
-            reason = _why_no_step(iterate, globalisation, solver)
-            break
-        settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
-        if _converged(iterate, attempt, solver.tolerance * iterate.unit):
-            outcome = "converged"
-        elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
-            outcome = "converged to rounding"
-        iterate.accept(attempt.step)
-        now = time.perf_counter()
-        record = Record(
-            attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
-            attempt.blend, now - before, iterate.gap, attempt.contraction, *iterate.violated(),
-        )  # fmt: skip
-        before = now
-        history.append(record)
-        if callback is not None:
-            callback(record)
-    if not outcome and not reason:
-        reason = f"the limit of {solver.max_iterations} iterations was reached"
-        if history:
-            reason += f", the last with an expected decrease of {history[-1].expected:.2g}"
-    return outcome, reason
-
-
-def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
-    """Whether gaps are closed and the model, without the regularisation's help, expects less than ``limit``."""
-    if not (iterate.gap < CLOSED and attempt.expected <= limit):  # nor where that is no number
-        return False
-    smallest = shift(iterate)
-    if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
-        return True
-    for blend in (attempt.blend, 0.0):
-        sweep = iterate.sweep(blend, smallest)
-        if sweep.failed < 0:
-            return sweep.expected <= limit
-    return False
-
-
-def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) -> str:
-    """The sentence that explains why regularisation did not help."""
-    fault = iterate.fault()
-    if fault is not None:
-        return fault
-    if globalisation.failed is not None:
-        return (
-            f"the Hessian in the controls is not positive definite at knot {globalisation.failed} "
-            f"with regularisation up to {solver.max_regularization:g}{iterate.concavity()}"
-        )
-    if iterate.line.diverged is not None:
-        return f"every step diverges; of the shortest one {iterate.divergence(*iterate.line.diverged)}"
-    reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
-    if iterate.line.unpriced is not None:
-        try:
-            found = iterate.problem.fault(*iterate.line.unpriced, 0)
-        except ProblemError as failure:  # of a term's own code
-            found = str(failure)
-        reason += f"; of longer ones {found}" if found else ""
-    return reason

@@ -9,11 +9,14 @@ Each name is imported when it is first asked for, from where ``__init__.pyi`` sa
 """
 
 import ast
+import os
 import runpy
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 _HERE = Path(__file__).parent
 
@@ -36,9 +39,24 @@ def __getattr__(name: str) -> object:
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
         raise AttributeError(f"module 'mayne' has no attribute {name!r}")
-    found = import_module(f"mayne.{name}") if origin == "mayne" else getattr(import_module(origin), name)
+    found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
     globals()[name] = found
     return found
+
+
+def _imported(module: str) -> ModuleType:
+    """A module; what is not loaded yet takes a second or two, which is told where somebody waits at a terminal."""
+    quiet = os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or sys.stderr is None or not sys.stderr.isatty()
+    if quiet or module in sys.modules:
+        return import_module(module)
+    text = "loading mayne..."
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    try:
+        return import_module(module)
+    finally:
+        sys.stderr.write(f"\r{' ' * len(text)}\r")
+        sys.stderr.flush()
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ COMMANDS = {
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
-    "view": "Play the motion saved in FILE in a viewer on this machine, or write it with --html.",
+    "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
 }
 """The first lines of the docstrings in `problems.cli`."""
 

@@ -21,6 +21,7 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.check import check_derivatives
+from ddp.compiling import kernel, store
 from ddp.errors import ModelError, ProblemError, SolveError
 from ddp.problem import Problem
 from ddp.solution import Solution
@@ -38,6 +39,7 @@ from problems.command.output import (
     print_table,
     row,
     summary,
+    taken,
     told,
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
@@ -177,11 +179,11 @@ def solve(
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
             chosen["phase_durations"] = timed.durations.tolist()
+    outcome = solution if timed is None else timed
     if as_json:
         print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
     else:
-        seconds = solution.seconds if timed is None else timed.seconds
-        click.echo(f"{name}, {TITLES[solver]}: {solution if timed is None else timed} ({seconds:.2f} s)")
+        click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
     if save:
         _save(save, solution, name, chosen)
     if plot:
@@ -191,7 +193,7 @@ def solve(
         _animate(entry, problem, solution, html)
     if view:
         _animate(entry, problem, solution, None, not no_browser)
-    _end(solution.converged if timed is None else timed.converged)
+    _end(outcome.converged)
 
 
 @main.command(context_settings=_OPEN)
@@ -302,6 +304,31 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
     else:
         click.echo(str(report))
     _end(report.ok)
+
+
+@main.command("warm")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--clear", is_flag=True, help="Remove all compiled kernels from the cache first.")
+@_JSON
+def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
+    """Compile ahead what problems NAME, by default all, need, and keep it in the cache."""
+    entries = [find(name) for name in names or ALL]
+    if clear:
+        store.forget()
+    rows = []
+    for number, entry in enumerate(entries, 1):
+        compiled: list[str] = []
+        start = time.perf_counter()
+        with progress(f"{entry.name}, {number} of {len(entries)}"), kernel.compilations(compiled.append):
+            warm(entry())
+        rows.append((entry.name, len(compiled), time.perf_counter() - start))
+    folder, count, size = store.kept()
+    if as_json:
+        problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]
+        print_json({"problems": problems, "folder": str(folder), "kernels": count, "bytes": size})
+        return
+    print_table(["problem", "kernels compiled", "seconds"], [[name, str(n), f"{t:.1f}"] for name, n, t in rows])
+    click.echo(f"{folder}: {count} files, {size / 1e6:.1f} MB")
 
 
 @main.command()

@@ -15,7 +15,6 @@ unless time is given a price.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
+from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, SolveError, as_array, axes, flag, positive, positive_integer, said
 from ddp.guesses import Start
 from ddp.problem import Problem
@@ -95,7 +95,8 @@ class TimedSolution:
     gradient (P,) [1/s]: what another second of a phase would cost, the price of time among it.
     time_value [1/s]: what another second in all would cost where the total is given, else 0; ``gradient`` has this
     value where a duration is within its bounds.
-    cost: with the price of time.   converged, status, seconds: as of a `Solution`.   history: every solve.
+    cost: with the price of time.   history: every solve.
+    converged, status, seconds, setup_seconds: as of a `Solution`.
     """
 
     solution: Solution
@@ -107,6 +108,7 @@ class TimedSolution:
     status: str
     seconds: float
     history: tuple[Trial, ...] = field(repr=False)
+    setup_seconds: float = 0.0
 
     def __str__(self) -> str:
         lasting = ", ".join(f"{duration:.4g}" for duration in self.durations)
@@ -131,7 +133,7 @@ def solve_durations(
     References of costs stay those of their knots: paths are followed faster or slower, speeds stay as they are.
     Raises ProblemError for bounds that exclude one another, or the total.
     """
-    start, free = time.perf_counter(), FreeDurations() if free is None else free
+    start, free = Stopwatch(), FreeDurations() if free is None else free
     solver = DDP(1e-11) if solver is None else solver
     if not isinstance(free, FreeDurations):
         raise ProblemError(f"free: expected FreeDurations(...), got {said(free)}")
@@ -145,7 +147,7 @@ def solve_durations(
     if throw and not converged:
         raise SolveError(status, best.solution)
     found = best.solution, best.T, best.gradient, best.time_value, best.cost
-    return TimedSolution(*found, converged, status, time.perf_counter() - start, tuple(search.history))
+    return TimedSolution(*found, converged, status, start.seconds, tuple(search.history), start.setup_seconds)
 
 
 def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
@@ -241,7 +243,7 @@ class _Search:
 
     def at(self, T: Array, guess: Start) -> _Point:
         """The optimum for durations."""
-        before = time.perf_counter()
+        watch = Stopwatch()
         solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
         g, value, share = np.full(len(T), np.nan), np.nan, np.nan
         if solution.converged:
@@ -249,7 +251,7 @@ class _Search:
             value = self.value_of_time(T, g)
             share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
         forced = sum(float((found.multipliers * found.violation).sum()) for found in solution.residuals())
-        cost, taken = solution.cost + forced + self.price * float(T.sum()), time.perf_counter() - before
+        cost, taken = solution.cost + forced + self.price * float(T.sum()), watch.seconds
         self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
         return _Point(T, solution, g, value, cost, share)
 

@@ -1,5 +1,7 @@
 """``import mayne`` and ``python -m mayne``: one place for all that a user names, and quick."""
 
+import os
+import pty
 import resource
 import subprocess
 import sys
@@ -73,6 +75,18 @@ def test_the_quick_help_is_the_whole_command_s():
     runner = CliRunner()
     quick, whole = (runner.invoke(command, ["--help"], prog_name="mayne") for command in (overview(), cli.main))
     assert quick.stdout == whole.stdout
+
+
+def test_loading_is_told_on_a_terminal_and_leaves_nothing():
+    code = "import mayne; mayne.solve; print('ready')"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "MAYNE_QUIET": ""}
+    subprocess.run([sys.executable, "-c", code], stdout=theirs, stderr=theirs, check=True, cwd=ROOT, env=environment)
+    text = os.read(ours, 4096).decode()
+    os.close(theirs)
+    os.close(ours)
+    assert text.startswith("loading mayne...\r   ")
+    assert text.endswith("\rready\r\n")
 
 
 HIDING = [

@@ -51,6 +51,8 @@ def test_a_guess_is_a_copy_that_derived_problems_keep(swing, guesses):
     problem = swing.with_guess(U)
     U[:] = 9.0
     np.testing.assert_array_equal(problem.guess, guesses["U"])
+    with pytest.raises(ValueError, match="read-only"):
+        problem.guess[0] = 9.0
     moved = problem.starting_at(np.array([0.1, 0.0]))
     for derived in (moved, pickle.loads(pickle.dumps(problem)), replace(problem, terminal=problem.running[1:])):
         np.testing.assert_array_equal(derived.guess, guesses["U"])
@@ -121,7 +123,11 @@ def test_the_gaits_of_crocoddyl_s_examples_know_their_guess():
     np.testing.assert_array_equal(problem.guess[1], anymal_gaits.guess(problem)[1])
 
 
-def test_the_registry_tells_the_problem_s_own_guess():
-    for entry in problems.ALL.values():
-        problem = entry()
-        assert entry.guess(problem) is problem.guess
+def test_the_registry_tells_a_copy_of_the_problem_s_own_guess():
+    swing, reach = problems.ALL["pendulum/swing-up"], problems.ALL["arm/reach"]
+    problem = swing()
+    told = swing.guess(problem)
+    np.testing.assert_array_equal(told, problem.guess)
+    told[:] = 1.0
+    assert not problem.guess.any()
+    assert reach.guess(reach()) is None

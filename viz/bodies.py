@@ -36,30 +36,43 @@ Bodies = dict[int, list[Mesh]]
 
 
 def bodies(robot: Drawable) -> tuple[Bodies, tuple[str, ...]]:
-    """The meshes of a robot, and the names of those that are missing.
+    """The meshes of a robot, and the names of those that are missing or broken.
 
-    Joints that have nothing to show, because the model has no shapes or their files are missing, are drawn
+    Joints that have nothing to show, because the model has no shapes or their files are missing or broken, are drawn
     as a skeleton.
     """
     geometry, absent = robot.visuals()
-    missing = tuple(dict.fromkeys(absent))
+    absent = list(absent)
     found: Bodies = {}
     for shape in geometry.geometryObjects:
-        for mesh in _meshes(shape):
-            moved = mesh.moved(shape.placement.rotation, shape.placement.translation)
-            found.setdefault(shape.parentJoint, []).append(moved)
+        meshes = _meshes(shape)
+        surfaces = [mesh for mesh in meshes if _is_a_surface(mesh)]
+        if (meshes and not surfaces) or not all(np.isfinite(mesh.vertices).all() for mesh in meshes):
+            absent.append(shape.meshPath if Path(shape.meshPath).is_file() else shape.name)
+        elif surfaces:
+            moved = [mesh.moved(shape.placement.rotation, shape.placement.translation) for mesh in surfaces]
+            found.setdefault(shape.parentJoint, []).extend(moved)
+    missing = tuple(dict.fromkeys(absent))
     if missing:
         listed = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        logger.warning("%s: meshes are missing, a skeleton is drawn instead: %s", robot.name, listed)
+        logger.warning("%s: meshes are missing or broken, a skeleton is drawn instead: %s", robot.name, listed)
     if missing or not found:
         for joint, meshes in skeleton(robot.model).items():
             found.setdefault(joint, meshes)
-    return {joint: _by_color(meshes) for joint, meshes in sorted(found.items())}, missing
+    made = {joint: _by_color(meshes) for joint, meshes in sorted(found.items())}
+    return {joint: meshes for joint, meshes in made.items() if meshes}, missing
+
+
+def _is_a_surface(mesh: Mesh) -> bool:
+    """Whether a triangle has an area."""
+    a, b, c = np.moveaxis(mesh.vertices[mesh.triangles], 1, 0)
+    return bool(np.nan_to_num(np.cross(b - a, c - a)).any())
 
 
 def _by_color(meshes: list[Mesh]) -> list[Mesh]:
     colors = dict.fromkeys(mesh.color for mesh in meshes)
-    return [sharpen(merge([mesh for mesh in meshes if mesh.color == color])) for color in colors]
+    merged = [sharpen(merge([mesh for mesh in meshes if mesh.color == color])) for color in colors]
+    return [mesh for mesh in merged if len(mesh.triangles)]
 
 
 def _meshes(shape: pin.GeometryObject) -> list[Mesh]:
@@ -112,7 +125,7 @@ def _from_collada(shape: pin.GeometryObject, own: list[Mesh]) -> list[Mesh]:
         logger.info("%s", reason)
         return own
     theirs, ours = _extent(own), _extent(scaled)
-    if np.abs(theirs - ours).max() > 1e-3 * np.ptp(theirs, axis=0).max():
+    if not np.abs(theirs - ours).max() <= 1e-3 * np.ptp(theirs, axis=0).max():  # nor if a number is not finite
         logger.info("%s: drawn without its colours", shape.meshPath)
         return own
     return scaled

@@ -25,7 +25,7 @@ def read(path: str | Path) -> list[Mesh]:
     """The coloured meshes of a file, in metres; ValueError if it holds something that is not read here."""
     try:
         return _Document(ElementTree.parse(path).getroot()).meshes()
-    except (ElementTree.ParseError, KeyError, IndexError, AttributeError, TypeError) as reason:
+    except (ElementTree.ParseError, LookupError, AttributeError, TypeError, RecursionError) as reason:
         raise ValueError(f"{path}: cannot read this COLLADA file ({reason!r})") from None
 
 
@@ -79,6 +79,8 @@ class _Document:
                 vertices = _numbers(points.findtext("float_array")).reshape(-1, 3)
                 stride = 1 + max(int(i.get("offset", 0)) for i in inputs)
                 triangles = _triangles(faces, stride, int(position.get("offset", 0)))
+                if triangles.min(initial=0) < 0 or triangles.max(initial=-1) >= len(vertices):
+                    raise IndexError("a triangle of vertices that there are not")
                 if len(triangles):
                     yield Mesh(vertices, triangles, colors.get(faces.get("material"), GREY))
             elif faces.tag in ("tristrips", "trifans"):

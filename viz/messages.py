@@ -1,4 +1,4 @@
-"""What is said to a meshcat viewer, live or from within a file: objects, places, properties, movements."""
+"""Messages to meshcat's viewer from within its page: objects, places, properties, movements."""
 
 from __future__ import annotations
 

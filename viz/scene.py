@@ -1,4 +1,4 @@
-"""A motion as a list of messages that a meshcat viewer understands, live or inlined in a file."""
+"""A motion as a list of messages that meshcat's viewer understands."""
 
 from __future__ import annotations
 

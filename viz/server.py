@@ -20,6 +20,8 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 
+from ddp.errors import ProblemError
+
 logger = logging.getLogger("mayne")
 
 HOST = "127.0.0.1"
@@ -96,12 +98,11 @@ _starting = threading.Lock()
 
 
 def show(text: str, open_browser: bool = False) -> str:
-    """The address of an HTML page, readable until this process ends; its server starts with the first page."""
+    """The address of an HTML page, readable until this process ends; ProblemError if there is no port for it."""
     global _server
     with _starting:
         if _server is None:
-            _server = _Server()
-            threading.Thread(target=_server.serve_forever, args=(0.1,), name="mayne pages", daemon=True).start()
+            _server = _started()
         server = _server
     path = f"/{secrets.token_urlsafe(16)}/"
     page = server.pages[path] = _Page(text.encode("utf-8"))
@@ -113,14 +114,30 @@ def show(text: str, open_browser: bool = False) -> str:
     return address
 
 
+def _started() -> _Server:
+    try:
+        server = _Server()
+    except OSError as reason:
+        raise ProblemError(f"viewer: {HOST} gives no port to listen on ({reason}); write the page to a file") from None
+    threading.Thread(target=server.serve_forever, args=(0.1,), name="mayne pages", daemon=True).start()
+    return server
+
+
 def _open(address: str, page: _Page) -> None:
     """Open a browser that has windows, if there is one."""
+    if not os.environ.get("BROWSER") and _usual_browser() in TEXT_BROWSERS:
+        return
     with contextlib.suppress(webbrowser.Error, OSError):
-        if not os.environ.get("BROWSER") and getattr(webbrowser.get(), "name", "") in TEXT_BROWSERS:
-            return
         page.expected = time.monotonic() + PATIENCE
         if not webbrowser.open(address):
             page.expected = 0.0
+
+
+def _usual_browser() -> str:
+    try:
+        return str(getattr(webbrowser.get(), "name", ""))
+    except webbrowser.Error:
+        return ""
 
 
 def _close() -> None:
@@ -130,7 +147,7 @@ def _close() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         for page in _server.pages.values():
             page.read.wait(max(0.0, page.expected - time.monotonic()))
-    _server.shutdown()
+        _server.shutdown()
     _server.server_close()
 
 

@@ -41,7 +41,7 @@ def height(ground: float) -> float:
 
 def surroundings(radius: float) -> list[Message]:
     """Background, and a camera that sees a ball of ``radius`` about the origin."""
-    distance = 0.95 * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
+    distance = 1.12 * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
     direction = np.array([0.74, -0.55, 0.38])
     x, y, z = distance * direction / np.linalg.norm(direction)
     camera = {

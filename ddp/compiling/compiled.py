@@ -4,8 +4,9 @@ numba links what a kernel calls into the kernel and optimises all of it again, l
 wrapper that Python could call. Here a kernel is compiled into a library of its own; callers declare it and the linker
 finds it, and only what is small is linked for inlining. A wrapper is a library too, made when Python first calls.
 
-What is compiled is cached with the list of the kernels it needs, by module, name and types, and they are loaded before
-it. Symbols are therefore made of a kernel's name and types alone, the same in every process.
+What is compiled is kept (store.py) under a key of its content (content.py) with the list of the kernels it needs, by
+module, name and types, and they are loaded before it. Symbols are made of that key, too: the same in every process, and
+others after a change.
 """
 
 from __future__ import annotations
@@ -13,18 +14,25 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
+import os
+import pickle
+import platform
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding
 from numba import types
 from numba.core import compiler, config, event, typing
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
@@ -33,12 +41,18 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
 
-from ddp.compiling import lowering
+from ddp.compiling import content, lowering, store
+from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
+
+_HERE = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "frontend", "kernel", "lowering", "short")]
+
+SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
+"""Of what makes kernels machine code, as it was imported."""
 
 
 def find(module: str, name: str) -> Any:
@@ -92,7 +106,6 @@ def uncollected() -> Iterator[None]:
 
 
 _loaded: set[Needed] = set()
-_named: set[tuple[int, Any]] = set()
 
 
 @cache
@@ -174,20 +187,13 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
-        function = state.func_id.func
-        number = symbol_number(function)
-        if is_findable(function) and (number, state.args) not in _named:  # taken: by what was imported before
-            state.func_id.unique_id = number
+        if _making and _making[-1].number:
+            state.func_id.unique_id = _making[-1].number
         if state.library is None:
             inlined = state.flags.no_compile = bool(state.flags.forceinline)
             made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
             state.library = _Library(*made, only_inlined=inlined)
         return [lowering.pipeline()]
-
-
-def symbol_number(function: Any) -> int:
-    """What numba tells symbols of equal names and types apart by; its own differs from process to process."""
-    return int(hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode()).hexdigest()[:12], 16)
 
 
 def is_findable(function: Any) -> bool:
@@ -201,52 +207,128 @@ def is_findable(function: Any) -> bool:
     return isinstance(found, Kernel) and found.py_func is function
 
 
-class Files(IndexDataCacheFile):  # type: ignore[misc]
-    """An index, and a file of each kernel, named by what it is: numba counts them, and processes that save at once take
-    the same number, so that one reads what the other has written.
+@cache
+def environment() -> bytes:
+    """What machine code depends on beside a kernel: versions, the processor, numba's options, our own code."""
+    options = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"):
+        options.pop(name, None)
+    described = (
+        numba.__version__, llvmlite.__version__, np.__version__, sys.version, platform.python_implementation(),
+        binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
+        config.USING_SVML, sorted(options.items()), SOURCES,
+    )  # fmt: skip
+    return repr(described).encode()
+
+
+class _Making(NamedTuple):
+    """A kernel that is being compiled.
+
+    number: what numba tells symbols of equal names and types apart by, from the key; its own differs from process to
+    process.   impure: not empty if what the kernel calls was compiled before something in it changed.
     """
 
-    def save(self, key: Any, data: Any) -> None:
-        name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16))
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
+    number: int
+    impure: list[bool]
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
-    """Where kernels are kept. What cannot be read, cut short or of types that are no more, is made anew."""
+_making: list[_Making] = []
+_numbers: set[int] = set()
+"""Those that symbols of this process have."""
 
-    def __init__(self, py_func: Any) -> None:
-        super().__init__(py_func)
-        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
-        self._cache_file = Files(self._cache_path, base, stamp)
+_made: dict[bytes, Any] = {}
+"""Key -> what was compiled or loaded in this process: for functions that are made anew."""
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+
+def key_of(kind: str, thing: Any, args: Any) -> bytes | None:
+    """What something compiled is kept under; None if nobody knows what it depends on."""
+    found = [content.digest(thing), content.digest(args)]
+    if None in found:
+        return None
+    return hashlib.sha256(b"".join((environment(), f" {kind} {SMALL} ".encode(), *filter(None, found)))).digest()
+
+
+def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) -> tuple[Any, bool]:
+    """What is compiled: had in this process, kept by another, or made and kept; and whether it is as its key says.
+
+    Whoever makes it holds a lock on it, so that others wait and load it.
+    """
+    if config.DISABLE_JIT:
+        raise ProblemError(
+            "NUMBA_DISABLE_JIT is set, but mayne's kernels run as machine code alone: expected it unset, or 0"
+        )
+    if key is None:
+        logger.debug("%s is not cached: it names what only this process knows", name)
+        made = _Making(0, [])
+        _making.append(made)
         try:
-            return super().load_overload(sig, target_context)
-        except OtherSymbolError:
-            return None
-        except Exception as reason:  # whatever unpickling old or damaged files can raise
-            logger.info("the cached kernel %s cannot be read (%r) and is compiled again", self._name, reason)
-            with suppress(OSError):
-                self.flush()
-            return None
+            return make(), not made.impure
+        finally:
+            _making.pop()
+    if key in _made:
+        return _made[key], True
+    found = _kept(name, key, context)
+    if found is None:
+        with store.locked(key):
+            found = _kept(name, key, context)
+            if found is None:
+                number = int(key.hex()[:12], 16)
+                made = _Making(0, [True]) if number in _numbers else _Making(number, [])
+                _making.append(made)
+                try:
+                    found = make()
+                finally:
+                    _making.pop()
+                _numbers.add(number)
+                if made.impure:
+                    return found, False
+                _keep(name, key, found)
+    _made[key] = found
+    return found, True
 
 
-class _EntryCache(_Cache):
-    """Where wrappers are kept: beside the kernels, under a key of their own."""
+def _kept(name: str, key: bytes, context: Any) -> Any:
+    """What another process has kept; None if there is nothing, or nothing that can be used here."""
+    raw = store.load(name, key)
+    if raw is None:
+        return None
+    try:
+        context.refresh()
+        return compiler.CompileResult._rebuild(context, *pickle.loads(raw))
+    except OtherSymbolError:
+        return None
+    except Exception as reason:  # whatever loading what is no more can raise
+        logger.info("the cached kernel %s cannot be loaded (%r) and is compiled again", name, reason)
+        return None
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), "entry")
+
+def _keep(name: str, key: bytes, made: Any) -> None:
+    if made.lifted or made.library.has_dynamic_globals:
+        return
+    try:
+        raw = pickle.dumps(made._reduce(), protocol=5)
+    except Exception as reason:  # whatever objects that cannot be pickled raise
+        logger.info("the kernel %s cannot be cached (%r)", name, reason)
+        return
+    store.save(name, key, raw)
 
 
 class Callback(CFunc):  # type: ignore[misc]
     """A compiled function that C calls, at its ``address``."""
 
     def __init__(self, py_func: Any, sig: Any, targetoptions: Any) -> None:
-        super().__init__(py_func, normalize_signature(sig), {}, targetoptions, pipeline_class=Pipeline)
+        args, result = normalize_signature(sig)
+        super().__init__(py_func, (args, result), {}, targetoptions, pipeline_class=Pipeline)
+        self.signature = result(*args)
+        self._described = py_func, sorted(targetoptions.items(), key=str), result
 
-    def enable_caching(self) -> None:
-        self._cache = _Cache(self.__wrapped__)
+    def _compile_uncached(self) -> Any:
+        """Load or compile it: all that numba asks for, its own cache being empty."""
+        with uncollected(), content.unchanging():
+            key = key_of("callback", self._described, self.signature.args)
+            name = f"{self.__wrapped__.__module__}.{self.__qualname__}"
+            compile_it: Any = super()._compile_uncached  # type: ignore[misc]
+            return obtain(name, key, cpu_target.target_context, compile_it)[0]
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]
@@ -256,57 +338,57 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """
 
     constants: frozenset[int] = frozenset()
+    is_kept = True
+    """Whether it is cached."""
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
         options = {**(targetoptions or {}), "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(py_func, locals, options, pipeline_class=Pipeline)
         self.entries: dict[Any, Any] = {}
-        self._entry_cache: Any = None
+        self.contents: dict[Any, bytes | None] = {}
+        """Types of arguments -> the digest of the kernel as it was compiled for them; empty if it was not as it is."""
 
     def __reduce__(self) -> Any:
         if is_findable(self.py_func):
             return find, (self.py_func.__module__, self.py_func.__qualname__)
         return super().__reduce__()
 
-    def enable_caching(self) -> None:
-        self._cache = _Cache(self.py_func)
-        self._entry_cache = _EntryCache(self.py_func)
-
     def prepare(self, args: Any) -> None:
         """Compile or load the machine code for arguments of the types ``args``."""
         args = tuple(args)
-        if args in self.overloads:
+        if args in self.overloads and not _making:
             return
-        with uncollected(), global_compiler_lock, self._compiling_counter:  # as numba does, without its stopwatches
-            if args in self.overloads:
-                return
-            found = self._cache.load_overload(args, self.targetctx)
-            if found is not None:
-                self._cache_hits[args] += 1
-                self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        with global_compiler_lock, uncollected(), content.unchanging():
+            is_pure = True
+            if args not in self.overloads:
+                key = key_of("kernel", self, args) if self.is_kept else None
+                with self._compiling_counter:  # as numba does, without its stopwatches
+                    found, is_pure = obtain(self._name, key, self.targetctx, lambda: self._compile(args))
                 self.add_overload(found)
-                return
-            self._cache_misses[args] += 1
-            with event.trigger_event("numba:compile", {"dispatcher": self, "args": args, "return_type": None}):
-                found = self._compiler.compile(args, None)
-                self.add_overload(found)
-            self._cache.save_overload(args, found)
+                self.contents[args] = content.digest(self) if is_pure else b""
+            if _making and self.contents[args] != content.digest(self):
+                for one in _making:
+                    one.impure.append(True)
+
+    def _compile(self, args: Any) -> Any:
+        with event.trigger_event("numba:compile", {"dispatcher": self, "args": args, "return_type": None}):
+            found = self._compiler.compile(args, None)
+            found.library._ensure_finalized()  # so that it is known whether it can raise
+            found.reload_init[:] = dict.fromkeys(found.reload_init)
+            return found
+
+    @property
+    def _name(self) -> str:
+        return f"{self.py_func.__module__}.{self.py_func.__qualname__}"
 
     def add_overload(self, cres: Any) -> None:
         args = tuple(cres.signature.args)
-        if cres.entry_point is None:
-            cres.library._ensure_finalized()  # so that it is known whether it can raise
-            cres = cres._replace(entry_point=object())  # what the kernel is known by
-        else:
-            self.targetctx.remove_user_function(cres.entry_point)
-        cres.reload_init[:] = dict.fromkeys(cres.reload_init)
+        cres = cres._replace(entry_point=object())  # what the kernel is known by
         cres.library._reload_init.update(cres.reload_init)
-        _named.add((cres.fndesc.uid, args))
         library: Any = cres.library
-        if is_findable(self.py_func) and cres.fndesc.uid == symbol_number(self.py_func):
-            library = _Callee(
-                cres, Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
-            )
+        if is_findable(self.py_func):
+            needed = Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
+            library = _Callee(cres, needed)
         call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
         self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
@@ -321,14 +403,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """The kernel for a signature as Python can call it."""
         args, _ = normalize_signature(sig)
-        with uncollected(), global_compiler_lock:
+        with global_compiler_lock, uncollected(), content.unchanging():
             if args not in self.entries:
                 self.prepare(args)
-                found = self._entry_cache.load_overload(args, self.targetctx) if self._entry_cache else None
-                if found is None:
-                    found = self._wrap(self.overloads[args])
-                    if self._entry_cache:
-                        self._entry_cache.save_overload(args, found)
+                is_kept = self.is_kept and self.contents[args] == content.digest(self)
+                key = key_of("entry", self, args) if is_kept else None
+                kernel, name = self.overloads[args], f"{self._name}.entry"
+                found, _ = obtain(name, key, self.targetctx, lambda: self._wrap(kernel))
                 self.entries[args] = found
                 self._insert([a._code for a in args], found.entry_point)
             return self.entries[args].entry_point

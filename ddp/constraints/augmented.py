@@ -62,7 +62,8 @@ class AugmentedLagrangian:
 
     tolerance: convergence needs no violation larger than this, in the constraints' units, and no multiplier further
         than this from the bound that it belongs to.
-    stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls.
+    stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls. This one and the next two
+        are in units of the cost; relative to it where costs are as small or large as `DDP.tolerance` says.
     penalty: twice what a unit of violation, squared, costs at first, in units of the cost; None: found by a first
         round without constraints.
     max_penalty: beyond this penalties do not grow.
@@ -105,9 +106,13 @@ def relaxed(problem: Problem, options: AugmentedLagrangian, guess: Any) -> Probl
 
 
 def minimise(
-    iterate: Iterate, solver: Any, globalisation: Any, history: list[Any], callback: Any, descend: Descend
-) -> tuple[str, str]:
-    """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them."""
+    iterate: Iterate, solver: Any, globalisation: Any, history: list[Any], callback: Any, descend: Descend,
+    again: bool = False,
+) -> tuple[str, str]:  # fmt: skip
+    """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them.
+
+    again: with the multipliers and penalties of earlier rounds.
+    """
 
     def inner(tolerance: float, limit: int = solver.max_iterations) -> tuple[str, str]:
         if rounds.changed:
@@ -117,18 +122,18 @@ def minimise(
         return descend(iterate, bounded, globalisation, history, callback)
 
     options: AugmentedLagrangian = solver.constraints
-    rounds = _Rounds(iterate, options)
+    rounds = _Rounds(iterate, options, again)
     if rounds.cold:
         while len(history) < START:
             cost = iterate.cost
-            inner(COARSE * (1.0 + abs(cost)), START)
+            inner(COARSE * iterate.in_units, START)
             if iterate.cost >= cost - 0.5 * abs(cost):
                 break
         rounds.balance()
     tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
     for _ in range(options.rounds):
         if tolerance > solver.tolerance:
-            tolerance = min(0.1 * tolerance, COARSE * (1.0 + abs(iterate.cost)))
+            tolerance = min(0.1 * tolerance, COARSE * iterate.in_units)
             tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
             globalisation.tolerance = tolerance  # what it compares the rate of Gauss-Newton with
         outcome, reason = inner(tolerance)
@@ -137,12 +142,13 @@ def minimise(
         rounds.measure()
         if rounds.settled and tolerance <= solver.tolerance:
             sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
-            if sweep is None or sweep.gradient <= options.stationarity or tolerance < 1e-8 * solver.tolerance:
+            steady = sweep is None or sweep.gradient <= options.stationarity * iterate.unit
+            if steady or tolerance < 1e-8 * solver.tolerance:
                 return outcome, ""
             tolerance *= COARSE
         if rounds.stuck:
             rounds.weigh_violations()
-            inner(RESTORED * iterate.cost, len(history) + RESTORING)
+            inner(RESTORED * iterate.in_units, len(history) + RESTORING)
             if verdict := rounds.verdict():
                 return "", verdict
             tolerance = np.inf
@@ -158,20 +164,21 @@ class _Rounds:
     changed: whether the cost has since the last round; not where all constraints hold anyway.
     """
 
-    def __init__(self, iterate: Iterate, options: AugmentedLagrangian) -> None:
+    def __init__(self, iterate: Iterate, options: AugmentedLagrangian, again: bool = False) -> None:
         self.iterate, self.options = iterate, options
         self.lagrangian = iterate.problem.lagrangian
         self.changed = False
-        self.cold = options.penalty is None and not self.lagrangian.warm
+        self.cold = options.penalty is None and not self.lagrangian.warm and not again
         self.e = np.full(len(self.lagrangian.placed), np.inf)
         self.grew = np.zeros(len(self.e), dtype=bool)
         self.growths = np.zeros(len(self.e), dtype=int)
         self.violations = [self.e]
-        if options.penalty is not None:
+        if options.penalty is not None and not again:
             self.lagrangian.penalties[:] = options.penalty
         elif self.cold:
-            self.lagrangian.penalties[:] = NEGLIGIBLE
+            self.lagrangian.penalties[:] = NEGLIGIBLE * self._plain_cost()
         self._publish()
+        self.largest = options.max_penalty * iterate.unit
 
     @property
     def settled(self) -> bool:
@@ -183,7 +190,7 @@ class _Rounds:
         """Whether growing penalties have not halved the violation of some constraint."""
         past = self.violations[-STUCK - 1 :]
         held = (self.growths >= STUCK) & (past[-1] > 0.5 * past[0]) & (past[-1] > self.options.tolerance)
-        return bool((held | (self.grew & (self.lagrangian.penalties >= self.options.max_penalty))).any())
+        return bool((held | (self.grew & (self.lagrangian.penalties >= self.largest))).any())
 
     def worst(self) -> str:
         """The largest violation, in words."""
@@ -201,29 +208,28 @@ class _Rounds:
     def update(self) -> None:
         """The next round's multipliers and penalties."""
         multipliers, penalties = self.lagrangian.multipliers, self.lagrangian.penalties
-        multipliers[:] = np.clip(self.estimate, -LARGEST_MULTIPLIER, LARGEST_MULTIPLIER)
-        penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.options.max_penalty)
+        bound = LARGEST_MULTIPLIER * self.iterate.unit
+        multipliers[:] = np.clip(self.estimate, -bound, bound)
+        penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.largest)
         self._publish()
 
     def balance(self) -> None:
-        """The first penalties: at an iterate that knows of no constraint, violations cost as much as all else.
+        """The first penalties: at an iterate that knows of no constraint, violations cost twice as much as all else.
 
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
-        iterate, problem = self.iterate, self.iterate.problem.plain
-        cost = 1.0 + abs(problem.cost(iterate.X, iterate.U))
+        cost = self._plain_cost()
         for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
             away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
             square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
-            self.lagrangian.penalties[i] = np.clip(2.0 * cost / square, *FIRST_PENALTIES)
+            self.lagrangian.penalties[i] = cost * np.clip(4.0 / square, *FIRST_PENALTIES)
         self._publish()
 
     def weigh_violations(self) -> None:
         """No multipliers, and penalties, in their present ratios, beside which the cost is negligible."""
-        problem, penalties = self.iterate.problem.plain, self.lagrangian.penalties
+        penalties = self.lagrangian.penalties
         self.kept = penalties.copy()
-        cost = 1.0 + abs(problem.cost(self.iterate.X, self.iterate.U))
-        penalties *= cost / (RESTORED * 0.5 * penalties @ self._squares())
+        penalties *= self._plain_cost() / (RESTORED * 0.5 * penalties @ self._squares())
         self.lagrangian.multipliers[:] = 0.0
         self._publish()
 
@@ -233,7 +239,7 @@ class _Rounds:
         after = np.array([residual.worst for residual in self._residuals()])
         weights = self.lagrangian.penalties.copy()
         total = 0.5 * weights @ self._squares()
-        self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.options.max_penalty)
+        self.lagrangian.penalties[:] = np.minimum(GROWTH * self.kept, self.largest)
         if (after <= np.maximum(0.5 * before, self.options.tolerance)).all():
             self.e[:] = np.inf
             self.growths[:] = 0
@@ -249,6 +255,10 @@ class _Rounds:
             f"infeasible as far as can be seen from here: {self.worst()}, where squared violations are at a minimum "
             f"(a unit of control changes them by a fraction of {slope:.1g})"
         )
+
+    def _plain_cost(self) -> float:
+        """What all knots cost without constraints, whatever the sign; one where that is nothing."""
+        return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum()) or 1.0
 
     def _residuals(self) -> tuple[Residual, ...]:
         return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)

@@ -88,17 +88,16 @@ def _strided(typingctx, address, M, nz, to_knot, to_row, to_column):  # type: ig
 
 
 def bind(
-    values: Any, expand: Any, *arguments: Any, cached: bool = True, noted: bool = False, separable: bool = False
+    values: Any, expand: Any, *arguments: Any, noted: bool = False, separable: bool = False
 ) -> CompiledCost:
     """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
 
-    cached: whether what is compiled is kept on disk: not if kernels call users' functions.
     noted: whether the kernels take the knots' notes (M, .) after X and U.
     separable: whether the term is `protocols.Separable`: of lzz, the kernels then write to diagonals alone.
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(values, expand, _plain(numba.typeof(arguments)), cached, noted, separable)
+    function = _function(values, expand, _plain(numba.typeof(arguments)), noted, separable)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -127,14 +126,14 @@ def _plain(kind: Any) -> Any:
 
 
 @cache
-def _function(values: Any, expand: Any, kind: Any, cached: bool, noted: bool, separable: bool) -> Any:
+def _function(values: Any, expand: Any, kind: Any, noted: bool, separable: bool) -> Any:
     """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
     hessians = diagonals_at if separable else matrices_at
     described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind} {separable}"
     name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     template = _evaluate_noted if noted else _evaluate
     function = specialised(template, name, values=values, expand=expand, bound=_reader(kind), hessians=hessians)
-    return callback(function, *sorted({values.__module__, expand.__module__}), cached=cached)
+    return callback(function)
 
 
 values: Any = None

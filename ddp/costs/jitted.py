@@ -11,6 +11,7 @@ import numpy as np
 from numba import carray
 from numba.core.errors import NumbaError
 
+from ddp.compiling import content
 from ddp.compiling.kernel import (
     call_contraction,
     callback,
@@ -113,9 +114,19 @@ class CompiledDerivedTerm:
         cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
 
 
-@cache
+_compiled: dict[Any, CompiledCost] = {}
+
+
 def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
-    """The C function of a term's functions, for all terms that are made of them."""
+    """The C function of a term's functions, for all terms that are made of these, or of equal ones made anew."""
+    functions = [function for function in (value, gradient, hessian) if function is not None]
+    key = gradient is None, hessian is None, diagonal, *(content.digest(one) or one for one in functions)
+    if key not in _compiled:
+        _compiled[key] = _compile(value, gradient, hessian, diagonal)
+    return _compiled[key]
+
+
+def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> CompiledCost:
     of_value = jitted(value)
     of_gradient = jitted(gradient or specialised(_gradient_by_values, "gradient", value=of_value))
     by_differences = _hessian_by_values if gradient is None else _hessian_by_gradients
@@ -123,7 +134,7 @@ def compiled(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     values = specialised(_values, "values", value=of_value)
     adding = _expand_diagonal if diagonal else _expand
     expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(values), jitted(expand), _adding().address, cached=False, separable=diagonal)
+    return bind(jitted(values), jitted(expand), _adding().address, separable=diagonal)
 
 
 # The templates: compiled for each term, with its functions for these names.

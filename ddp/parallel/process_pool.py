@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -69,6 +70,11 @@ class Processes(Differentiator):
     """The processes, and the pipes that tell them what to do."""
 
     def __init__(self, problem: Problem, count: int) -> None:
+        if multiprocessing.current_process().daemon:
+            raise ProblemError(
+                f"workers: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
+                "processes: solve with workers=1 or threads, or start it with daemon=False"
+            )
         try:
             self._pickled = pickle.dumps(problem)
         except (pickle.PicklingError, AttributeError, TypeError) as reason:
@@ -192,8 +198,17 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _end_with_parent() -> None:
+    """End this process when the one that started it does, however it ended and whatever a stage is at."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
 def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) -> None:
     """A worker's life: read the problem, then do what the pipe says until it closes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     np.seterr(all="ignore")
     try:

@@ -94,7 +94,10 @@ def frame_velocity_hessian(
 
 
 def energy(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
-    """Kinetic (rotors' included) and potential energy, zero at the origin's height [J]: a number, or (N,)."""
+    """Kinetic (rotors' included) and gravity's potential energy, zero at the origin's height [J]: a number, or (N,).
+
+    Springs of joints take no part.
+    """
     return _energy(Stack(robot, q), v)[0]
 
 

@@ -6,6 +6,8 @@ derivatives with respect to q are Lie derivatives along the local perturbation q
 ``fext`` (njoints, 6) is one wrench [N, N m] per joint, the world's first, as in ``pinocchio.rnea``. With
 ``fext_frame="local"`` it is given in that joint's frame and held constant there when derivatives are taken; with
 ``fext_frame="world"`` it acts at the origin of that frame, is given in world axes and constant in them.
+
+Viscous friction and springs of joints take no part, as in Pinocchio: ``RobotDynamics`` has them.
 """
 
 from __future__ import annotations

@@ -24,15 +24,15 @@ def reflect_rotors(model: pin.Model) -> None:
     model.armature = np.where(np.asarray(model.armature) == 0.0, reflected, model.armature)
 
 
-def left_out(model: pin.Model, path: str | None = None) -> Omissions:
-    """Collect what the dynamics leave out of a model, and of the file it is from."""
+def left_out(model: pin.Model, document: ElementTree.Element | None = None) -> Omissions:
+    """Collect what the dynamics leave out of a model, and of the URDF it is from."""
     found = Omissions()
     friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
     for name in _joints_with(model, np.asarray(model.damping)):
         found.place("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
     for name in _joints_with(model, friction):
         found.drop("dry friction of {} is not modelled", name)
-    for name in _mimics(path, model) if path is not None and path.endswith(".urdf") else []:
+    for name in [] if document is None else _mimics(document, model):
         found.drop("<mimic> is ignored, {} move on their own", name)
     return found
 
@@ -46,7 +46,7 @@ def _joints_with(model: pin.Model, per_dof: NDArray[np.float64]) -> list[str]:
     ]
 
 
-def _mimics(path: str, model: pin.Model) -> list[str]:
-    joints = ElementTree.parse(path).getroot().iter("joint")
+def _mimics(document: ElementTree.Element, model: pin.Model) -> list[str]:
+    joints = document.findall("joint")
     named = [joint.get("name", "") for joint in joints if joint.find("mimic") is not None]
     return [name for name in named if model.existJointName(name)]

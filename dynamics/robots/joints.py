@@ -74,6 +74,27 @@ def subspace(model: pin.Model, j: int) -> Array:
     return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
 
 
+def rest(model: pin.Model) -> Array:
+    """The neutral configuration, its revolute and prismatic joints clipped into their limits."""
+    q = np.asarray(pin.neutral(model))
+    for j in range(1, model.njoints):
+        if _KINDS.get(model.joints[j].shortname()) in (REVOLUTE, PRISMATIC):
+            i = model.joints[j].idx_q
+            lower, upper = model.lowerPositionLimit[i], model.upperPositionLimit[i]
+            q[i] = np.clip(q[i], lower, upper)
+    return q
+
+
+def check_limits(model: pin.Model) -> None:
+    """Raise ModelError for the first joint with a lower limit above the upper one."""
+    for name, joint in zip(list(model.names)[1:], list(model.joints)[1:], strict=True):
+        mine = slice(joint.idx_q, joint.idx_q + joint.nq)
+        lower, upper = model.lowerPositionLimit[mine], model.upperPositionLimit[mine]
+        if not (lower <= upper).all():
+            found = f"{lower} and {upper}"
+            raise ModelError(f"{model.name}: limits of joint {name!r}: expected lower <= upper, got {found}")
+
+
 def expanded(model: pin.Model) -> pin.Model:
     """The model with universal, spherical ZYX and composite joints made chains: same q, v, frames and dynamics.
 

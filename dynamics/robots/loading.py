@@ -2,30 +2,90 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
+import coal
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, nearest, said
-from dynamics.robots.mjcf.reading import Described, read
-from dynamics.robots.mjcf.shapes import shapes
+from dynamics.robots import inspection, meshes, surfaces, urdf
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.mjcf import reading, shapes
+from dynamics.robots.omissions import Omissions
+
+logger = logging.getLogger("mayne")
 
 READERS = (".urdf", ".xml", ".mjcf", ".sdf")
 
 
 class Source(NamedTuple):
-    """Where a robot was read from: the file, and the folders that ``package://`` may mean."""
+    """Where a robot was read from.
+
+    path: the file, empty for a text.   packages: the folders that ``package://`` may mean.
+    urdf: the text of a URDF as it was checked, empty for other formats.   mjcf: that of an MJCF, empty for others.
+    shapes: those of a ``pin.RobotWrapper``.   is_named: whether it is a robot of example-robot-data.
+    """
 
     path: str
     packages: tuple[str, ...]
+    urdf: str = ""
+    mjcf: bytes = b""
+    shapes: pin.GeometryModel | None = None
+    is_named: bool = False
+
+    @property
+    def document(self) -> ElementTree.Element | None:
+        """The <robot> element of a URDF."""
+        return inspection.parse(self.urdf, f"robot file {self.path!r}") if self.urdf else None
 
 
-def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float64], Source]:
-    """Model, usual posture and source of a robot of example-robot-data, without loading its meshes."""
+class Found(NamedTuple):
+    """A model of our own, its usual posture if the source has one, and the source.
+
+    equipment: actuators and springs of the file.   omissions: what of it is left out, None where the model tells.
+    """
+
+    model: pin.Model
+    q0: NDArray[np.float64] | None = None
+    source: Source | None = None
+    equipment: Equipment | None = None
+    omissions: Omissions | None = None
+
+
+def read(source: str | os.PathLike[str], root: str | None) -> Found:
+    """The robot of a name of example-robot-data, of a file or of its text."""
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        return read_text(source, root)
+    path = Path(source)
+    if path.suffix.lower() in READERS or _exists(path):
+        return read_file(path, root)
+    return read_named(str(source), root)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long, or not a path
+        return False
+
+
+def read_model(source: pin.Model | pin.RobotWrapper) -> Found:
+    """Copies of a model, of the posture and the shapes of a RobotWrapper."""
+    if isinstance(source, pin.Model):
+        return Found(source.copy())
+    q0 = None if np.array_equal(source.q0, pin.neutral(source.model)) else np.array(source.q0)
+    shapes = source.visual_model
+    return Found(source.model.copy(), q0, None if shapes is None else Source("", (), shapes=shapes.copy()))
+
+
+def read_named(name: str, root: str | None) -> Found:
+    """Model, usual posture if there is one, and source of a robot of example-robot-data, without loading its meshes."""
     from example_robot_data import robots_loader
     from example_robot_data.utils import getModelPath, readParamsFromSrdf
 
@@ -45,78 +105,101 @@ def read_named(name: str, root: str | None) -> tuple[pin.Model, NDArray[np.float
             raise ModelError(f"root: {name!r} comes with its own root joint; leave root out")
         robot = entry().robot
         robot.model.name = name
-        return robot.model, robot.q0, Source(robot.urdf, (str(folder / "../.."),))
-    model, source = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
+        _, _, source, *_ = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
+        return Found(robot.model, robot.q0, _named(source))
+    model, _, source, *_ = read_file(
+        folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),)
+    )
     model.name = name
-    q0 = pin.neutral(model)
+    q0 = None
     if entry.srdf_filename and floating == entry.free_flyer:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
-    return model, q0, source
+    return Found(model, q0, _named(source))
 
 
-def read_file(path: Path, root: str, packages: tuple[str, ...] = ()) -> tuple[pin.Model, Source]:
-    """A Pinocchio model from a URDF or SDF file; ModelError says what is wrong with the file."""
-    suffix = _checked_suffix(path)
-    arguments = [str(path)] + ([pin.JointModelFreeFlyer()] if root == "free-flyer" else [])
-    if suffix == ".sdf" and not pin.WITH_SDFORMAT:
-        raise ModelError(f"robot file {str(path)!r}: this Pinocchio cannot read SDF; convert it to URDF")
-    try:
-        model = pin.buildModelFromUrdf(*arguments) if suffix == ".urdf" else pin.buildModelsFromSdf(*arguments)[0]
-    except (ValueError, RuntimeError, IndexError) as reason:
-        raise ModelError(f"robot file {str(path)!r}: Pinocchio cannot read it ({reason})") from None
-    return model, Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
+def _named(source: Source | None) -> Source | None:
+    return source and source._replace(is_named=True)
 
 
-def is_mjcf(path: str | Path) -> bool:
-    """Whether a file's suffix is one of MJCF's."""
-    return Path(path).suffix.lower() in (".xml", ".mjcf")
-
-
-def read_mjcf(path: Path, root: str | None) -> tuple[Described, Source]:
-    """An MJCF file as MuJoCo understands it; ModelError says what is wrong with the file."""
-    _checked_suffix(path)
-    return read(path, root), Source(str(path), ())
-
-
-def _checked_suffix(path: Path) -> str:
-    """The suffix of a robot file; ModelError if there is no such file, or no robot's XML in it."""
+def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> Found:
+    """The robot of a URDF, MJCF or SDF file; ModelError says what is wrong with the file."""
+    where = f"robot file {str(path)!r}"
     suffix = path.suffix.lower()
     if suffix not in READERS:
-        raise ModelError(f"robot file {str(path)!r}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
-    if not path.is_file():
-        raise ModelError(f"robot file {str(path)!r}: no such file")
-    try:
-        tag = ElementTree.parse(path).getroot().tag
-    except (ElementTree.ParseError, UnicodeDecodeError) as reason:
-        raise ModelError(f"robot file {str(path)!r}: not well-formed XML ({reason})") from None
+        raise ModelError(f"{where}: expected .urdf, .xml (MJCF) or .sdf, got {suffix or 'no suffix'}")
+    text = inspection.read_bytes(path, where)
+    document = inspection.parse(text, where)
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]
-    if tag != expected:
-        raise ModelError(f"robot file {str(path)!r}: expected a <{expected}> element at the top, got <{tag}>")
-    return suffix
+    if document.tag != expected:
+        raise ModelError(f"{where}: expected a <{expected}> element at the top, got <{document.tag}>")
+    source = Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
+    return _read(document, text, where, root, source)
+
+
+def read_text(text: str, root: str | None) -> Found:
+    """The robot of the text of a URDF or MJCF file; what it names by paths is looked for in the working folder."""
+    document = inspection.parse(text, "robot text")
+    return _read(document, text.encode(), "robot text", root, Source("", (".",)))
+
+
+def _read(document: ElementTree.Element, text: bytes, where: str, root: str | None, source: Source) -> Found:
+    """The robot of an inspected document by the element at its top."""
+    if document.tag == "mujoco":
+        model, q0, equipment, omissions = reading.read(_mjcf_path(source), root, text)
+        return Found(model, q0, source._replace(mjcf=text), equipment, omissions)
+    joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
+    if document.tag == "robot":
+        urdf.check(document, where)
+        source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
+        reader, given = pin.buildModelFromXML, source.urdf
+    elif document.tag == "sdf":
+        if not (pin.WITH_SDFORMAT and source.path):
+            raise ModelError(f"{where}: this Pinocchio cannot read SDF; convert it to URDF")
+        reader, given = (lambda *arguments: pin.buildModelsFromSdf(*arguments)[0]), source.path
+    else:
+        raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
+    try:
+        return Found(reader(given, *joint), source=source)
+    except (ValueError, RuntimeError, IndexError) as reason:
+        raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
+
+
+def _mjcf_path(source: Source) -> Path:
+    """The path of an MJCF file; of a text, that of a file in the working folder."""
+    return Path(source.path or "robot.xml")
 
 
 def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
-    """The shapes of a model's file that can be drawn, and the mesh files it names that do not exist."""
+    """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken."""
     if source is None:
         return pin.GeometryModel(), []
-    if is_mjcf(source.path):
-        return shapes(model, Path(source.path)), []
-    tree = ElementTree.parse(source.path)
+    if source.shapes is not None:
+        return source.shapes, []
+    if source.mjcf:
+        return shapes.shapes(model, _mjcf_path(source), source.mjcf), []
+    document = source.document
+    if document is None:
+        return pin.GeometryModel(), []
     missing = []
-    for link in tree.getroot().iter("link"):
+    loader = coal.CachedMeshLoader()
+    for link in document.findall("link"):
         for shape in link.findall("visual"):
             mesh = shape.find("geometry/mesh")
-            if mesh is not None and not _mesh_exists(mesh.get("filename", ""), source):
-                missing.append(mesh.get("filename", ""))
+            if not model.existFrame(link.get("name", ""), pin.FrameType.BODY):  # cut off
                 link.remove(shape)
-    text = ElementTree.tostring(tree.getroot(), encoding="unicode")
-    geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, package_dirs=list(source.packages))
-    return geometry, missing
+            elif mesh is not None:
+                filename = mesh.get("filename", "")
+                found, reason = meshes.find(filename, source.path, source.packages)
+                reason = reason or surfaces.flaw(loader, found, _scale(mesh))
+                mesh.set("filename", found)
+                if reason:
+                    logger.info("mesh %s: %s", filename, reason)
+                    missing.append(filename)
+                    link.remove(shape)
+    text = ElementTree.tostring(document, encoding="unicode")
+    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader), missing
 
 
-def _mesh_exists(filename: str, source: Source) -> bool:
-    for scheme in ("package://", "model://"):
-        if filename.startswith(scheme):
-            return any(Path(folder, filename[len(scheme) :]).is_file() for folder in source.packages)
-    return Path(filename.removeprefix("file://")).is_file() or Path(source.path).parent.joinpath(filename).is_file()
+def _scale(mesh: ElementTree.Element) -> list[float]:
+    return [float(word) for word in mesh.get("scale", "1 1 1").split()]

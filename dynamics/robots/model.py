@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, nearest, said
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
-from dynamics.robots import actuators, joints, loading, omissions
+from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
 from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
@@ -65,7 +64,7 @@ class Robot:
     """A robot: Pinocchio's model and its compiled arrays.
 
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
-    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else neutral).
+    tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else ``joints.rest``).
     equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
@@ -84,7 +83,7 @@ class Robot:
             stiffness=tree.stiffness if stiffness is None else stiffness,
             springref=tree.springref if springref is None else springref,
         )
-        self.q0 = pin.neutral(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+        self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
     def name(self) -> str:
@@ -234,13 +233,29 @@ class Robot:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"
 
 
-def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, strict: bool = False) -> Robot:
-    """A robot from a name of example-robot-data, a file (.urdf, .xml for MJCF, .sdf) or a ``pinocchio.Model``.
+def load(
+    source: str | os.PathLike[str] | pin.Model | pin.RobotWrapper, root: str | None = None,
+    massless: str | None = None, strict: bool = False,
+) -> Robot:  # fmt: skip
+    """A robot from a name of example-robot-data, a file, its text, a ``pinocchio.Model`` or ``RobotWrapper``.
 
+    source: a file is .urdf, .xml for MJCF, or .sdf. A string that begins with "<" is the text of one; meshes that it
+    names by relative paths are looked for in the working folder when they are drawn.
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
-    for files but for MJCF, which says itself what is free.
+    for files but for MJCF, which says itself what is free. A model has its own.
+    massless: joints that move no mass, or no inertia, and no rotor make the mass matrix singular; by default they are
+    refused. "fixed": their degrees of freedom are removed, their links stay as frames. "ignore": they are kept.
+    Inverse dynamics, kinematics and drawing then work as in Pinocchio, the mass matrix is singular, and what needs its
+    inverse (forward dynamics, ``RobotDynamics``) raises an error or diverges.
     strict: refuse a robot of which the dynamics leave something out, instead of warning.
-    Raises ModelError for what cannot be read or is not supported, and says how to remodel it.
+
+    Raises ModelError for what cannot be read or is not supported, and says how to remodel it. A URDF must be one tree
+    of links with finite numbers; prefixes of elements that it does not declare are accepted, xacro has to be expanded.
+    Warns of inertias that no body can have, by link, and of a mass matrix that is too ill-conditioned for second
+    derivatives to be accurate.
+
+    ``robot.q0`` is the reference posture of a named robot or a RobotWrapper's q0; else the neutral configuration, with
+    revolute and prismatic joints clipped into their limits.
 
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
     joints than the source. Rotor inertia becomes armature.
@@ -259,31 +274,17 @@ def load(source: str | os.PathLike[str] | pin.Model, root: str | None = None, st
     """
     if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")
-    if isinstance(source, pin.Model):
+    if massless is not None and not (isinstance(massless, str) and massless in massless_joints.OPTIONS):
+        raise ModelError(f"massless: expected 'fixed' or 'ignore', got {said(massless)}")
+    if isinstance(source, (pin.Model, pin.RobotWrapper)):
         if root is not None:
-            raise ModelError("root: a pinocchio.Model already has its root joint; leave root out")
-        return _ready(source.copy(), None, None, strict=strict)
-    if not isinstance(source, (str, os.PathLike)):
+            raise ModelError(f"root: a pinocchio.{type(source).__name__} already has its root joint; leave root out")
+        found = loading.read_model(source)
+    elif not isinstance(source, (str, os.PathLike)):
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {said(source)}")
-    path = Path(source)
-    if path.suffix.lower() in loading.READERS or _exists(path):
-        if loading.is_mjcf(path):
-            described, found = loading.read_mjcf(path, root)
-            robot = Robot(described.model, described.q0, found, described.equipment)
-            omissions.announce(robot.name, described.omissions, strict)
-            return robot
-        model, found = loading.read_file(path, root or "fixed")
-        return _ready(model, None, found, strict=strict)
-    model, q0, found = loading.read_named(str(source), root)
-    return _ready(model, q0, found, strict=strict, once=True)
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is a file; not where no file can be called so."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
+    else:
+        found = loading.read(source, root)
+    return _ready(found, massless, strict)
 
 
 def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
@@ -292,15 +293,34 @@ def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
         raise error(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
 
 
-def _ready(
-    model: pin.Model, q0: Array | None, source: loading.Source | None, strict: bool, once: bool = False
-) -> Robot:
-    """The robot of a model of our own, its actuators seen to."""
+def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
+    """The robot of a model of our own, its actuators seen to and its inertias checked."""
+    model, q0, source, equipment, left_out = found
     actuators.reflect_rotors(model)
-    robot = Robot(model, q0, source)
-    left_out = actuators.left_out(robot.model, None if source is None else source.path)
+    robot = Robot(model, q0, source, equipment)
+    joints.check_limits(robot.model)
+    weightless = massless_joints.find(robot.model, robot.q0)
+    if weightless and massless is None:
+        massless_joints.refuse(robot.model, weightless)
+    if weightless and massless == "fixed":
+        kept = massless_joints.kept_dofs(robot.model, weightless)
+        robot = Robot(
+            *massless_joints.fix(robot.model, robot.q0, weightless), source, robot.equipment.of_dofs(kept)
+        )
+    document = None if source is None else source.document
+    once = source is not None and source.is_named
+    if left_out is None:
+        left_out = actuators.left_out(robot.model, document)
     omissions.announce(robot.name, left_out, strict, once)
+    postures = [] if weightless and massless == "ignore" else _postures(robot)
+    plausible.announce(robot.model, document, postures, once)
     return robot
+
+
+def _postures(robot: Robot) -> list[Array]:
+    """The usual posture, and three others that are always the same ones."""
+    rng = np.random.default_rng(0)
+    return [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]
 
 
 def compile_model(model: pin.Model) -> Model:
@@ -331,7 +351,6 @@ def compile_model(model: pin.Model) -> Model:
         placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
         inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
         previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
-    _check_subtree_masses(model, parent, inertia[:, 0], np.asarray(model.armature)[iv])
     if not np.isfinite(placement).all():
         bad = int(np.argwhere(~np.isfinite(placement))[0][0])
         raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
@@ -388,24 +407,6 @@ def _moments(inertia: pin.Inertia, joint: str) -> Array:
         raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
     if inertia.mass < 0.0:
         raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
-    if np.linalg.eigvalsh(inertia.inertia)[0] < -1e-9 * max(1.0, float(np.abs(inertia.inertia).max())):
-        raise ModelError(
-            f"rotational inertia of the link at joint {joint!r}: expected no negative eigenvalue,"
-            f" got {np.linalg.eigvalsh(inertia.inertia)[0]:.3g} kg m²"
-        )
     m, r = inertia.mass, inertia.lever
     J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
     return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
-
-
-def _check_subtree_masses(model: pin.Model, parent: Indices, mass: Array, armature: Array) -> None:
-    """A joint that moves neither mass nor rotor makes the mass matrix singular."""
-    carried = mass.copy()
-    for b in range(len(parent) - 1, -1, -1):
-        if carried[b] <= 0.0 and armature[b] <= 0.0:
-            raise ModelError(
-                f"mass of the link at joint {model.names[b + 1]!r}: expected a positive number [kg], got {mass[b]}"
-                " (and nothing behind it has mass)"
-            )
-        if parent[b] >= 0:
-            carried[parent[b]] += carried[b]

@@ -22,11 +22,11 @@ class Omissions:
 
     def drop(self, effect: str, element: str) -> None:
         """Note an element whose effect mayne does not model; ``effect`` has {} where its elements are named."""
-        self._dropped.setdefault(effect, []).append(element)
+        _note(self._dropped, effect, element)
 
     def place(self, effect: str, element: str) -> None:
         """Note an element whose effect is modelled, but not everywhere."""
-        self._elsewhere.setdefault(effect, []).append(element)
+        _note(self._elsewhere, effect, element)
 
     @property
     def dropped(self) -> str:
@@ -51,6 +51,12 @@ def announce(name: str, omissions: Omissions, strict: bool, once: bool = False) 
 @cache
 def _warn_once(message: str) -> None:
     logger.warning(message)
+
+
+def _note(effects: dict[str, list[str]], effect: str, element: str) -> None:
+    elements = effects.setdefault(effect, [])
+    if element not in elements:
+        elements.append(element)
 
 
 def _sentence(effects: dict[str, list[str]], most: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numba
@@ -172,7 +173,7 @@ class FunctionDynamics:
     def contraction(self) -> Contraction:
         """The compiled contraction of a knot's tensor with a weight."""
         sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
-        return Contraction(_contract.address, sizes.ctypes.data, sizes)
+        return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
         """Nothing: gaps add to deviations in a flat space."""
@@ -207,7 +208,6 @@ class FunctionDynamics:
         return following if following.dtype.kind in "fc" else following.astype(np.float64)
 
 
-@callback
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = numba.carray(integer_pointer(context), 2)
@@ -219,3 +219,9 @@ def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     for i in range(n):
         for j in range(nz * nz):
             H[j] += w[i] * T[i, j]
+
+
+@cache
+def _contraction() -> Any:
+    """The C function of `_contract`."""
+    return callback(_contract)

@@ -69,17 +69,23 @@ def row(solution: Solution) -> list[str]:
 
 def summary(solution: Solution) -> dict[str, Any]:
     """A solution's outcome and history; the trajectory is for ``Solution.save``."""
-    fields = ("converged", "status", "start", "cost", "gradient", "violation", "iterations", "seconds")
+    fields = ("converged", "status", "start", "cost", "gradient", "violation", "iterations", "seconds", "setup_seconds")
     history = [record._asdict() for record in solution.history]
     return {name: getattr(solution, name) for name in fields} | {"history": history}
 
 
 def told(timed: TimedSolution) -> dict[str, Any]:
     """What there is to say of durations that were found."""
-    fields = ("converged", "status", "cost", "time_value", "seconds")
+    fields = ("converged", "status", "cost", "time_value", "seconds", "setup_seconds")
     trials = [{**vars(trial), "durations": trial.durations.tolist()} for trial in timed.history]
     lasting = {"durations": timed.durations.tolist(), "duration_gradient": timed.gradient.tolist(), "solves": trials}
     return {name: getattr(timed, name) for name in fields} | lasting
+
+
+def taken(outcome: Solution | TimedSolution) -> str:
+    """How long a solve took, in words; with loading and compiling kernels where that can be felt."""
+    setup = outcome.setup_seconds
+    return f"({outcome.seconds:.2f} s{f', and {setup:.1f} s to load and compile kernels' if setup >= 0.05 else ''})"
 
 
 def print_json(value: Any) -> None:

@@ -8,13 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ddp.compiling import kernel
+from ddp.compiling.announce import COMPILING, shown_by
 from ddp.solution import Record
-
-COMPILING = "compiling kernels (first run only)"
-
-_compiled: set[str] = set()
-"""The kernels that this process has been seen to compile."""
 
 
 @contextmanager
@@ -33,23 +28,39 @@ def progress(label: str) -> Iterator[Callable[[Record], None]]:
     bars = Progress(
         *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
     )
-    compiling = bars.add_task(COMPILING, total=None, note="", visible=False)
+    compiling = _Compiling(bars)
     solving = bars.add_task(label, total=None, note="")
     iterations = 0
-
-    def started(name: str) -> None:
-        if not _compiled and not console.is_terminal:
-            console.print(f"{COMPILING}...", highlight=False)
-        _compiled.add(name)
-        known = max(len(kernel.registered()), len(_compiled))
-        bars.update(compiling, note=f"{len(_compiled)} of at most {known}", visible=True)
 
     def iterated(record: Record) -> None:
         nonlocal iterations
         iterations += 1
-        bars.update(compiling, visible=False)
         note = f"iteration {iterations}: cost {record.cost:.6g}, gradient {record.gradient:.1e}"
         bars.update(solving, note=note)
 
-    with bars, kernel.compilations(started):
+    with bars, shown_by(compiling):
         yield iterated
+
+
+class _Compiling:
+    """The compiling of kernels as one of the bars; where there is no terminal, a line when it begins."""
+
+    announced = False
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars, self._task = bars, bars.add_task("", total=None, note="", visible=False)
+
+    def show(self, text: str) -> None:
+        if self._bars.console.is_terminal:
+            self._bars.update(self._task, description=text, visible=True)
+        elif not _Compiling.announced:
+            _Compiling.announced = True
+            self._bars.console.print(f"{COMPILING}...", highlight=False)
+
+    def hide(self) -> None:
+        """The iterations' line tells of the time in between."""
+
+    def end(self, text: str) -> None:
+        self._bars.update(self._task, visible=False)
+        if self._bars.console.is_terminal:
+            self._bars.console.print(text, highlight=False)

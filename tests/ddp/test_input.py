@@ -140,10 +140,11 @@ def test_terms_at_single_knots_and_at_the_end_are_not_multiplied_by_the_time_ste
 def test_a_guess_that_diverges_is_a_solution_that_says_at_which_knot():
     explosive = FunctionDynamics(lambda x, u: 1e40 * x + u, 1, 1)
     term = Quadratic(np.ones(2), np.zeros(2))
+    gentle = ddp.solve(ddp.Problem(FunctionDynamics(lambda x, u: x + u, 1, 1), [term], [term], np.ones(1), 20))
     with pytest.raises(
         ddp.SolveError, match="the guess diverges: the state at knot 8 is not finite, the dynamics diverged there"
     ) as caught:
-        ddp.solve(ddp.Problem(explosive, [term], [term], np.ones(1), 20))
+        ddp.solve(ddp.Problem(explosive, [term], [term], np.ones(1), 20), guess=gentle)
     solution = caught.value.solution
     assert not solution.converged
     assert solution.iterations == 0

@@ -264,11 +264,11 @@ class Dip:
             lzz[:, nx:, nx:] -= 2.0 * weight * np.eye(U.shape[1])
 
 
-def test_weights_of_controls_that_are_negative_are_found_once():
+def test_weights_of_controls_count_by_their_size_and_are_found_once():
     rest = ddp.Problem(FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1), [Dip()], [], np.zeros(1), 10)
     with differentiator(rest, 1) as work:
         iterate = Iterate(rest, work, Guess(np.zeros((11, 1)), np.zeros((10, 1)), np.zeros((10, 1, 1))), VALUE)
         iterate.sweep(1.0, 10.0)
         known = iterate.known
-        assert iterate.control_weight == pytest.approx(-0.2)
+        assert iterate.control_weight == pytest.approx(0.2)
         assert iterate.known == known

@@ -6,8 +6,8 @@ from systems import Quadratic, pendulum
 
 import ddp
 from ddp.iterate import Guess, Iterate
+from ddp.loop import run
 from ddp.parallel.workers import differentiator
-from ddp.solver import _loop
 
 
 def test_the_loop_goes_on_from_where_it_was_when_costs_have_changed():
@@ -18,12 +18,12 @@ def test_the_loop_goes_on_from_where_it_was_when_costs_have_changed():
     history = []
     with differentiator(problem, 1) as work:
         iterate = Iterate(problem, work, start)
-        assert _loop(iterate, ddp.DDP(), history, None)[1]
+        assert run(iterate, ddp.DDP(), history, None)[1]
         assert iterate.cost == pytest.approx(2.9008066548, rel=1e-8)
         weights[2] = 1.0
         iterate.evaluate()
         assert iterate.cost == problem.cost(iterate.X, iterate.U)
-        assert _loop(iterate, ddp.DDP(), history, None)[1]
+        assert run(iterate, ddp.DDP(), history, None)[1]
     heavier = ddp.solve(problem)
     assert iterate.cost == pytest.approx(heavier.cost, rel=1e-9)
     assert iterate.cost > 2.95

@@ -7,6 +7,7 @@ from oracles import chain_of, random_state, random_tree
 
 import dynamics
 from ddp.errors import ModelError
+from dynamics.robots import omissions
 
 URDF = """<robot name="arm">
   <link name="base"/>
@@ -125,7 +126,7 @@ def test_what_cannot_be_loaded_is_named(source, root, words):
     [
         ("a.urdf", "<robot name='a'><link", "not well-formed XML"),
         ("a.urdf", "<mujoco/>", "expected a <robot> element at the top, got <mujoco>"),
-        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "cannot read it"),
+        ("a.urdf", "<robot name='a'><link name='b'/><joint name='c' type='revolute'/></robot>", "expected a <parent>"),
         ("a.txt", "hello", "expected .urdf, .xml (MJCF) or .sdf"),
         ("a.sdf", "<sdf version='1.6'><model name='a'/></sdf>", "SDF"),
     ],
@@ -189,9 +190,14 @@ def test_rotors_are_honoured_and_what_the_dynamics_leave_out_is_said(caplog, rng
     model.rotorInertia, model.rotorGearRatio = np.full(5, 1e-4), np.array([100.0, 1.0, 1.0, 1.0, 50.0])
     model.damping, model.upperDryFrictionLimit = np.array([0.5, 0, 0, 0, 0.0]), np.array([0, 0, 0.2, 0, 0.0])
     plain = dynamics.load(model.copy())
-    assert caplog.text.count("geared: viscous damping of revolute 0 acts in RobotDynamics(..., damping=True)") == 1
-    assert caplog.text.count("geared: dry friction of spherical 1 is not modelled") == 1
-    dynamics.load(model)
+    assert caplog.messages == [
+        "geared: dry friction of spherical 1 is not modelled;"
+        " viscous damping of revolute 0 acts in RobotDynamics(..., damping=True) alone"
+    ]
+    with pytest.raises(ModelError, match=r"^geared: dry friction of spherical 1 is not modelled$"):
+        dynamics.load(model, strict=True)
+    model.upperDryFrictionLimit = np.zeros(5)
+    dynamics.load(model, strict=True)
     assert len(caplog.records) == 2
     q, v, a = random_state(plain, rng)
     rotors = np.array([1.0, 1e-4, 1e-4, 1e-4, 0.25])
@@ -212,3 +218,12 @@ def test_mimic_in_a_file_is_said_aloud(tmp_path, caplog):
     path.write_text(text.replace("</robot>", finger))
     assert dynamics.load(path).nv == 2
     assert "<mimic> is ignored, curl move" in caplog.text
+    with pytest.raises(ModelError, match="<mimic> is ignored, curl move on their own"):
+        dynamics.load(path, strict=True)
+
+
+def test_a_named_robot_is_warned_of_once_a_process(caplog):
+    omissions._warn_once.cache_clear()
+    for _ in range(2):
+        dynamics.load("double_pendulum")
+    assert caplog.text.count("acts in RobotDynamics(..., damping=True) alone") == 1

@@ -178,7 +178,7 @@ def test_random_trees_move_as_in_mujoco(tmp_path, seed):
 def test_bodies_and_sites_are_frames_where_mujoco_has_them(tmp_path, seed):
     rng = np.random.default_rng(seed)
     path = write(tmp_path, random_mjcf(rng))
-    robot, m = dynamics.load(path), mujoco.MjModel.from_xml_path(str(path))
+    robot, m = dynamics.load(path), mujoco_oracle.compiled(path)
     qpos, qvel = mujoco_oracle.random_state(m, rng)
     data = mujoco.MjData(m)
     data.qpos[:] = qpos
@@ -347,7 +347,7 @@ def test_geoms_are_drawn_where_mujoco_has_them(tmp_path, rng):
         <geom type="ellipsoid" size=".1 .2 .3"/><geom type="cylinder" size=".1 .2"/><geom size=".1"/></body>
         </worldbody>"""
     path = write(tmp_path, inside)
-    robot, m = dynamics.load(path), mujoco.MjModel.from_xml_path(str(path))
+    robot, m = dynamics.load(path), mujoco_oracle.compiled(path)
     shapes, missing = robot.visuals()
     assert missing == []
     data, qpos = mujoco.MjData(m), np.array([0.7])

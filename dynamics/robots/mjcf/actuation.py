@@ -135,13 +135,14 @@ def _control_range(mujoco: Any, m: Any, i: int) -> Array:
 def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omissions) -> Array:
     """Limits of an actuator's force: its own, its tendon's, and that a muscle pulls."""
     limits = np.array(m.actuator_forcerange[i] if m.actuator_forcelimited[i] else (-np.inf, np.inf))
-    if int(m.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_MUSCLE:
+    if int(m.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_MUSCLE and limits[0] < 0.0:
         limits = _both(limits, np.array([-np.inf, 0.0]))
     kind, target = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind == mujoco.mjtTrn.mjTRN_TENDON and m.tendon_actfrclimited[target]:
-        same = (m.actuator_trntype == kind) & (m.actuator_trnid[:, 0] == target)
-        if same.sum() == 1:
-            return _both(limits, m.tendon_actfrcrange[target])
+        alone = ((m.actuator_trntype == kind) & (m.actuator_trnid[:, 0] == target)).sum() == 1
+        both = _both(limits, m.tendon_actfrcrange[target])
+        if alone and both[0] < both[1]:
+            return both
         tendon = elements.named("tendon", target)
         omissions.drop("the limits of all actuators' force on tendons {} are not modelled", tendon)
     return limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.parsers import expat
 
-from dynamics.robots.mjcf.compiling import Compiled
+from dynamics.robots.mjcf.compiling import Compiled, import_mujoco
 
 _LISTS = {
     "body": "bodies", "joint": "joints", "tendon": "tendons", "actuator": "actuators", "equality": "equalities",
@@ -31,7 +31,8 @@ class Elements:
 
     def named(self, kind: str, i: int, more: str = "") -> str:
         """Element i of a kind; ``more`` is told with its line."""
-        name = getattr(self._m, kind)(i).name
+        mujoco = import_mujoco()
+        name = mujoco.mj_id2name(self._m, getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), i)
         inside = ", ".join(part for part in (self._lines[kind].get(i, ""), more) if part)
         return (repr(name) if name else f"{kind} {i}") + (f" ({inside})" if inside else "")
 

@@ -49,7 +49,7 @@ def passive(m: Any, elements: Elements, omissions: Omissions) -> Passive:
         if m.jnt_type[j] == FREE and armature[dofs].any():
             omissions.drop("armature of free joints {} is not modelled exactly while they turn", joint)
         if damping[dofs].any():
-            omissions.place("viscous damping of {} acts in RobotDynamics alone", joint)
+            omissions.place("viscous damping of {} acts in RobotDynamics, not in forward_dynamics", joint)
         if damped and m.dof_dampingpoly[dofs].any():
             omissions.drop("damping of {} is linear in mayne", joint)
         if m.dof_frictionloss[dofs].any() and not disabled["CONSTRAINT"] and not disabled["FRICTIONLOSS"]:
@@ -63,7 +63,7 @@ def passive(m: Any, elements: Elements, omissions: Omissions) -> Passive:
             omissions.drop("springs of {} are linear and do not yield in mayne", joint)
         if m.jnt_stiffness[j]:
             stiffness[k], springref[k] = m.jnt_stiffness[j], m.qpos_spring[m.jnt_qposadr[j]]
-            omissions.place("springs of {} act in RobotDynamics alone", joint)
+            omissions.place("springs of {} act in RobotDynamics, not in forward_dynamics", joint)
     return Passive(armature, damping, stiffness, springref)
 
 

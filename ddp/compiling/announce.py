@@ -1,0 +1,221 @@
+"""Tells that kernels are compiled: a first solve of half a minute without a word looks broken.
+
+On a terminal and in a notebook it is one line on standard error, there while kernels compile; once none has for a
+moment, or a solve ends, it says how many there were:
+
+    compiling kernels (first run only): 31 of 90, 12 s
+    compiled 214 of 214 kernels in 33 s
+
+Elsewhere there is no line. The logger ``mayne`` has a record of each in any case. MAYNE_QUIET=1, or a level of that
+logger above INFO, turns the line off. Nobody knows before how many kernels a solve will compile: the total is that of
+the kernels that those begun so far can call, and grows as others are begun.
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import logging
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import CodeType
+from typing import Any, Protocol
+
+from ddp.compiling import kernel
+from ddp.compiling.compiled import Kernel
+from ddp.compiling.setup import after_setup, is_setting_up
+
+logger = logging.getLogger("mayne")
+
+COMPILING = "compiling kernels (first run only)"
+
+REDRAWN, SETTLED = 0.25, 3.0
+"""How often the line is drawn anew, and after how long without compiling it is finished [s]."""
+
+
+class Display(Protocol):
+    """Where progress is shown: `show` while kernels compile, `hide` where Python goes on, `end` once none has to."""
+
+    def show(self, text: str) -> None: ...
+
+    def hide(self) -> None: ...
+
+    def end(self, text: str) -> None: ...
+
+
+class Line:
+    """One line on standard error, drawn over itself; nothing where nobody looks."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def show(self, text: str) -> None:
+        if is_watched():
+            text = text[: shutil.get_terminal_size().columns - 1]
+            self._write("\r" + text.ljust(self._drawn))
+            self._drawn = len(text)
+
+    def hide(self) -> None:
+        if self._drawn:
+            self._write("\r" + " " * self._drawn + "\r")
+            self._drawn = 0
+
+    def end(self, text: str) -> None:
+        self.hide()
+        if is_watched():
+            self._write(text + "\n")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+            logger.debug("standard error cannot be written to")
+
+
+def is_watched() -> bool:
+    """Whether someone sees standard error, a terminal's or a notebook's, and did not ask for silence."""
+    if os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or logger.level > logging.INFO:
+        return False
+    return sys.stderr is not None and ("ipykernel" in sys.modules or sys.stderr.isatty())
+
+
+class _Announcer:
+    """Counts the kernels of one stretch of compiling, and has them shown."""
+
+    def __init__(self) -> None:
+        self.display: Display = Line()
+        self.reset()
+
+    def reset(self) -> None:
+        self._guard = threading.RLock()
+        self._begun = 0
+        self._expected: set[str] = set()
+        self._met: set[str] = set()
+        self._seconds = self._since = self._last = 0.0
+        self._thread: threading.Thread | None = None
+
+    def begin(self, name: str) -> None:
+        """A kernel starts to compile; workers' kernels are not told of, which many compile at once."""
+        if multiprocessing.parent_process() is not None:
+            return
+        with self._guard:
+            self._last = time.perf_counter()
+            if self._begun == 0:
+                logger.info("%s...", COMPILING)
+            if not self._since:
+                self._since = self._last
+            self._begun += 1
+            if name not in self._expected | self._met:
+                self._expected |= callable_from(name) - self._met
+            self._expected.discard(name)
+            self._met.add(name)
+            self._draw()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="mayne-announce", daemon=True)
+                self._thread.start()
+
+    def pause(self) -> None:
+        """Kernels are ready for now, and Python goes on: what it prints has the terminal to itself."""
+        if self._since:
+            with self._guard:
+                self._last = time.perf_counter()
+                self._seconds, self._since = self._seconds + self._last - self._since, 0.0
+                self._expected.clear()  # what no call has led to, or was in the cache
+                self.display.hide()
+
+    def finish(self) -> None:
+        """No kernel has to be compiled for now: say how many there were, if any."""
+        if self._begun:
+            with self._guard:
+                if self._begun and not self._since:
+                    text = f"compiled {self._begun} of {self._begun} kernels in {self._seconds:.0f} s"
+                    self._begun, self._seconds = 0, 0.0
+                    self._met.clear()
+                    logger.info(text)
+                    self.display.end(text)
+
+    def _draw(self) -> None:
+        lasting = self._seconds + time.perf_counter() - self._since
+        total = self._begun + len(self._expected)
+        self.display.show(f"{COMPILING}: {self._begun} of {total}, {lasting:.0f} s")
+
+    def _watch(self) -> None:
+        """Draw the line again and again, so that time is seen to pass, until compiling is over."""
+        while True:
+            time.sleep(REDRAWN)
+            with self._guard:
+                if self._since:
+                    self._draw()
+                elif not is_setting_up() and time.perf_counter() - self._last > SETTLED:
+                    self._thread = None
+                    self.finish()
+                    return
+
+
+@cache
+def callable_from(name: str) -> frozenset[str]:
+    """The qualified names of the kernels that those of a name call by names of their modules, and theirs."""
+    found: set[str] = set()
+    waiting = [made for made in kernel.registered() if made.py_func.__qualname__ == name]
+    while waiting:
+        for called in _called(waiting.pop().py_func):
+            if called.py_func.__qualname__ not in found:
+                found.add(called.py_func.__qualname__)
+                waiting.append(called)
+    return frozenset(found)
+
+
+def _called(function: Any) -> Iterator[Kernel]:
+    """The kernels among what a function's code names."""
+    names = set(_names(function.__code__))
+    for name in names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Kernel):
+            yield value
+        elif inspect.ismodule(value):
+            members = (vars(value).get(other) for other in names)
+            yield from (member for member in members if isinstance(member, Kernel))
+
+
+def _names(code: CodeType) -> Iterable[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+_announcer = _Announcer()
+
+
+def finish() -> None:
+    """Say that kernels are compiled, if any were: where a solve ends, what it printed comes after this."""
+    _announcer.finish()
+
+
+@contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """Within the block, show the progress of compiling by other means than a line."""
+    _announcer.finish()
+    before, _announcer.display = _announcer.display, display
+    try:
+        yield
+    finally:
+        _announcer.finish()
+        _announcer.display = before
+
+
+_listening = ExitStack()
+_listening.enter_context(kernel.compilations(_announcer.begin))
+after_setup(_announcer.pause)
+atexit.register(_announcer.finish)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_announcer.reset)

@@ -1,0 +1,514 @@
+"""What a function is, as a digest: equal for equal functions, in any process, wherever their files are.
+
+It is made of a function's bytecode and constants and, transitively, of the values of every global and closure variable
+that it names: numbers, tuples, arrays, records with the names of their fields, other functions and kernels, and the
+Python code of numba's extensions that writes instructions. Names of files, lines, comments and docstrings do not count.
+Functions and classes of Python, numpy, numba and llvmlite count by their names: the caller adds their versions.
+
+Extensions that no kernel names, the `overload` of a function or what an operator does for a type, count with their
+modules: those that a function's module has imported, with all their functions and their source.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import inspect
+import re
+import struct
+import sys
+import sysconfig
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numba.extending
+import numpy as np
+from numba import types
+from numba.core.typing import templates
+
+LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
+"""What counts by its name, beside Python's own library."""
+
+_NAMES = re.compile("overload|lower_|register_|type(_|of)")
+
+EXTENDING = [
+    *(vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)),
+    templates.infer, templates.infer_global, templates.infer_getattr,
+]  # fmt: skip
+"""What a module imports that tells numba more than its kernels do."""
+
+_SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
+"""The same in the source of a module that imports numba, or numba.extending, as a whole."""
+
+_DOCUMENTED = 0x4000000
+"""The flag of code objects with docstrings, from Python 3.13 on."""
+
+_IMPORTED = time.time()
+"""Sources that are younger may have changed since they were imported."""
+
+_STANDARD = str(Path(sysconfig.get_path("stdlib")))
+
+chosen: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Function -> what chooses the kernel that stands for it, see `kernel.by_types`."""
+
+
+class UnknownError(Exception):
+    """Something that a function names cannot be compared with what another process has."""
+
+
+class Digest(NamedTuple):
+    """The digest of a function, and the modules of all that it names."""
+
+    own: bytes
+    modules: frozenset[str]
+
+
+class _Known(NamedTuple):
+    """A digest, and what it holds for.
+
+    reads: what has been looked up, as (a reference to whose variable it is, its name, a reference to the value).
+    parts: what it names that has a digest of its own.   lasting: whether none of it can change in place.
+    """
+
+    digest: Digest
+    reads: tuple[Any, ...]
+    parts: tuple[Any, ...]
+    lasting: bool
+
+
+class _Open:
+    """A function or class whose digest is being made; ``low``: the lowest on the stack that it leads back to."""
+
+    def __init__(self, place: int) -> None:
+        self.hash, self.low, self.lasting = hashlib.sha256(), place, True
+        self.reads: list[Any] = []
+        self.parts: list[Any] = []
+        self.modules: set[str] = set()
+
+
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+_current: weakref.WeakSet[Any] = weakref.WeakSet()
+_digests: dict[int, tuple[Any, bytes | None]] = {}
+_reached: dict[str, frozenset[str]] = {}
+_depth = 0
+_extensions: dict[str, tuple[Any, bytes]] = {}
+_imports: dict[str, tuple[Any, frozenset[str]]] = {}
+
+
+@contextmanager
+def unchanging() -> Iterator[None]:
+    """Within the block nothing that functions name changes, so that each is looked at once."""
+    global _depth
+    if not _depth:
+        _current.clear()
+        _reached.clear()
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if not _depth:
+            _digests.clear()
+
+
+def digest(thing: Any) -> bytes | None:
+    """The digest of a function, a kernel or a type; None if something that it names has none."""
+    with unchanging():
+        known = _digests.get(id(thing))
+        if known is None:
+            known = _digests[id(thing)] = thing, _digest(thing)
+        return known[1]
+
+
+def _digest(thing: Any) -> bytes | None:
+    try:
+        own, modules = _Walk().of(thing)
+        total = hashlib.sha256(own)
+        for name in sorted(set().union(*map(_reachable, modules))):
+            total.update(_extension(name))
+        return total.digest()
+    except (UnknownError, RecursionError):
+        return None
+
+
+def is_library(module: str | None) -> bool:
+    """Whether what a module defines counts by its name."""
+    root = (module or "builtins").partition(".")[0]
+    if root in LIBRARIES:
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    path = getattr(sys.modules.get(root), "__file__", None)
+    return path is None or path.startswith(_STANDARD)
+
+
+class _Walk:
+    """The way from a function through all that it names, with Tarjan's stack of what is not finished.
+
+    What leads back to itself has one digest as a whole, by whichever of it was asked for.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def of(self, thing: Any) -> Digest:
+        """The digest of what is no part of anything."""
+        top = _Open(0)
+        self._add(top, thing)
+        return Digest(top.hash.digest(), frozenset(top.modules))
+
+    # -- functions and classes: what has a digest of its own ------------------------------------------
+
+    def _node(self, parent: _Open, thing: Any, add: Callable[[_Open, Any], None]) -> None:
+        known = _known.get(thing)
+        if known is not None and self._is_current(thing, known):
+            parent.hash.update(known.digest.own)
+            parent.modules |= known.digest.modules
+            parent.parts.append(thing)
+            return
+        if id(thing) in self._places:
+            place = self._places[id(thing)]
+            parent.low = min(parent.low, place)
+            parent.hash.update(b"back %d" % (len(self._stack) - place))
+            return
+        place = len(self._stack)
+        self._stack.append(thing)
+        self._places[id(thing)] = place
+        made = _Open(place)
+        add(made, thing)
+        parent.hash.update(made.hash.digest())
+        parent.modules |= made.modules
+        if made.low == place:
+            digest = Digest(made.hash.digest(), frozenset(made.modules))
+            _known[thing] = _Known(digest, tuple(made.reads), tuple(map(weakref.ref, made.parts)), made.lasting)
+            _current.add(thing)
+            parent.parts.append(thing)
+            for other in self._stack[place:]:
+                del self._places[id(other)]
+            del self._stack[place:]
+        else:
+            parent.low = min(parent.low, made.low)
+            parent.reads += made.reads
+            parent.parts += made.parts
+            parent.lasting = parent.lasting and made.lasting
+
+    def _is_current(self, thing: Any, known: _Known) -> bool:
+        if thing in _current:
+            return True
+        for owner, name, value in known.reads:
+            if (of := owner()) is None or _look(of, name) is not value():
+                return False
+        for part in known.parts:
+            found = part()
+            other = None if found is None else _known.get(found)
+            if other is None or not self._is_current(found, other):
+                return False
+        if known.lasting:
+            _current.add(thing)
+        return known.lasting
+
+    def _function(self, into: _Open, function: FunctionType) -> None:
+        into.modules.add(function.__module__)
+        self._tell(into, "function", function.__module__, function.__qualname__)
+        self._code(into, function.__code__, function.__doc__)
+        self._add(into, function.__defaults__)
+        self._add(into, function.__kwdefaults__)
+        for place, name in enumerate(function.__code__.co_freevars):
+            self._tell(into, "cell", name)
+            self._add(into, self._read(into, function, place))
+        names = sorted(_names(function.__code__))
+        for name in names:
+            value = self._read(into, function, name)
+            if value is not _MISSING:
+                self._tell(into, "global", name)
+                self._named(into, value, names, set())
+        if function in chosen:
+            self._tell(into, "chosen")
+            self._add(into, chosen[function])
+
+    def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
+        """What a name stands for; of a module, what may be read of it."""
+        self._add(into, value)
+        if isinstance(value, ModuleType) and not is_library(value.__name__) and id(value) not in seen:
+            into.modules.add(value.__name__)
+            seen.add(id(value))
+            for name in names:
+                found = self._read(into, value, name)
+                if found is not _MISSING:
+                    self._tell(into, "attribute", name)
+                    self._named(into, found, names, seen)
+
+    def _class(self, into: _Open, kind: type) -> None:
+        into.modules.add(kind.__module__)
+        self._tell(into, "class", kind.__module__, kind.__qualname__)
+        self._each(into, "bases", kind.__bases__)
+        fields = getattr(kind, "_fields", None)
+        if issubclass(kind, tuple) and fields is not None:
+            self._each(into, "fields", fields)
+            return
+        for name, value in vars(kind).items():
+            is_code = isinstance(value, (FunctionType, staticmethod, classmethod, property))
+            if is_code or not (name.startswith(("__", "_abc", "_is_p", "_member", "_value", "_unhashable"))):
+                self._tell(into, "attribute", name)
+                self._add(into, value)
+
+    # -- values ---------------------------------------------------------------------------------------
+
+    def _add(self, into: _Open, value: Any) -> None:
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes, type(...)):
+            self._tell(into, kind.__name__, repr(value))
+        elif kind in (tuple, list):
+            into.lasting = into.lasting and kind is tuple
+            self._each(into, kind.__name__, value)
+        elif isinstance(value, FunctionType):
+            if is_library(value.__module__):
+                self._tell(into, "library", value.__module__, value.__qualname__)
+            else:
+                self._node(into, value, self._function)
+        elif isinstance(value, type):
+            if is_library(value.__module__):
+                self._tell(into, "library", value.__module__, value.__qualname__)
+            else:
+                self._node(into, value, self._class)
+        elif isinstance(value, ModuleType):
+            self._tell(into, "module", value.__name__)
+        elif isinstance(value, CodeType):
+            self._code(into, value, None)
+        else:
+            self._add_object(into, value)
+
+    def _add_object(self, into: _Open, value: Any) -> None:
+        """What is rarer."""
+        kind = type(value)
+        if isinstance(value, types.Type):
+            self._type(into, value)
+        elif isinstance(value, enum.Enum):
+            self._tell(into, "member", kind.__module__, kind.__qualname__, value.name)
+            self._add(into, value.value)
+        elif isinstance(value, np.ndarray):
+            if value.dtype.hasobject:
+                raise UnknownError(repr(value))
+            layout = f"{value.flags.c_contiguous}{value.flags.f_contiguous}{value.flags.aligned}"
+            self._tell(into, "array", str(value.dtype.descr), str(value.shape), layout)
+            into.hash.update(value.tobytes())
+            into.lasting = False
+        elif isinstance(value, np.generic):
+            self._tell(into, "scalar", str(value.dtype.descr), value.tobytes().hex())
+        elif isinstance(value, tuple):
+            self._add(into, kind)
+            self._each(into, "record", value)
+        elif isinstance(value, (set, frozenset)):
+            into.lasting = into.lasting and kind is frozenset
+            self._each(into, "set", sorted(self._apart(into, item) for item in value))
+        elif isinstance(value, dict):
+            into.lasting = False
+            self._each(into, "dict", [part for item in value.items() for part in item])
+        elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
+            into.modules.add(value.py_func.__module__)
+            self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
+            self._add(into, getattr(value, "constants", None))
+            self._add(into, value.py_func)
+        elif isinstance(value, MethodType) and is_library(value.__func__.__module__):
+            self._tell(into, "library", value.__func__.__module__, value.__func__.__qualname__)
+        elif isinstance(value, (staticmethod, classmethod, MethodType)):
+            self._each(into, kind.__name__, [value.__func__, getattr(value, "__self__", None)])
+        elif isinstance(value, property):
+            self._each(into, "property", [value.fget, value.fset])
+        elif isinstance(value, functools.cached_property):
+            self._each(into, "property", [value.func])
+        elif isinstance(value, functools.partial):
+            self._each(into, "partial", [value.func, value.args, value.keywords])
+        elif hasattr(value, "__wrapped__"):  # an intrinsic, a callback, what functools.cache makes
+            self._tell(into, "wrapped", kind.__qualname__, str(getattr(value, "signature", None)))
+            self._add(into, value.__wrapped__)
+        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or is_library(kind.__module__):
+            told = repr(value)
+            if isinstance(value, (BuiltinFunctionType, np.ufunc)):
+                told = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', value.__name__)}"
+            if " at 0x" in told:
+                raise UnknownError(told)
+            self._tell(into, "object", kind.__module__, kind.__qualname__, told)
+        elif hasattr(value, "__dict__") and not hasattr(kind, "__slots__"):
+            into.lasting = False
+            self._each(into, "instance", [kind, vars(value)])
+        else:
+            raise UnknownError(repr(value))
+
+    def _type(self, into: _Open, kind: types.Type) -> None:
+        """A type of numba's: its name, and the record classes and functions in it, whose names are not all of them."""
+        for one in type(kind).__mro__:
+            if not is_library(one.__module__):
+                self._add(into, one)
+        if isinstance(kind, types.BaseTuple):
+            self._add(into, getattr(kind, "instance_class", None))
+            self._each(into, "types", list(kind))
+        elif isinstance(kind, types.Dispatcher):
+            self._add(into, kind.dispatcher)
+        elif " at 0x" in str(kind):
+            raise UnknownError(str(kind))
+        else:
+            self._tell(into, "type", str(kind))
+
+    def _code(self, into: _Open, code: CodeType, documentation: str | None) -> None:
+        """Instructions and constants, but for what says where they are from."""
+        sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCUMENTED
+        names = code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars
+        self._tell(into, "code", str(sizes), *names)
+        for part in (code.co_code, code.co_exceptiontable):
+            into.hash.update(struct.pack("<q", len(part)) + part)
+        constants = code.co_consts
+        if constants and constants[0] is not None and constants[0] == documentation:
+            constants = (None, *constants[1:])
+        self._each(into, "constants", constants)
+
+    # -- how it is written ----------------------------------------------------------------------------
+
+    def _each(self, into: _Open, what: str, values: Iterable[Any]) -> None:
+        values = list(values)
+        self._tell(into, what, str(len(values)))
+        for value in values:
+            self._add(into, value)
+
+    def _apart(self, into: _Open, value: Any) -> bytes:
+        """A value's own digest, to sort what has no order."""
+        made = _Open(into.low)
+        self._add(made, value)
+        into.reads += made.reads
+        into.parts += made.parts
+        into.modules |= made.modules
+        into.low, into.lasting = min(into.low, made.low), into.lasting and made.lasting
+        return made.hash.digest()
+
+    @staticmethod
+    def _tell(into: _Open, *words: str) -> None:
+        for word in words:
+            raw = word.encode("utf-8", "surrogatepass")
+            into.hash.update(struct.pack("<q", len(raw)) + raw)
+
+    @staticmethod
+    def _read(into: _Open, owner: Any, name: str | int) -> Any:
+        """A variable of a function's or a module's; it is noted that it was read."""
+        value = _look(owner, name)
+        into.reads.append((weakref.ref(owner), name, _reference(value)))
+        return value
+
+
+_MISSING = object()
+
+
+def _look(owner: Any, name: str | int) -> Any:
+    if isinstance(name, str):
+        variables: dict[str, Any] = vars(owner) if isinstance(owner, ModuleType) else owner.__globals__
+        return variables.get(name, _MISSING)
+    try:
+        return owner.__closure__[name].cell_contents
+    except ValueError:  # not set yet
+        return _MISSING
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    """What gives a value back without keeping functions alive."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+def _names(code: CodeType) -> set[str]:
+    """All that code, and code in it, reads by a name: globals and attributes."""
+    nested = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*nested)
+
+
+# -- modules that extend numba -----------------------------------------------------------------------------------
+
+
+def _reachable(module: str) -> frozenset[str]:
+    """The extending modules among a module and those that it has imported something from, transitively."""
+    if module not in _reached:
+        found: set[str] = set()
+        waiting = {module}
+        while waiting:
+            found |= waiting
+            waiting = set().union(*map(_origins, waiting)) - found
+        _reached[module] = frozenset(name for name in found if _extends(name))
+    return _reached[module]
+
+
+def _origins(name: str) -> frozenset[str]:
+    """The modules, but for libraries, whose objects a module has imported so far."""
+    module = sys.modules.get(name)
+    if module is None:
+        return frozenset()
+    spec, known = getattr(module, "__spec__", None), _imports.get(name)
+    if known is not None and known[0] is module:
+        return known[1]
+    named = {
+        value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        for value in list(vars(module).values())
+    }
+    found = frozenset(one for one in named if isinstance(one, str) and one in sys.modules and not is_library(one))
+    if spec is not None and not getattr(spec, "_initializing", False):  # all there is
+        _imports[name] = module, found
+    return found
+
+
+@functools.cache
+def _numbas() -> dict[int, Any]:
+    return {id(value): value for value in EXTENDING}
+
+
+_extending: dict[str, tuple[Any, bool]] = {}
+
+
+def _extends(name: str) -> bool:
+    """Whether a module tells numba about more than its kernels."""
+    module = sys.modules.get(name)
+    if module is None or name.startswith("ddp.compiling"):  # whose sources count anyway
+        return False
+    known = _extending.get(name)
+    if known is not None and known[0] is module:
+        return known[1]
+    values = list(vars(module).values())
+    found = any(id(value) in _numbas() for value in values)
+    if not found and any(value is numba or value is numba.extending for value in values):
+        path = getattr(module, "__file__", None)
+        found = path is None or _SPELT.search(_source(name)) is not None
+    spec = getattr(module, "__spec__", None)
+    if spec is not None and not getattr(spec, "_initializing", False):
+        _extending[name] = module, found
+    return found
+
+
+def _source(name: str) -> bytes:
+    """The source of a module as it was imported. Raises UnknownError if nobody knows."""
+    path = getattr(sys.modules[name], "__file__", None)
+    try:
+        if path is None or not path.endswith(".py") or Path(path).stat().st_mtime >= _IMPORTED:
+            raise UnknownError(f"the source of {name}")
+        return Path(path).read_bytes()
+    except OSError as reason:
+        raise UnknownError(f"the source of {name}") from reason
+
+
+def _extension(name: str) -> bytes:
+    """The digest of a module that extends numba: its source, and what its functions name."""
+    module, known = sys.modules[name], _extensions.get(name)
+    if known is not None and known[0] is module:
+        return known[1]
+    total = hashlib.sha256(_source(name))
+    for key, value in list(vars(module).items()):
+        if isinstance(value, (FunctionType, type)) and value.__module__ == name:
+            total.update(key.encode())
+            with suppress(UnknownError):  # of what is no kernel, and hardly writes instructions; its source counts
+                total.update(_Walk().of(value).own)
+    _extensions[name] = module, total.digest()
+    return total.digest()

@@ -1,0 +1,116 @@
+"""Stationary trajectories, judged by the exact Hessian of the cost in the controls; saddles and maxima are left."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.globalisation import Step
+from ddp.iterate import Iterate
+from ddp.parallel.stages import EXACT, FIRST, RECORDS
+from ddp.protocols import Array
+from ddp.solution import Record
+from ddp.sweeps.adjoint import costates
+from ddp.sweeps.backward import COSTATE, Sweep
+from ddp.sweeps.inertia import Inertia, inertia
+
+FIRM = 1e-8
+"""A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
+
+HALVINGS = 40
+"""Of steps along negative curvature."""
+
+CURVATURE = "curvature"
+"""The model of such a step."""
+
+
+def judged(iterate: Iterate, exact: bool) -> tuple[Sweep | None, bool, Inertia]:
+    """A last sweep, whether its Hessians are exact, as they shall be if ``exact``, and the curvatures of the cost."""
+    sweep, convex = iterate.final_sweep(True)
+    found = _curvatures(iterate, sweep if convex else None)
+    if convex and not exact:
+        sweep = iterate.final_sweep(False)[0]
+    return sweep, convex and exact, found
+
+
+def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, Record] | None:
+    """The best step along curvature that is not positive, of many lengths, either way; None if none lowers the cost."""
+    before, cost, problem = time.perf_counter(), iterate.cost, iterate.problem
+    widths = (problem.upper - problem.lower)[np.isfinite(problem.upper - problem.lower)]
+    longest = max(1.0, float(np.abs(iterate.U).max()), float(widths.max()) if widths.size else 0.0)
+    alphas, gaps = longest * np.exp2(-np.arange(HALVINGS, dtype=float)), np.zeros_like(iterate.gaps)
+    best = Step(0.0, cost - iterate.noise, iterate.X, iterate.U)
+    for k, K in found.policies:
+        for way in (k, -k):
+            X, U, notes = problem.track(iterate.X, iterate.U, way, K, alphas, gaps)
+            for lane, alpha in enumerate(alphas.tolist()):
+                reached = problem.total(X[lane], U[lane], notes[lane] if len(notes) else notes)
+                if -np.inf < reached < best.cost:
+                    best = Step(alpha, reached, X[lane], U[lane])
+    if best.alpha == 0.0:
+        return None
+    gradient = float("nan") if sweep is None else sweep.gradient
+    seconds, violated = time.perf_counter() - before, iterate.violated()
+    return best, Record(
+        best.cost, gradient, cost - best.cost, best.alpha, 0.0, CURVATURE, 1.0, seconds, iterate.gap, COSTATE, *violated
+    )
+
+
+def described(iterate: Iterate, found: Inertia) -> str:
+    """What it is and along which control, in words."""
+    control = int(np.argmax(np.abs(found.policies[0][0][found.knot])))
+    what = f"a {found.kind}" if found.lowest < 0.0 else "a degenerate point"
+    said = f"{what}: the exact Hessian in the controls has the curvature {found.lowest:.2g} at knot {found.knot}"
+    term = iterate.problem.most_concave(iterate.X, iterate.U, found.knot)
+    return f"{said}, along control {control}" + (f"; {term} has negative curvature there" if term else "")
+
+
+def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
+    """The curvatures of the cost, without those of controls that a limit holds.
+
+    convex: a sweep with exact Hessians, if one has succeeded. That says it all, unless there are controls that cost
+    nothing, which it leaves alone, or at limits that do not hold them.
+    """
+    limited, d = iterate.problem.limited, iterate.work.derivatives
+    N, n, nu = d.B.shape
+    free, free_at_limits = np.ones((N, nu), dtype=bool), False
+    if limited:
+        iterate.know(FIRST)
+        on_next = costates(d.A, d.lz)[1:]
+        slope = d.lz[:-1, n:] + np.einsum("kij,ki->kj", d.B, on_next)
+        firm = FIRM * (np.abs(d.lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(d.B), np.abs(on_next)))
+        low, high = iterate.backward.low >= 0.0, iterate.backward.high <= 0.0
+        free = ~((low & (slope > firm)) | (high & (slope < -firm)))
+        free_at_limits = bool((free & (low | high)).any())
+    if convex is not None and not free_at_limits:
+        still = free & (convex.k == 0.0)
+        if still.any():
+            still &= ~convex.K.any(axis=2)
+            free &= ~_absent(iterate, still)
+        if not (free & still).any():
+            return Inertia(0, int(free.sum()), 0)
+    iterate.know(FIRST | EXACT | RECORDS)
+    H = d.hessians(iterate.separable)
+    second = np.zeros((N, n + nu, n + nu))
+    iterate.work.contract(costates(d.A, d.lz)[1:], second)
+    H[:N] += second
+    if not all(np.isfinite(array).all() for array in (H, d.A, d.B)):
+        return Inertia(0, 0, int(free.sum()))
+    return inertia(d.A, d.B, _whole(H), free)
+
+
+def _absent(iterate: Iterate, still: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the controls ``still`` (N, nu) neither dynamics nor costs know, as in impacts: they are no variables."""
+    d, n = iterate.work.derivatives, iterate.work.derivatives.A.shape[1]
+    absent = np.zeros_like(still)
+    for t in np.flatnonzero(still.any(axis=1)):
+        H = np.diag(d.diagonal[t]) if iterate.separable[t] else _whole(d.exact[t : t + 1])[0]
+        absent[t] = still[t] & ~(d.B[t].any(axis=0) | (d.lz[t, n:] != 0.0) | H[n:].any(axis=1))
+    return absent
+
+
+def _whole(H: Array) -> Array:
+    """Symmetric matrices (M, nz, nz) from their upper triangles."""
+    return np.asarray(np.triu(H) + np.triu(H, 1).transpose(0, 2, 1))

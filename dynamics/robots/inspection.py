@@ -1,0 +1,80 @@
+"""Reading XML that is not trusted: checked before a native parser sees it, and within limits that no robot needs.
+
+Prefixes of names are kept as they are written, whether the file declares them or not, as ROS's tools do:
+``<gazebo:plugin>`` is an element of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from xml.parsers import expat
+
+from ddp.errors import ModelError
+
+LARGEST = 64 * 2**20
+"""Bytes of a robot file; public ones have 0.2 MB."""
+DEEPEST = 500
+"""Elements one inside of another: what tinyxml2, the parser of Pinocchio and MuJoCo, accepts; public files have 8."""
+MOST = 100_000
+"""Elements of a robot file; public ones have 4000."""
+
+
+def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
+    """The contents of a regular file; ModelError if there is none, or it cannot be read, or it is too large."""
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ModelError(f"{where}: expected a file, got a device, a pipe or a socket")
+            contents = file.read(largest + 1)
+    except FileNotFoundError:
+        raise ModelError(f"{where}: no such file") from None
+    except IsADirectoryError:
+        raise ModelError(f"{where}: expected a file, got a folder") from None
+    except (OSError, ValueError) as reason:
+        raise ModelError(f"{where}: cannot be read ({reason})") from None
+    if len(contents) > largest:
+        raise ModelError(f"{where}: expected at most {largest // 2**20} MB, got more")
+    return contents
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a pipe that nobody writes to without waiting for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def parse(text: bytes | str, where: str) -> ElementTree.Element:
+    """The root of an XML document; ModelError for malformed XML, entities, and what is too deep or too much."""
+    builder, depth, count = ElementTree.TreeBuilder(), 0, 0
+    parser = expat.ParserCreate("utf-8" if isinstance(text, str) else None)
+    parser.buffer_text = True
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > DEEPEST:
+            raise ModelError(f"{where}: expected at most {DEEPEST} elements one inside of another, got more")
+        if count > MOST:
+            raise ModelError(f"{where}: expected at most {MOST} elements, got more")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    def refuse(name: str, *_: object) -> None:
+        raise ModelError(f"{where}: expected no entities of its own, got {name!r} (line {parser.CurrentLineNumber})")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
+    try:
+        parser.Parse(text, True)
+    except (expat.ExpatError, ValueError, LookupError) as reason:
+        if isinstance(reason, ModelError):
+            raise
+        raise ModelError(f"{where}: not well-formed XML ({reason})") from None
+    return builder.close()

@@ -1,0 +1,76 @@
+"""Joints that move no mass, or no inertia, and no rotor: the mass matrix is singular, or the inertia no body's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError
+from dynamics.robots.composite import composite
+
+Array = NDArray[np.float64]
+
+OPTIONS = ("fixed", "ignore")
+
+_NOTHING = 1e-12
+"""Share of its subtree's moments of inertia that a joint has to move: rounding of their sum is a thousandth of it."""
+
+
+def find(model: pin.Model, q0: Array) -> list[int]:
+    """The joints of which some motion moves nothing, at q0 and at another posture."""
+    other = pin.integrate(model, q0, np.linspace(0.3, 0.7, model.nv))
+    return sorted(set(_still(model, q0)) & set(_still(model, other)))
+
+
+def _still(model: pin.Model, q: Array) -> list[int]:
+    """The joints of which some motion moves nothing at q."""
+    carried, subspace, _ = composite(model, q)
+    found = []
+    for j in range(1, model.njoints):
+        S, i = subspace[j], model.idx_vs[j]
+        mass, moments = np.trace(carried[j][:3, :3]), np.trace(carried[j][3:, 3:])
+        armature = np.diag(model.armature[i : i + len(S)])
+        scale = np.sqrt((S**2) @ np.repeat([mass, moments], 3) + np.diag(armature))
+        if scale.min() <= 0.0 or (mass <= 0.0 and not armature.any()):
+            found.append(j)
+        else:
+            smallest = np.linalg.eigvalsh((S @ carried[j] @ S.T + armature) / np.outer(scale, scale))[0]
+            if abs(smallest) <= _NOTHING:
+                found.append(j)
+    return found
+
+
+def refuse(model: pin.Model, found: list[int]) -> NoReturn:
+    """Raise ModelError for the first joint, with what can be done."""
+    j = found[0]
+    links = [frame.name for frame in model.frames if frame.type == pin.FrameType.BODY and frame.parentJoint == j]
+    link = f"link {links[0]!r}" if links else "its body"
+    others = f", likewise at {len(found) - 1} more" if len(found) > 1 else ""
+    raise ModelError(
+        f"{model.name}: mass of the link at joint {model.names[j]!r}: expected a positive number [kg], got"
+        f" {model.inertias[j].mass}: {link} and all behind it give the joint nothing to move{others}, so the mass"
+        " matrix is singular: load(..., massless='fixed') fixes such joints, massless='ignore' keeps them"
+    )
+
+
+def fix(model: pin.Model, q0: Array, found: list[int]) -> tuple[pin.Model, Array]:
+    """The model without the degrees of freedom of these joints, fixed where q0 has them, and the rest of q0."""
+    if len(found) == model.njoints - 1:
+        raise ModelError(f"{model.name}: expected a joint that moves mass, got none")
+    reduced = pin.buildReducedModel(model, found, q0)
+    reduced.name = model.name
+    return reduced, np.delete(q0, _numbers(model.idx_qs, model.nqs, found))
+
+
+def kept_dofs(model: pin.Model, found: list[int]) -> list[int]:
+    """The degrees of freedom that `fix` leaves."""
+    return np.delete(np.arange(model.nv), _numbers(model.idx_vs, model.nvs, found)).tolist()
+
+
+def _numbers(first: Sequence[int], count: Sequence[int], joints: list[int]) -> list[int]:
+    """Places of the numbers of some joints among those of all."""
+    return [i for j in joints for i in range(first[j], first[j] + count[j])]

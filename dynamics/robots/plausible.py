@@ -1,0 +1,108 @@
+"""Inertias that no body can have, and mass matrices that rounding spoils: said aloud, in one warning a robot each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cache
+from xml.etree.ElementTree import Element
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError
+from dynamics.robots.composite import mass_matrix
+
+Array = NDArray[np.float64]
+
+logger = logging.getLogger("mayne")
+
+_ROUNDING = 1e-3
+"""Share of the largest principal moment that may be missing or too much: files have some digits only."""
+_POINT = 1e-9
+"""Moments of inertia per mass [m²] that are none: those of a body 0.03 mm across."""
+_ILL = 1e12
+"""Condition of the mass matrix, its diagonal scaled to ones, from which on it is ill-conditioned; robots have 1e6."""
+_MOST = 12
+"""Links named in a message."""
+
+
+def announce(model: pin.Model, document: Element | None, postures: Sequence[Array], once: bool = False) -> None:
+    """Warn of a model's inertias, by the links of its URDF or else by its joints, and of its mass matrix at postures.
+
+    once: whether to do so once a process.
+    ModelError if the mass matrix at the first posture has a direction of negative inertia.
+    """
+    flaws: dict[str, list[str]] = {}
+    for name, mass, inertia in _joints_of(model) if document is None else _links_of(document, model):
+        reason = flaw(mass, inertia)
+        if reason:
+            flaws.setdefault(reason, []).append(name)
+    wrong = "; ".join(f"{reason}: {_listed(names)}" for reason, names in flaws.items())
+    conditions = [condition(model, q) for q in postures]
+    if conditions and conditions[0] < 0.0:
+        reason = f"inertias that no body can have ({wrong})" if wrong else "its masses"
+        raise ModelError(f"{model.name}: expected a mass matrix that is positive definite, got {reason}")
+    warn = _warn_once if once else logger.warning
+    if wrong:
+        warn(f"{model.name}: inertias that no body can have ({wrong})")
+    worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
+    if worst > _ILL:
+        warn(f"{model.name}: the mass matrix is ill-conditioned ({worst:.0e}, its diagonal scaled to ones)")
+
+
+def flaw(mass: float, inertia: Array) -> str:
+    """The reason why no body has this mass [kg] and rotational inertia (3, 3) [kg m²], empty if one has."""
+    moments = np.linalg.eigvalsh(inertia)
+    size = float(np.abs(moments).max())
+    if mass < 0.0:
+        return "negative mass"
+    if size <= _POINT * mass:
+        return ""
+    if mass == 0.0:
+        return "moments of inertia without mass"
+    if moments[0] < -_ROUNDING * size:
+        return "a negative moment of inertia"
+    if moments[2] - moments[0] - moments[1] > _ROUNDING * size:
+        return "a principal moment larger than the sum of the other two"
+    return ""
+
+
+def condition(model: pin.Model, q: Array) -> float:
+    """Condition of the mass matrix at q, its diagonal scaled to ones; -1 if it has a negative eigenvalue.
+
+    No change of units changes it, and little else does: rounding of M⁻¹ is about this times 1e-16.
+    """
+    M = mass_matrix(model, q)
+    diagonal = np.diag(M)
+    if diagonal.min() <= 0.0:
+        return -1.0
+    values = np.linalg.eigvalsh(M / np.sqrt(np.outer(diagonal, diagonal)))
+    if values[0] < -1e-12 * values[-1]:
+        return -1.0
+    return float(values[-1] / max(values[0], 1e-300))
+
+
+def _links_of(document: Element, model: pin.Model) -> Iterator[tuple[str, float, Array]]:
+    """Name, mass and inertia of the links of a URDF that are in the model."""
+    for link in document.findall("link"):
+        mass, tensor, name = link.find("inertial/mass"), link.find("inertial/inertia"), link.get("name", "")
+        if mass is not None and tensor is not None and model.existFrame(name, pin.FrameType.BODY):
+            xx, xy, xz, yy, yz, zz = (float(tensor.get(f"i{key}", "0")) for key in ("xx", "xy", "xz", "yy", "yz", "zz"))
+            inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            yield f"link {name!r}", float(mass.get("value", "0")), inertia
+
+
+def _joints_of(model: pin.Model) -> Iterator[tuple[str, float, Array]]:
+    for name, inertia in zip(list(model.names)[1:], list(model.inertias)[1:], strict=True):
+        yield f"the body of joint {name!r}", inertia.mass, np.asarray(inertia.inertia)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names if len(names) <= _MOST else [*names[: _MOST - 1], f"{len(names) - _MOST + 1} more"])
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning(message)

@@ -1,0 +1,209 @@
+"""Compiling is told of where somebody looks, counts to a total and ends at it; and is not counted as solving."""
+
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddp
+from ddp.compiling import announce, kernel
+from ddp.compiling.setup import Stopwatch
+from problems import pendulum
+
+ROOT = Path(__file__).parents[2]
+
+CHAIN = """
+import sys
+import time
+
+from ddp.compiling.kernel import kernel
+
+
+@kernel
+def third(x):
+    return x + 1.0
+
+
+@kernel
+def second(x):
+    return third(2.0 * x)
+
+
+@kernel
+def first(x):
+    return second(x) + third(x)
+
+
+if __name__ != "__main__":
+    print("at work", time.time(), flush=True)
+    print("found", first(3.0), flush=True)
+"""
+
+
+WITH_PROGRESS = """
+from problems.command.progress import progress
+
+with progress("adding"):
+    import chain
+"""
+
+
+def on_a_terminal(tmp_path, code="import chain", **environment):
+    """What is written on a terminal by code that compiles the three kernels of CHAIN: pairs (when, text)."""
+    (tmp_path / "chain.py").write_text(CHAIN)
+    command = [sys.executable, "-c", code]
+    folders = {"MAYNE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    given = {**os.environ, **folders, **environment}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=given, cwd=tmp_path)
+    os.close(theirs)
+    written = []
+    while True:
+        try:
+            text = os.read(ours, 4096).decode()
+        except OSError:  # the other end is closed
+            break
+        if not text:
+            break
+        written.append((time.time(), text))
+    os.close(ours)
+    assert process.wait() == 0, written
+    return written
+
+
+def test_a_line_on_a_terminal_counts_to_a_total_and_ends_at_it(tmp_path):
+    written = on_a_terminal(tmp_path)
+    text = "".join(part for _, part in written)
+    counts = [(int(k), int(n)) for k, n in re.findall(r"\(first run only\): (\d+) of (\d+), \d+ s", text)]
+    assert {(1, 3), (2, 3), (3, 3)} <= set(counts)
+    assert all(k <= n for k, n in counts)
+    assert re.search(r"\ncompiled 3 of 3 kernels in \d+ s\r\n$", text)
+    assert "\rfound 11.0\r\n" in text  # a line of its own
+    began = float(re.search(r"at work ([\d.]+)", text)[1])
+    first = next(when for when, part in written if "compiling" in part)
+    assert first - began < 10.0  # 0.1 on a machine that does nothing else
+
+
+def test_the_command_line_s_progress_ends_at_the_same_total(tmp_path):
+    text = "".join(part for _, part in on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm"))
+    assert "adding" in text
+    assert "compiled 3 of 3 kernels in" in text
+    assert text.count("compiled 3") == 1
+
+
+def test_silence_can_be_asked_for(tmp_path):
+    text = "".join(part for _, part in on_a_terminal(tmp_path, MAYNE_QUIET="1"))
+    assert "compil" not in text
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a display is told, and the announcer that tells it."""
+
+    class Recorder(list):
+        def show(self, text):
+            self.append(text)
+
+        def hide(self):
+            self.append("")
+
+        def end(self, text):
+            self.append(text)
+
+    recorder = Recorder()
+    with announce.shown_by(recorder):
+        yield recorder
+
+
+def test_compiling_in_this_process_is_shown_and_logged(shown, caplog):
+    caplog.set_level(logging.INFO, "mayne")
+    double = kernel.kernel(lambda x: 2.0 * x)
+    assert double(np.float64(1.5)) == 3.0
+    assert double(np.float64(2.5)) == 5.0
+    announce.finish()
+    announce.finish()
+    assert shown[0].startswith("compiling kernels (first run only): 1 of 1, 0 s")
+    assert shown[-1].startswith("compiled 1 of 1 kernels in")
+    assert sum(text.startswith("compiled") for text in shown) == 1
+    records = [record.getMessage() for record in caplog.records if record.name == "mayne"]
+    assert records[0] == "compiling kernels (first run only)..."
+    assert records[-1].startswith("compiled 1 of 1 kernels")
+
+
+def test_the_line_is_finished_by_itself(shown):
+    triple = kernel.kernel(lambda x: 3.0 * x)
+    assert triple(np.float64(1.0)) == 3.0
+    for _ in range(100):
+        if shown[-1].startswith("compiled"):
+            break
+        time.sleep(0.1)
+    assert shown[-1].startswith("compiled 1 of 1")
+
+
+def test_nothing_is_written_where_nobody_looks(capfd):
+    half = kernel.kernel(lambda x: 0.5 * x)
+    assert half(np.float64(1.0)) == 0.5
+    announce.finish()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("level", "seen"), [(logging.NOTSET, True), (logging.INFO, True), (logging.WARNING, False)])
+def test_the_logger_s_level_asks_for_silence(monkeypatch, level, seen):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("MAYNE_QUIET", raising=False)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    logger = logging.getLogger("mayne")
+    monkeypatch.setattr(logger, "level", level)
+    assert announce.is_watched() is seen
+
+
+def test_a_stopwatch_tells_compiling_from_work():
+    watch = Stopwatch()
+    kernel.kernel(lambda x: np.sqrt(x) + x)(np.float64(4.0))
+    compiling = watch.setup_seconds
+    time.sleep(0.05)
+    assert watch.setup_seconds == compiling > 0.0
+    assert watch.seconds >= 0.05
+
+
+def test_seconds_of_a_solve_are_without_compiling():
+    problem = pendulum.swing_up(horizon=20)
+    known = ddp.solve(problem)
+    square = kernel.kernel(lambda x: x * x + 1.0)
+    compiled = []
+
+    def compiling(record):
+        if not compiled:
+            before = time.perf_counter()
+            square(np.float64(2.0))
+            compiled.append(time.perf_counter() - before)
+
+    solution = ddp.solve(problem, callback=compiling)
+    assert 0.5 * compiled[0] < solution.setup_seconds <= 1.1 * compiled[0]
+    assert solution.cost == known.cost
+    assert sum(record.seconds for record in solution.history) <= solution.seconds
+
+
+def test_seconds_are_saved_and_loaded(tmp_path):
+    solution = ddp.solve(pendulum.swing_up(horizon=20))
+    solution.save(tmp_path / "swing.npz")
+    again = ddp.Solution.load(tmp_path / "swing.npz")
+    assert (again.seconds, again.setup_seconds) == (solution.seconds, solution.setup_seconds)
+
+
+def test_a_file_that_does_not_tell_setup_seconds_has_none(tmp_path):
+    ddp.solve(pendulum.swing_up(horizon=20)).save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as archive:
+        old = {name: archive[name] for name in archive.files if name != "setup_seconds"}
+    np.savez(tmp_path / "old.npz", **old)
+    assert ddp.Solution.load(tmp_path / "old.npz").setup_seconds == 0.0

@@ -1,0 +1,256 @@
+"""A cached kernel is that of the present source, whatever it depends on has been edited; else it is compiled."""
+
+import os
+
+import pytest
+from fresh import Fresh
+
+HEAD = "from ddp.compiling.kernel import by_types, inline, kernel, specialised\n"
+HEAD += "from typing import Any, NamedTuple\nimport numpy as np\n"
+
+ASKING = "import asking; print(asking.asked(np.arange(3.0)))"
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    made = Fresh()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(**modules: str) -> None:
+        for name, text in modules.items():
+            (tmp_path / f"{name}.py").write_text(HEAD + text)
+
+    return write
+
+
+OTHER = "import numpy as np\nN = {0}.0\npair = ({0}.0, 1.0)\ntable = np.array([{0}.0, 1.0])\n"
+
+ASKED = "@kernel\ndef asked(x):\n    return {} * (x[1] + x[2])\n"
+
+RECORD = "class Both(NamedTuple):\n    {}: float\n    {}: float\n\ndef made():\n    return Both(2.0, 4.0)\n"
+
+DECIDED = "@kernel\ndef inner(x):\n    return {}.0 * (x[1] + x[2])\n"
+
+LATE = """
+@kernel
+def asked(x):
+    return inner(x)
+
+from other import inner
+"""
+
+CLOSED = """
+def scaled(factor):
+    @kernel
+    def scale(x):
+        return factor * (x[1] + x[2])
+    return scale
+
+asked = scaled({}.0)
+"""
+
+INTRINSIC = """
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from other import N
+
+class Writer:
+    def number(self):
+        return ir.Constant(ir.DoubleType(), N)
+
+def _made(writer):
+    @intrinsic
+    def number(typingctx, x):
+        def codegen(context, builder, sig, args):
+            return writer().number()
+        return types.float64(x), codegen
+    return number
+
+number = _made(Writer)
+
+@kernel
+def asked(x):
+    return number(0.0) * (x[1] + x[2])
+"""
+
+OVERLOADED = """
+from numba.extending import overload
+
+def number(x):
+    pass
+
+@overload(number)
+def _(x):
+    return lambda x: {}.0
+
+@overload(abs)
+def _(x):
+    return None
+"""
+
+CHOSEN = """
+def number(x):
+    pass
+
+@kernel
+def _number(x):
+    return {}.0
+
+@by_types(number)
+def _(x):
+    return _number
+"""
+
+EDITS = {
+    "a number imported by its name": ({"other": OTHER}, "from other import N\n" + ASKED.format("N")),
+    "a number of another module": ({"other": OTHER}, "import other\n" + ASKED.format("other.N")),
+    "two modules away": (
+        {"another": OTHER, "other": "from another import N\n"}, "import other\n" + ASKED.format("other.N"),
+    ),
+    "in a module of a module": (
+        {"another": OTHER, "other": "import another\n"}, "import other\n" + ASKED.format("other.another.N"),
+    ),
+    "a tuple": ({"other": OTHER}, "from other import pair\n" + ASKED.format("pair[0]")),
+    "an array": ({"other": OTHER}, "from other import table\n" + ASKED.format("table[0]")),
+    "a constant in the code": ({}, ASKED),
+    "a callee": ({"other": DECIDED}, "from other import inner\n" + ASKED.format("inner(x) / 3.0")),
+    "a callee imported below": ({"other": DECIDED}, LATE),
+    "a callee of a callee": (
+        {"another": OTHER, "other": "from another import N\n" + DECIDED.replace("{}.0", "N")},
+        "from other import inner\n" + ASKED.format("inner(x) / 3.0"),
+    ),
+    "a function that is inlined": (
+        {"other": "@inline\ndef small(x):\n    return {}.0\n"},
+        "from other import small\n" + ASKED.format("small(0.0)"),
+    ),
+    "a function of numba's own": (
+        {"other": "import numba\n@numba.njit\ndef plain(x):\n    return {}.0\n"},
+        "from other import plain\n" + ASKED.format("plain(0.0)"),
+    ),
+    "a closure": ({}, CLOSED),
+    "a default": ({}, "@kernel\ndef asked(x, by={}.0):\n    return by * (x[1] + x[2])\n"),
+    "a specialised name": (
+        {"other": OTHER},
+        "import other\nN = None\ndef _asked(x):\n    return N * (x[1] + x[2])\n"
+        "asked = kernel(specialised(_asked, 'asked', N=other.N))",
+    ),
+    "what an intrinsic writes": ({"other": OTHER}, INTRINSIC),
+    "what an overload does": ({"other": OVERLOADED}, "from other import number\n" + ASKED.format("number(0.0)")),
+    "what types choose": ({"other": CHOSEN}, "from other import number\n" + ASKED.format("number(0.0)")),
+    "a value read at import": (
+        {"other": "import pathlib\nN = float(pathlib.Path(__file__).with_name('value').read_text())\n"},
+        "from other import N\n" + ASKED.format("N"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_is_seen_and_nothing_else_is_compiled_again(fresh, tmp_path, write, edit):
+    others, asking = EDITS[edit]
+
+    def state(number: int) -> None:
+        write(asking=asking.replace("{}", str(number)))
+        write(**{name: text.replace("{0}", str(number)).replace("{}", str(number)) for name, text in others.items()})
+        (tmp_path / "value").write_text(str(number))
+        for path in tmp_path.glob("*.py"):
+            os.utime(path, (10**9, 10**9))
+
+    state(2)
+    assert fresh.run(tmp_path, ASKING)[0] == ["6.0"]
+    assert fresh.run(tmp_path, ASKING) == (["6.0"], [])
+    state(3)
+    assert fresh.run(tmp_path, ASKING)[0] == ["9.0"]
+
+
+def test_fields_of_a_record_are_part_of_those_that_read_it(fresh, tmp_path, write):
+    write(asking="from records import made\n@kernel\ndef read(both):\n    return both.first\n"
+          "def asked(x):\n    return read(made())\n")  # fmt: skip
+    write(records=RECORD.format("first", "second"))
+    assert fresh.run(tmp_path, ASKING) == (["2.0"], ["read"])
+    write(records=RECORD.format("second", "first"))
+    assert fresh.run(tmp_path, ASKING) == (["4.0"], ["read"])
+
+
+def test_equal_names_in_two_modules_are_two_kernels(fresh, tmp_path, write):
+    write(one=ASKED.format("2.0"), other=ASKED.format("3.0"), same=ASKED.format("2.0"))
+    program = "import one, other, same; x = np.arange(3.0); print(one.asked(x), other.asked(x), same.asked(x))"
+    for compiled in (["asked"] * 3, []):
+        assert fresh.run(tmp_path, program) == (["6.0 9.0 6.0"], compiled)
+
+
+def test_comments_docstrings_and_other_folders_compile_nothing(fresh, tmp_path, write):
+    write(asking="from other import inner\n" + ASKED.format("inner(x) / 3.0"), other=DECIDED.format(2))
+    first = fresh.run(tmp_path, ASKING)
+    assert len(first[1]) == 2
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for path in tmp_path.glob("*.py"):
+        text = path.read_text().replace("    return", "    '''Told.'''\n    # why\n    return")
+        (moved / path.name).write_text("'''Another file.'''\n\n\n" + text)
+    assert fresh.run(moved, ASKING, tmp_path / "cache") == (first[0], [])
+
+
+def test_a_file_edited_in_a_session_does_not_keep_old_code_under_the_new_name(fresh, tmp_path, write):
+    write(asking="from other import inner\n" + ASKED.format("inner(x) / 3.0"), other=DECIDED.format(2))
+    editing = (
+        "import asking, pathlib, os\npath = pathlib.Path(asking.__file__).with_name('other.py')\n"
+        "path.write_text(path.read_text().replace('2.0', '3.0'))\nprint(asking.asked(np.arange(3.0)))"
+    )
+    assert fresh.run(tmp_path, editing)[0] == ["6.0"]
+    assert "3.0" in (tmp_path / "other.py").read_text()
+    write(asking="from other import inner\n" + ASKED.format("inner(x)"))
+    assert fresh.run(tmp_path, ASKING)[0] == ["27.0"]
+
+
+def test_a_value_changed_in_a_session_is_that_of_what_is_compiled_after_it(fresh, tmp_path, write):
+    write(other="N = 2.0\n@kernel\ndef inner(x):\n    return N * (x[1] + x[2])\n",
+          asking="from other import inner\n@kernel\ndef asked(x):\n    return inner(x)\n")  # fmt: skip
+    changing = (
+        "import other, asking\nx = np.arange(3.0)\nprint(other.inner(x))\nother.N = 3.0\n"
+        "print(asking.asked(x), other.inner(x.astype(np.float32)))"
+    )
+    told, _ = fresh.run(tmp_path, changing)
+    assert told == ["6.0", "6.0 9.0"]  # numba's rule: a kernel stays what it was when it was compiled
+    assert fresh.run(tmp_path, ASKING)[0] == ["6.0"]
+    at_once = "import other, asking\nother.N = 3.0\nprint(asking.asked(np.arange(3.0)))"
+    assert fresh.run(tmp_path, at_once)[0] == ["9.0"]
+    assert fresh.run(tmp_path, at_once) == (["9.0"], [])
+
+
+def test_kernels_of_scripts_and_notebooks_are_cached_by_what_they_are(fresh, tmp_path):
+    cell = HEAD + DECIDED.replace("{}", "{0}") + "@kernel\ndef asked(x):\n    return inner(x)\n"
+    cell += "x = np.arange(3.0)\nprint(asked(x))\n"
+    assert fresh.run(tmp_path, cell.format(2))[0] == ["6.0"]
+    assert fresh.run(tmp_path, cell.format(2)) == (["6.0"], [])
+    assert fresh.run(tmp_path, cell.format(3))[0] == ["9.0"]
+    both = cell.format(2) + cell.format(3) + cell.format(2)
+    assert fresh.run(tmp_path, both) == (["6.0", "9.0", "6.0"], [])
+
+
+def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch):
+    from ddp.compiling import content
+    from ddp.matrices import algebra, triangles
+    from ddp.sweeps import gaps
+
+    before = {made: content.digest(made) for made in (triangles.eliminate, algebra.factorise, gaps.arrive)}
+    monkeypatch.setattr(algebra, "PIVOT", 1e-3)
+    assert content.digest(algebra.factorise) != before[algebra.factorise]
+    assert content.digest(triangles.eliminate) == before[triangles.eliminate], "it has a name of its own for it"
+    monkeypatch.setattr(triangles, "PIVOT", 1e-3)
+    assert content.digest(triangles.eliminate) != before[triangles.eliminate]
+    assert content.digest(gaps.arrive) == before[gaps.arrive]
+
+
+def test_every_kernel_of_ours_has_a_content_of_its_own():
+    import problems  # noqa: F401
+    from ddp.compiling import content, kernel
+
+    with content.unchanging():
+        found = [content.digest(made) for made in kernel.registered() if made.py_func.__module__.startswith("d")]
+    assert None not in found
+    assert len(set(found)) == len(found) > 400

@@ -1,0 +1,10 @@
+"""Whatever moment a process is killed at, nothing is half written and nothing is left; see `make abuse-kills`."""
+
+import kills
+from fresh import Fresh
+
+
+def test_a_kill_while_compiling_or_saving_leaves_nothing_half(tmp_path):
+    fresh = Fresh()
+    kills.compile_and_save(fresh, tmp_path, 9, seed=1)
+    fresh.close()

@@ -1,0 +1,174 @@
+"""Parts of MJCF files that mayne does not model: all named with their lines in one warning, refused by strict."""
+
+import os
+
+import gymnasium
+import mujoco_oracle
+import pytest
+
+import dynamics
+from ddp.errors import ModelError
+
+BODIES = """<worldbody>
+  <body name="one" pos="0 0 1" {body}>
+    <joint name="a" axis="0 1 0" {joint}/><geom name="g" size=".1" pos=".3 0 0"/>
+    <site name="tip" pos=".4 0 0"/>
+    <body name="two" pos=".5 0 0">
+      <joint name="b" axis="1 1 0"/><geom size=".1" pos=".2 .1 0"/>
+      <body name="three" pos=".4 0 0">
+        <joint name="c" type="ball" {ball}/><geom type="box" size=".1 .2 .1" pos=".1 0 0"/>
+      </body>
+    </body>
+  </body>
+  <body name="four">
+    <joint name="root" type="free" {free}/><geom type="box" size=".1 .2 .3"/>
+  </body>
+  <site name="origin"/>
+</worldbody>"""
+TENDON = '<tendon><fixed name="t" {}><joint joint="a" coef="1"/><joint joint="b" coef="-2"/></fixed></tendon>'
+
+NAMED = {
+    "connect": (
+        {}, '<equality><connect name="loop" body1="three" anchor=".1 0 0"/></equality>',
+        "equality constraints 'loop' (line 18, connect) are not modelled",
+    ),
+    "weld": (
+        {}, '<equality><weld body1="three" body2="four"/></equality>',
+        "equality constraints equality 0 (line 18, weld) are not modelled",
+    ),
+    "coupled joints": (
+        {}, '<equality><joint name="e" joint1="a" joint2="b"/></equality>',
+        "equality constraints 'e' (line 18, joint) are not modelled",
+    ),
+    "tendon": (
+        {}, TENDON.format('stiffness="3" damping="2" springlength=".1"'),
+        "tendons 't' (line 18, stiffness, damping) are not modelled",
+    ),
+    "tendon's friction": (
+        {}, TENDON.format('frictionloss="3"'), "tendons 't' (line 18, dry friction) are not modelled",
+    ),
+    "tendon's armature": (
+        {}, TENDON.format('armature=".3"'), "tendons 't' (line 18, armature) are not modelled",
+    ),
+    "spatial tendon": (
+        {}, '<tendon><spatial name="s" stiffness="5"><site site="origin"/><site site="tip"/></spatial></tendon>',
+        "tendons 's' (line 18, stiffness) are not modelled",
+    ),
+    "rotor of a tendon": (
+        {}, TENDON.format("") + '<actuator><motor name="m" tendon="t" armature=".2" damping="3"/></actuator>',
+        "armature and damping of actuators 'm' (line 18, motor) are not modelled",
+    ),
+    "flex": (
+        {}, """<worldbody><flexcomp name="cloth" type="grid" count="3 3 1" spacing=".1 .1 .1" dim="2" mass="1">
+        <elasticity young="1e3" poisson="0" thickness=".01" elastic2d="both"/></flexcomp></worldbody>""",
+        "flexes 'cloth' are not modelled",
+    ),
+    "delay": (
+        {}, '<actuator><motor name="m" joint="a" delay=".1" nsample="9"/></actuator>',
+        "the delay of actuators 'm' (line 18, motor) is not modelled",
+    ),
+    "plastic tendon": (
+        {}, TENDON.format('stiffness="3" springyield=".01" springlength=".1"'), "tendons 't' (line 18, stiffness)",
+    ),
+    "gravity compensation": (
+        {"body": 'gravcomp=".5"'}, "", "gravity compensation of 'one' (line 3) is not modelled",
+    ),
+    "density": (
+        {}, '<option density="1000"/>', "forces of the fluid around (density 1000, line 18) are not modelled",
+    ),
+    "viscosity and wind": (
+        {}, '<option viscosity=".1" wind="1 0 0"/>', "forces of the fluid around (viscosity 0.1, line 18)",
+    ),
+    "dry friction": ({"joint": 'frictionloss="2"'}, "", "dry friction of 'a' (line 4) is not modelled"),
+    "spring of a ball": (
+        {"ball": 'stiffness="2"'}, "", "springs of ball and free joints 'c' (line 9) are not modelled",
+    ),
+    "spring of a free joint": (
+        {"free": 'stiffness="2"'}, "", "springs of ball and free joints 'root' (line 14) are not modelled",
+    ),
+    "spring that is a polynomial": (
+        {"joint": 'stiffness="2 1 3"'}, "", "springs of 'a' (line 4) are linear and do not yield in mayne",
+    ),
+    "damping that is a polynomial": (
+        {"joint": 'damping="2 1 3"'}, "", "damping of 'a' (line 4) is linear in mayne",
+    ),
+    "armature of a free joint": (
+        {"free": 'armature="5"'}, "",
+        "armature of free joints 'root' (line 14) is not modelled exactly while they turn",
+    ),
+}  # fmt: skip
+
+
+def write(folder, inside):
+    path = folder / "robot.xml"
+    path.write_text(f'<mujoco model="robot">\n{inside}\n</mujoco>')
+    return path
+
+
+def bodies(attributes):
+    return BODIES.format(**{"body": "", "joint": "", "ball": "", "free": "", **attributes})
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_effects_that_are_not_modelled_are_named_with_their_lines(tmp_path, case):
+    attributes, more, words = NAMED[case]
+    path = write(tmp_path, f"{bodies(attributes)}\n{more}")
+    verdict = mujoco_oracle.verdict(path, tolerance=1e-9)
+    assert verdict.outcome == "named", verdict
+    assert verdict.error > 1e-4
+    assert words in verdict.warning
+    with pytest.raises(ModelError) as refusal:
+        dynamics.load(path, strict=True)
+    assert words in str(refusal.value)
+
+
+def test_one_warning_tells_all_of_a_file(tmp_path):
+    attributes = {"joint": 'frictionloss="2" damping="1" stiffness="3"', "body": 'gravcomp="1"'}
+    path = write(tmp_path, bodies(attributes) + "\n" + TENDON.format('damping=".1"'))
+    for _ in range(2):
+        assert mujoco_oracle.load(path)[1] == [
+            "robot: dry friction of 'a' (line 4) is not modelled; tendons 't' (line 18, damping) are not modelled;"
+            " gravity compensation of 'one' (line 3) is not modelled; viscous damping of 'a' (line 4) acts in"
+            " RobotDynamics, not in forward_dynamics; springs of 'a' (line 4) act in RobotDynamics, not in"
+            " forward_dynamics"
+        ]
+
+
+def test_a_file_that_is_modelled_is_not_spoken_of(tmp_path):
+    ranges = 'range="-10 10"'
+    assert mujoco_oracle.load(write(tmp_path, bodies({"joint": ranges})))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("attributes", "more"),
+    [
+        ({}, '<equality><connect active="false" body1="three" anchor=".1 0 0"/></equality>'),
+        ({}, '<option><flag equality="disable"/></option><equality><weld body1="three" body2="four"/></equality>'),
+        ({"joint": 'frictionloss="2"'}, '<option><flag frictionloss="disable"/></option>'),
+        ({"joint": 'frictionloss="2"'}, '<option><flag constraint="disable"/></option>'),
+        ({"ball": 'stiffness="2"'}, '<option><flag spring="disable"/></option>'),
+        ({"body": 'gravcomp="1"'}, '<option gravity="0 0 0"/>'),
+        ({}, '<option wind="1 0 0"/>'),
+    ],
+)
+def test_effects_that_are_switched_off_are_not_named(tmp_path, attributes, more):
+    path = write(tmp_path, f"{bodies(attributes)}\n{more}")
+    verdict = mujoco_oracle.verdict(path, tolerance=1e-9)
+    assert (verdict.outcome, verdict.warning) == ("exact", "")
+    dynamics.load(path, strict=True)
+
+
+def test_damping_and_springs_are_modelled_and_strict_accepts_them(tmp_path):
+    path = write(tmp_path, bodies({"joint": 'damping="1" stiffness="2"'}))
+    robot, said = mujoco_oracle.load(path, strict=True)
+    assert robot.equipment.damped
+    assert "act in RobotDynamics, not in forward_dynamics" in said[0]
+
+
+FOLDER = os.path.join(os.path.dirname(gymnasium.__file__), "envs/mujoco/assets")
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(FOLDER)))
+def test_robots_of_gymnasium_move_as_in_mujoco(name):
+    verdict = mujoco_oracle.verdict(os.path.join(FOLDER, name), tolerance=1e-9)
+    assert verdict.outcome == ("named" if name == "swimmer.xml" else "exact"), verdict

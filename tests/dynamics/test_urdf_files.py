@@ -1,0 +1,235 @@
+"""URDF files that are wrong in one place: each is refused in a sentence that names it, none is silently repaired."""
+
+import os
+import resource
+
+import numpy as np
+import pytest
+from oracles import random_state
+
+import dynamics
+from ddp.errors import ModelError
+
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+
+
+def link(name, inside=INERTIAL):
+    return f'<link name="{name}">{inside}</link>'
+
+
+def joint(name, parent, child, kind="continuous", inside=""):
+    return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{inside}</joint>'
+
+
+def robot(*parts, attributes=""):
+    return f'<robot name="r"{attributes}>{"".join(parts)}</robot>'
+
+
+def arm(*more, **replaced):
+    """A robot of one hinge, with more elements, and with texts of it replaced."""
+    limit = '<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    text = robot(link("base"), link("tip"), joint("hinge", "base", "tip", "revolute", limit), *more)
+    for old, new in replaced.values():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+WRONG = {
+    "two parents": (arm(link("c"), joint("j", "base", "c"), joint("k", "tip", "c")), "'c'.*'base' by joint 'j'.*'k'"),
+    "a cycle beside": (arm(link("c"), link("d"), joint("j", "c", "d"), joint("k", "d", "c")), "a cycle of 'c', 'd'"),
+    "a cycle alone": (robot(link("c"), link("d"), joint("j", "c", "d"), joint("k", "d", "c")), "a cycle of 'c', 'd'"),
+    "its own parent": (arm(link("c"), joint("j", "c", "c")), "a cycle of 'c'"),
+    "two roots": (arm(link("c")), "one link without a parent, got 'base', 'c'"),
+    "no link": (robot(), "expected at least one <link>, got none"),
+    "a link twice": (arm(link("tip")), "each link once, got 'tip' 2 times"),
+    "a joint twice": (arm(link("c"), joint("hinge", "tip", "c")), "each joint once, got 'hinge' 2 times"),
+    "a link without a name": (arm("<link/>"), "a name of each <link>, got none at number 3"),
+    "an unknown child": (arm(joint("j", "tip", "tipp")), "joint 'j': its child 'tipp' is no link; did you mean 'tip'"),
+    "an unknown parent": (arm(link("c"), joint("j", "bass", "c")), "joint 'j': its parent 'bass' is no link"),
+    "no child": (arm(x=('<child link="tip"/>', "")), "joint 'hinge': expected a <child>"),
+    "no type": (arm(x=(' type="revolute"', "")), "joint 'hinge': expected one of the types revolute.*got None"),
+    "an unknown type": (arm(x=('"revolute"', '"hinge"')), "joint 'hinge': expected one of the types.*got 'hinge'"),
+    "no limit": (arm(x=("<limit ", "<bound ")), "joint 'hinge': a revolute joint needs a <limit> with effort"),
+    "no axis": (arm(x=("0 1 0", "0 0 0")), "joint 'hinge': <axis>: expected a direction, got '0 0 0'"),
+    "an axis too short": (arm(x=("0 1 0", "1e-200 0 0")), "'hinge': <axis>: expected a direction"),
+    "a mass that is NaN": (arm(x=('value="1"', 'value="nan"')), "link 'base': <mass> value: .*number, got 'nan'"),
+    "an infinite moment": (arm(x=('ixx="1"', 'ixx="1e999"')), "link 'base': <inertia> ixx: .*got '1e999'"),
+    "a NaN in an axis": (arm(x=("0 1 0", "0 nan 0")), "joint 'hinge': <axis> xyz: expected 3 finite numbers"),
+    "a limit that is NaN": (arm(x=('lower="-1"', 'lower="NaN"')), "joint 'hinge': <limit> lower"),
+    "a word for a number": (arm(x=('value="1"', 'value="1kg"')), "link 'base': <mass> value: .*got '1kg'"),
+    "two numbers for three": (arm(x=("0 1 0", "0 1")), "'hinge': <axis> xyz: expected 3 finite numbers, got '0 1'"),
+    "a NaN in a shape": (
+        arm(link("c", '<visual><geometry><sphere radius="nan"/></geometry></visual>'), joint("j", "tip", "c", "fixed")),
+        "link 'c': <sphere> radius",
+    ),
+    "a mass left out": (arm(x=('<mass value="1"/>', "")), "link 'base': <inertial>: expected <mass> with value"),
+    "a moment left out": (arm(x=(' iyz="0"', "")), "link 'base': <inertial>: expected <inertia> with .*got no iyz"),
+    "xacro's variables": (arm(x=('value="1"', 'value="${m}"')), "a xacro file that is not expanded.*run `xacro"),
+    "xacro's macros": (arm('<xacro:leg side="left"/>'), r"a xacro file that is not expanded \(xacro:leg\)"),
+    "xacro by another prefix": (
+        robot("<x:include/>", link("a"), attributes=' xmlns:x="http://www.ros.org/wiki/xacro"'), "a xacro file",
+    ),
+    "macros alone": (robot('<xacro:macro name="arm"/>'), "a xacro file that is not expanded"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_urdf_that_is_wrong_is_refused_by_the_name_of_the_element(name, tmp_path):
+    text, words = WRONG[name]
+    with pytest.raises(ModelError, match=f"robot text: .*{words}") as caught:
+        dynamics.load(text)
+    assert "\n" not in str(caught.value)
+    path = tmp_path / "wrong.urdf"
+    path.write_text(text)
+    with pytest.raises(ModelError, match=f"wrong.urdf': .*{words}"):
+        dynamics.load(path)
+
+
+def test_the_text_of_a_file_is_the_robot_of_the_file(tmp_path, rng):
+    path = tmp_path / "arm.urdf"
+    path.write_text(arm())
+    read, given = dynamics.load(path, root="free-flyer"), dynamics.load("\ufeff\n " + arm(), root="free-flyer")
+    assert given.joint_names == read.joint_names == ["root_joint", "hinge"]
+    q, v, a = random_state(read, rng)
+    np.testing.assert_array_equal(*[dynamics.inverse_dynamics(x, q, v, a) for x in (read, given)])
+
+
+def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog):
+    gazebo = '<gazebo:plugin name="camera"><sensor:ray xacro:width="3"/></gazebo:plugin>'
+    mimic = '<mimic joint="hinge"/><safety:limit value="2"/>'
+    unused = '<xacro:property name="m" value="${2 * pi}"/><xacro:macro name="leg"><link name="${side}"/></xacro:macro>'
+    made = dynamics.load(arm(gazebo, unused, link("c"), joint("follower", "tip", "c", inside=mimic)))
+    assert made.joint_names == ["hinge", "follower"]
+    assert "<mimic> is ignored, follower move" in caplog.text
+    assert len(made.visuals()[0].geometryObjects) == 0
+    attributes = ' xmlns="http://ros.org/urdf" xmlns:k="urn:k"'
+    declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=attributes)
+    assert dynamics.load(declared).nv == 1
+
+
+def limited(kind, lower, upper):
+    limit = f'<limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/>'
+    return joint("j", "a", "b", kind, f'<axis xyz="0 0 1"/>{limit}')
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(1.0, -1.0), (np.nan, 1.0)])
+def test_limits_that_leave_no_room_are_refused_by_the_name_of_the_joint(lower, upper):
+    model = dynamics.load(arm()).model.copy()
+    model.lowerPositionLimit, model.upperPositionLimit = np.array([lower]), np.array([upper])
+    with pytest.raises(ModelError, match="limits of joint 'hinge': expected lower <= upper, got"):
+        dynamics.load(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper", "expected"),
+    [("revolute", 0.5, 1.0, 0.5), ("prismatic", -2.0, -1.0, -1.0), ("revolute", -1.0, 1.0, 0.0)],
+)
+def test_the_usual_posture_is_neutral_clipped_into_the_limits(kind, lower, upper, expected):
+    made = dynamics.load(robot(link("a"), link("b"), limited(kind, lower, upper)), root="free-flyer")
+    np.testing.assert_array_equal(made.q0, [0, 0, 0, 0, 0, 0, 1, expected])
+    np.testing.assert_array_equal(made.neutral(), [0, 0, 0, 0, 0, 0, 1, 0])
+
+
+def test_a_continuous_joint_and_a_posture_of_the_source_are_left_as_they_are():
+    made = dynamics.load(robot(link("a"), link("b"), limited("continuous", 0.5, 1.0)))
+    np.testing.assert_array_equal(made.q0, [1.0, 0.0])
+    assert dynamics.load("hyq").q0[2] > 0.5
+
+
+def chain(length):
+    links = [link(f"l{i}") for i in range(length)]
+    kinds = ["continuous", *["fixed"] * (length - 2)]
+    return robot(*links, *(joint(f"j{i}", f"l{i}", f"l{i + 1}", kind) for i, kind in enumerate(kinds)))
+
+
+DANGEROUS = {
+    "links one behind another": (chain(10_000), "at most 500 links one behind another"),
+    "elements one inside of another": ("<robot>" + "<a>" * 50_000, "at most 500 elements one inside of another"),
+    "too many elements": ("<robot>" + "<a/>" * 150_000 + "</robot>", "at most 100000 elements"),
+    "entities": (
+        '<!DOCTYPE r [<!ENTITY a "1"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="&b;"/>',
+        r"no entities of its own, got 'a' \(line 1\)",
+    ),
+    "entities of another file": ('<!DOCTYPE r SYSTEM "other"><robot>&x;</robot>', "no entities of its own"),
+    "no element": ("<!-- nothing -->", "not well-formed XML"),
+    "another element": ("<html/>", "expected a <robot>, <mujoco> or <sdf> element at the top, got <html>"),
+    "an unknown encoding": ("<?xml version='1.0' encoding='klingon'?><robot/>", ""),
+}
+
+
+def in_a_child(action):
+    """Text that ``action`` returns in a process of its own, whose end is not ours, with 2 GB more memory at most."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**31, used + 2**31))
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        try:
+            os.write(write, str(action()).encode()[:4000])
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as results:
+        said = results.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return said
+
+
+def refusal(source):
+    try:
+        return dynamics.load(source)
+    except ModelError as error:
+        return f"ModelError: {error}"
+
+
+@pytest.mark.parametrize("name", DANGEROUS)
+def test_no_text_ends_the_process(name):
+    text, words = DANGEROUS[name]
+    said = in_a_child(lambda: refusal(text))
+    assert said.startswith("ModelError: robot text: ")
+    assert words.replace("\\", "") in said
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_longest_chain_that_is_accepted_can_be_simulated(fixed):
+    text = chain(500) if fixed else chain(500).replace("fixed", "continuous")
+    said = in_a_child(lambda: dynamics.load(text).nv)
+    assert said == ("1" if fixed else "499")
+
+
+def test_no_file_ends_the_process_or_waits_for_ever(tmp_path):
+    os.mkfifo(tmp_path / "pipe.urdf")
+    (tmp_path / "folder.urdf").mkdir()
+    (tmp_path / "empty.urdf").write_bytes(b"")
+    (tmp_path / "garbage.urdf").write_bytes(np.random.default_rng(0).bytes(5000))
+    (tmp_path / "loop.urdf").symlink_to(tmp_path / "loop.urdf")
+    (tmp_path / "device.urdf").symlink_to("/dev/zero")
+    with open(tmp_path / "huge.urdf", "wb") as file:
+        file.truncate(2**36)
+    words = {
+        "pipe": "a pipe", "folder": "got a folder", "empty": "well-formed", "garbage": "well-formed", "huge": "64 MB",
+        "loop": "cannot be read", "device": "got a device", "absent": "no such file",
+    }  # fmt: skip
+    for name, expected in words.items():
+        said = in_a_child(lambda name=name: refusal(tmp_path / f"{name}.urdf"))
+        assert said.startswith("ModelError")
+        assert expected in said
+
+
+@pytest.mark.parametrize("source", ["x" * 5000, "a\0b.urdf", "a\0b", ""])
+def test_names_that_no_file_can_have_are_refused(source):
+    with pytest.raises(ModelError):
+        dynamics.load(source)
+
+
+def test_a_file_that_may_not_be_read_says_so(tmp_path, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "arm.urdf"
+    path.write_text(arm())
+    monkeypatch.setattr("os.open", forbidden)
+    with pytest.raises(ModelError, match=r"arm.urdf': cannot be read .*Permission denied"):
+        dynamics.load(path)
