@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from ddp.errors import ProblemError, as_array, axes
 from ddp.protocols import Array, Dynamics
 
