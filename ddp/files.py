@@ -28,8 +28,8 @@ Content = bytes | str | Callable[[BinaryIO], object]
 _LEFT = re.compile(r"\.mayne-[0-9a-f]{16}\.part")
 """Names of files that are being written, or were when their process was killed."""
 
-_LONGEST = 4096
-"""Characters of a path at most, more than systems take."""
+_LONGEST, _LONGEST_NAME = 4096, 255
+"""Characters of a path, and of a name in it, that systems take at most."""
 
 _READABLE = 0o666
 """The rights of a new file, less what the umask takes."""
@@ -68,14 +68,14 @@ def remove_left(folder: Path) -> None:
                     _remove_if_left(Path(entry.path))
 
 
-def as_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file, as given. Raises ProblemError for what is no path."""
+def as_path(path: str | os.PathLike[str], field: str = "path") -> Path:
+    """The path of a file, as given. Raises ProblemError, naming ``field``, for what no file can be called."""
     try:
         given = Path(path)
     except TypeError:
-        raise ProblemError(f"path: expected the path of a file, got {said(path)}") from None
-    if "\0" in str(given) or len(str(given)) > _LONGEST:
-        raise ProblemError(f"path: expected the path of a file, got {said(str(given))}")
+        raise ProblemError(f"{field}: expected the path of a file, got {said(path)}") from None
+    if "\0" in str(given) or len(str(given)) > _LONGEST or any(len(part) > _LONGEST_NAME for part in given.parts):
+        raise ProblemError(f"{field}: expected the path of a file, got {said(str(given))}")
     return given
 
 

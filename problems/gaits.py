@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 import pinocchio as pin
@@ -392,8 +392,8 @@ def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
     """The gait whose phases last so long, if that is given."""
     if durations is None:
         return problem
-    each = durations if axes(durations) else cast(ArrayLike, [durations])
-    lasting = with_durations(problem, each, "phase_durations")
+    given = as_array("phase_durations", durations, (None,) if axes(durations) else ())
+    lasting = with_durations(problem, given.reshape(-1), "phase_durations")
     return lasting.with_guess(follow_nominal(lasting))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
+from ddp.files import as_path
 from ddp.solution import Solution
 from problems.durations import TimedSolution
 
@@ -27,11 +28,11 @@ def check_file(option: str, path: str | None, suffixes: Sequence[str] = ()) -> N
     """Refuse a file that cannot be written, before there is anything to write; suffixes: its kinds, if they matter."""
     if path is None:
         return
-    target = Path(path)
+    target = as_path(path, option)
     if suffixes and target.suffix.lower() not in suffixes:
-        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {path!r}")
+        raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")
     if target.is_dir() or not target.parent.is_dir():
-        raise ProblemError(f"{option}: expected a file in an existing folder, got {path!r}")
+        raise ProblemError(f"{option}: expected a file in an existing folder, got {said(path)}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
 

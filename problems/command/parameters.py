@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ddp.errors import ProblemError, nearest
+from ddp.errors import ProblemError, nearest, said
 from ddp.problem import Problem
 from problems.registry import Entry
 
@@ -55,7 +55,7 @@ def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) ->
     while waiting:
         option, equals, value = waiting.pop(0).partition("=")
         if not option.startswith("--"):
-            raise ProblemError(f"arguments: expected --name value after {entry.name}, got {option!r}")
+            raise ProblemError(f"arguments: expected --name value after {entry.name}, got {said(option)}")
         name = option[2:].replace("-", "_")
         if name not in known:
             options = [f"--{other.replace('_', '-')}" for other in known] + list(others)
@@ -74,7 +74,7 @@ def _converted(option: str, text: str, default: Any) -> Any:
         return text
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
-            raise ProblemError(f"{option}: expected true or false, got {text!r}")
+            raise ProblemError(f"{option}: expected true or false, got {said(text)}")
         return text.lower() == "true"
     kind = int if isinstance(default, int) else float
     try:
@@ -83,7 +83,7 @@ def _converted(option: str, text: str, default: Any) -> Any:
         if default is None:
             return text
         what = "a whole number" if kind is int else "numbers with commas between them"
-        raise ProblemError(f"{option}: expected {what}, got {text!r}") from None
+        raise ProblemError(f"{option}: expected {what}, got {said(text)}") from None
     if isinstance(default, (int, float)) and len(numbers) != 1:
-        raise ProblemError(f"{option}: expected one number, got {text!r}")
+        raise ProblemError(f"{option}: expected one number, got {said(text)}")
     return numbers[0] if len(numbers) == 1 else tuple(numbers)

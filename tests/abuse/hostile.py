@@ -148,7 +148,7 @@ OF_WORDS = [
     for word in (
         "", " ", "x", "nan", "inf", "-inf", "-1", "0", "0.5", "1e400", "1e8", "9" * 400, "1j", "1,2", "[1]", "None",
         "--", "--x", "-", "/tmp", "/nonexistent/x.png", "/dev/full", "/dev/null/x.html", "\udc80", "\u2028",
-        "x" * 100_000, "$(x)", "%s", "{0}", "a=b", "true", "auto", "threads:0", "processes:x", "../x.npz",
+        "x" * 300, "$(x)", "%s", "{0}", "a=b", "true", "auto", "threads:0", "processes:x", "../x.npz",
     )
 ]  # fmt: skip
 

@@ -44,7 +44,7 @@ def _command(name, options):
         if result.exit_code == 2:
             raise ProblemError(result.stderr.partition("Error: ")[2].strip())
 
-    others = {"NAME": ("problem", "name"), "FILE": ("file", "path"), "--dt": ("dt",), "--mass": ("mass",)}
+    others = {"NAME": ("problem", "name", "option"), "FILE": ("file", "path"), "--dt": ("dt",), "--mass": ("mass",)}
     others |= {"--horizon": ("horizon",), "--final-weight": ("final_weight",), "--steps": ("steps",)}
     others |= {"--max-iterations": ("max_iterations",), "--tolerance": ("tolerance",), "--workers": ("workers",)}
     others |= {"--push": ("push",), "--every": ("every",), "--problem": ("problem", "file", "path")}

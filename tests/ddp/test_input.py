@@ -33,6 +33,10 @@ def problem(**changes):
         ({"x0": "somewhere"}, "x0: expected real numbers"),
         ({"horizon": 0}, "horizon: .* at least 1, got 0"),
         ({"horizon": 10.0}, "horizon: .* got 10.0"),
+        ({"horizon": 10**10}, "horizon: 10000000000 would need .* GiB of memory, this machine has .* GiB"),
+        ({"horizon": 10**400}, "horizon: 1000.* would need more than any machine has of memory"),
+        ({"constraints": np.ones((3, 3))}, r"constraints: expected a list of constraints, got ndarray"),
+        ({"control_limits": ([[1.0], [1.0, 2.0]], 1.0)}, r"control_limits\[0\]: expected a real number"),
         ({"running": TERM}, "running: expected a list of cost terms, got Quadratic"),
         ({"running": [TERM, 3.0]}, r"running\[1\]: .* got float"),
         ({"terminal": [Swing]}, r"terminal\[0\]: .* got the class Swing: make an instance"),
@@ -63,6 +67,9 @@ def test_a_malformed_problem_is_refused_by_the_name_of_its_field(changes, messag
         ({"switch": -1.0}, "switch: expected a positive number"),
         ({"tolerance": "small"}, "tolerance: expected a real number, got 'small'"),
         ({"tolerance": 1j}, "tolerance: expected a real number, got 1j"),
+        ({"hessian": np.ones((2, 2))}, r"hessian: expected one of .* got an array of shape \(2, 2\)"),
+        ({"hessian": "x" * 10**6}, "hessian: expected one of .* got 'x{12}\\.\\.\\.x{13}'$"),
+        ({"reuse": True}, "reuse: expected a whole number of at least 0, got True"),
         ({"max_regularization": 1e-10}, "max_regularization: expected at least 1e-09.* got 1e-10"),
     ],
 )
@@ -85,6 +92,8 @@ def test_a_malformed_option_is_refused_by_its_name(options, message):
         ({"callback": 3}, "callback: expected a function of a Record, got 3"),
         ({"workers": 0}, "workers: .* at least 1"),
         ({"solver": "DDP"}, "solver: expected DDP"),
+        ({"solver": np.ones(1000)}, r"solver: expected DDP.* got an array of shape \(1000,\)$"),
+        ({"throw": None}, "throw: expected True or False, got None"),
     ],
 )
 def test_a_malformed_argument_of_solve_is_refused_by_its_name(arguments, message):
@@ -264,6 +273,9 @@ def test_a_wrong_gradient_never_passes_for_convergence():
         ([[1.0], [1.0, 2.0]], (2, 1), "z: expected real numbers"),
         ([0.0, np.inf], (2,), r"z: expected finite numbers, got inf at \[1\]"),
         ([1.0], (), r"z: expected a number, got \(1,\)"),
+        ([1.0], (None, 6), r"z: expected rows of 6 numbers, got \(1,\)"),
+        (np.ones((2, 2)), (None,), r"z: expected one row of numbers, got \(2, 2\)"),
+        (np.ma.masked_array([1.0], [True]), (1,), "z: expected real numbers .* some of them are masked"),
     ],
 )
 def test_what_is_no_array_of_real_numbers_is_refused(value, shape, message):

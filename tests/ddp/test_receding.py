@@ -99,3 +99,17 @@ def test_a_closed_controller_says_so(workers):
     controller.close()
     with pytest.raises(ddp.ProblemError, match=r"controller: .* closed"):
         controller.solve(np.zeros(2))
+
+
+class Phases(FunctionDynamics):
+    """Steps that differ from knot to knot."""
+
+    def step_durations(self, count):
+        return np.linspace(0.1, 0.2, count)
+
+
+def test_phases_that_would_start_over_at_every_solve_are_refused():
+    one = pendulum()
+    phased = dataclasses.replace(one, dynamics=Phases(one.dynamics.f, 2, 1, dt=0.1))
+    with pytest.raises(ddp.ProblemError, match="problem: expected one whose horizon can recede"):
+        ddp.RecedingHorizon(phased)

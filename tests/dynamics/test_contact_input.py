@@ -34,6 +34,8 @@ def test_bad_contacts_are_named(make, words):
     ("contacts", "words", "error"),
     [
         (["LF_FOOT"], "contacts[0]: expected a Contact, got 'LF_FOOT'", ProblemError),
+        (None, "contacts: expected a list of Contacts, got None", ProblemError),
+        ("LF_FOOT", "contacts: expected a list of Contacts, got 'LF_FOOT'", ProblemError),
         ([Contact("LF_FOT")], "anymal has no frame 'LF_FOT'; did you mean 'LF_FOOT'", ModelError),
         ([Contact("LF_FOOT"), Contact("LF_FOOT", "surface")], "the frame 'LF_FOOT' is listed 2 times", ProblemError),
         ([Contact("universe")], "'universe' is fixed to the world", ProblemError),
@@ -72,3 +74,25 @@ def test_a_singular_mass_matrix_is_an_error():
     robot = dynamics.load(model)
     with pytest.raises(ModelError, match="mass matrix is not positive definite"):
         dynamics.contact_dynamics(robot, np.zeros(1), np.zeros(1), np.zeros(1), Contact("tip"))
+
+
+@pytest.mark.parametrize(
+    ("call", "words", "error"),
+    [
+        (lambda: dynamics.mass_matrix("anymal", ROBOT.q0), "robot: expected a Robot from dynamics.load, got 'anymal'",
+         ModelError),
+        (lambda: dynamics.frame_placement(ROBOT, ROBOT.q0, None), "frame: anymal has no frame None", ModelError),
+        (lambda: dynamics.frame_velocity(ROBOT, *STATE[:2], "base", []), "reference: unknown []", ProblemError),
+        (lambda: dynamics.impact_dynamics(ROBOT, *STATE[:2], Contact("LF_FOOT"), None),
+         "restitution: expected a real number, got None", ProblemError),
+        (lambda: dynamics.PhasedDynamics(ROBOT, 0.01, 3), "phases: expected a list of Phases, got 3", ProblemError),
+        (lambda: dynamics.Phase(None), "contacts of a phase: expected a list of Contacts, got None", ProblemError),
+        (lambda: dynamics.FunctionDynamics(lambda x, u: x, 10**8, 1), "nx: 100000000 would need", ProblemError),
+        (lambda: dynamics.load("x" * 1000), "is called 'xxxx", ModelError),
+    ],
+)  # fmt: skip
+def test_arguments_of_another_kind_are_named(call, words, error):
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 500

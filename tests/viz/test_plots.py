@@ -61,3 +61,26 @@ def test_a_solve_that_ended_at_once_is_drawn(tmp_path):
 def test_bad_input_is_named(tmp_path, solutions, name, message):
     with pytest.raises(ProblemError, match=message):
         viz.plot_convergence(solutions, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda path: viz.plot_convergence(Outcome(1.0, []), path), "solutions: expected a mapping from names"),
+        (lambda path: viz.plot_convergence({"DDP": 3.0}, path), r"solutions\['DDP'\]: expected a Solution, got 3.0"),
+        (lambda path: viz.plot_convergence(SOLUTIONS, path, title=3), "title: expected a text .* got 3"),
+        (lambda path: viz.plot_convergence(SOLUTIONS, "x" * 300 + ".png"), "path: expected the path of a file"),
+        (
+            lambda path: viz.plot_schedule({"left": [[1.0], [1.0, 0.0]]}, 0.1, path),
+            r"schedule\['left'\]: expected one row of real numbers",
+        ),
+        (lambda path: viz.plot_forces({3: np.ones((2, 3))}, 0.1, path), "forces: a name: expected a text .* got 3"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(tmp_path, draw, words):
+    with pytest.raises(ProblemError, match=words):
+        draw(tmp_path / "plot.png")
+
+
+def test_a_title_is_no_formula(tmp_path):
+    assert viz.plot_convergence(SOLUTIONS, tmp_path / "c.png", title=r"$\foo$").exists()
