@@ -216,6 +216,13 @@ def test_included_and_attached_files_are_found_beside_the_file(tmp_path, monkeyp
     assert said == ["robot: dry friction of 'hinge' is not modelled"]
 
 
+def test_the_text_of_a_file_is_read_and_drawn_as_the_file(tmp_path):
+    path = write(tmp_path, FEATURES["several trees"])
+    robot = dynamics.load(path.read_text())
+    assert robot.model == dynamics.load(path).model
+    assert len(pickle.loads(pickle.dumps(robot)).visuals()[0].geometryObjects) == 4
+
+
 def test_joints_have_their_names_or_those_of_their_bodies(tmp_path):
     inside = """<worldbody><body name="base"><freejoint/><geom size=".1"/><body name="leg"><joint name="knee"/>
         <joint axis="0 1 0"/><geom size=".1"/><body><joint type="ball"/><geom size=".1"/></body></body></body>
