@@ -149,7 +149,7 @@ def test_limits_of_a_users_own_dynamics_are_checked_like_given_ones():
 @pytest.mark.parametrize(
     ("equipment", "words"),
     [
-        (Equipment(np.eye(5)), r"actuation: expected shape \(6, any\), got \(5, 5\)"),
+        (Equipment(np.eye(5)), r"actuation: expected .*6.*, got \(5, 5\)"),
         (Equipment(np.full((6, 1), np.inf)), "actuation: expected finite numbers, got inf"),
         (Equipment(np.eye(6), np.zeros((2, 6))), r"control_limits: expected shape \(6, 2\), got \(2, 6\)"),
         (Equipment(np.eye(6), np.zeros((6, 2))), "control_limits: expected lower < upper, got 0.0 and 0.0 for"),
