@@ -111,6 +111,26 @@ def test_right_derivatives_of_stiff_systems_are_not_called_wrong(step):
     assert report.ok, str(report)
 
 
+class Cancelling:
+    """A small difference of numbers that are large: rounding is 1e-7 of a cost of order one."""
+
+    def value(self, x, u):
+        return (1e9 + 50.0 * np.sin(x[0]) * x[1] + u[0] ** 2) - 1e9
+
+    def gradient(self, x, u):
+        return np.array([50.0 * np.cos(x[0]) * x[1], 50.0 * np.sin(x[0]), 2.0 * u[0]])
+
+    def hessian(self, x, u):
+        s, c = 50.0 * np.sin(x[0]), 50.0 * np.cos(x[0])
+        return np.array([[-s * x[1], c, 0.0], [c, 0.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+def test_rounding_is_not_taken_for_a_mistake():
+    problem = with_terms([Cancelling()], [])
+    report = ddp.check_derivatives(problem, *trajectory(problem), knots=range(0, 100, 7))
+    assert report.ok, str(report)
+
+
 @pytest.mark.parametrize("step", [stiff, springs, None])
 @pytest.mark.parametrize("what", ["A", "B", "Hessian"])
 def test_small_mistakes_are_found_in_stiff_systems_too(step, what):
