@@ -57,10 +57,10 @@ def test_a_wrong_hessian_is_named_with_how_wrong_it_is():
 
 
 class Tilted:
-    """The pendulum's dynamics with something wrong in a derivative."""
+    """Dynamics with something wrong in a derivative, by a fraction."""
 
-    def __init__(self, inner, what):
-        self._inner, self._what = inner, what
+    def __init__(self, inner, what, fraction=None):
+        self._inner, self._what, self._fraction = inner, what, fraction
         for name in ("nx", "n", "nu", "dt", "record_size", "step", "rollout", "difference", "integrate"):
             setattr(self, name, getattr(inner, name))
         for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contract"):
@@ -71,14 +71,14 @@ class Tilted:
     def expand(self, X, U, out, first=0):
         self._inner.expand(X, U, out, first)
         if self._what == "A":
-            out.A[:, 1, 0] *= 1.001
+            out.A[:, 1, 0] *= 1.0 + (self._fraction or 1e-3)
         if self._what == "B":
-            out.B[:, 1, 0] *= -1.0
+            out.B[:, 1, 0] *= 1.0 + (self._fraction or -2.0)
 
     def expand_second(self, X, U, out, first=0):
         self._inner.expand_second(X, U, out, first)
         if self._what == "Hessian":
-            out.record[:] *= 1.01
+            out.record[:] *= 1.0 + (self._fraction or 1e-2)
 
 
 @pytest.mark.parametrize("what", ["A", "B", "Hessian"])
@@ -89,6 +89,67 @@ def test_wrong_dynamics_are_told_apart(what):
     )
     report = ddp.check_derivatives(problem, *trajectory(plain))
     assert {check.name for check in report.wrong} == {f"dynamics {what}"}
+
+
+def stiff(x, u):
+    """A contact as stiff as a stone's, whose force is the difference of large numbers: rounding is 1e-10 of it."""
+    force = 1e5 * (np.sin(x[0] + 2e3) - np.sin(2e3)) + 1e3 * x[1]
+    return np.array([x[0] + 0.01 * x[1], x[1] + 0.01 * (u[0] * (1.0 + 0.1 * x[0]) * 1e4 - force)])
+
+
+def springs(x, u):
+    """Springs that grow exponentially, as those of MuJoCo's contacts nearly do."""
+    return np.array([x[0] + 0.01 * x[1], x[1] + 0.01 * (u[0] - 1e3 * np.expm1(5.0 * x[0]) - 50.0 * x[1])])
+
+
+@pytest.mark.parametrize("step", [stiff, springs])
+def test_right_derivatives_of_stiff_systems_are_not_called_wrong(step):
+    term = Quadratic(np.ones(3), np.zeros(3))
+    problem = ddp.Problem(FunctionDynamics(step, 2, 1, dt=0.01), [term], [term], np.zeros(2), 20)
+    rng = np.random.default_rng(0)
+    report = ddp.check_derivatives(problem, 0.1 * rng.normal(size=(21, 2)), rng.normal(size=(20, 1)), range(21))
+    assert report.ok, str(report)
+
+
+class Cancelling:
+    """A small difference of numbers that are large: rounding is 1e-7 of a cost of order one."""
+
+    def value(self, x, u):
+        return (1e9 + 50.0 * np.sin(x[0]) * x[1] + u[0] ** 2) - 1e9
+
+    def gradient(self, x, u):
+        return np.array([50.0 * np.cos(x[0]) * x[1], 50.0 * np.sin(x[0]), 2.0 * u[0]])
+
+    def hessian(self, x, u):
+        s, c = 50.0 * np.sin(x[0]), 50.0 * np.cos(x[0])
+        return np.array([[-s * x[1], c, 0.0], [c, 0.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+def test_rounding_is_not_taken_for_a_mistake():
+    problem = with_terms([Cancelling()], [])
+    report = ddp.check_derivatives(problem, *trajectory(problem), knots=range(0, 100, 7))
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("step", [stiff, springs, None])
+@pytest.mark.parametrize("what", ["A", "B", "Hessian"])
+def test_small_mistakes_are_found_in_stiff_systems_too(step, what):
+    term = Quadratic(np.ones(3), np.zeros(3))
+    plain = pendulum().dynamics if step is None else FunctionDynamics(step, 2, 1, dt=0.01)
+    problem = ddp.Problem(Tilted(plain, what, 1e-5), [term], [term], np.zeros(2), 20)
+    rng = np.random.default_rng(0)
+    report = ddp.check_derivatives(problem, 0.1 * rng.normal(size=(21, 2)), rng.normal(size=(20, 1)))
+    assert {check.name for check in report.wrong} == {f"dynamics {what}"}
+
+
+def test_small_mistakes_in_costs_are_found():
+    class Slipped(Quadratic):
+        def expand(self, X, U, weight, exact, l, lz, lzz):
+            super().expand(X, U, weight * (1.0 + 1e-5), exact, l, lz, lzz)
+
+    problem = with_terms([Slipped(np.ones(3), np.zeros(3))], [])
+    report = ddp.check_derivatives(problem, *trajectory(problem), knots=[50])
+    assert [check.name.split()[-1] for check in report.wrong] == ["gradient", "Hessian"]
 
 
 def test_a_weak_cost_is_checked_as_strictly_as_a_strong_one():

@@ -291,3 +291,40 @@ def test_arrays_that_are_taken_are_what_kernels_want():
     assert taken.flags.c_contiguous
     assert taken.flags.writeable
     assert np.array_equal(taken, given)
+
+
+def test_shapes_that_do_not_fit_are_told_and_no_divergence():
+    def late(x, u):
+        return 1.5 * x + (np.ones(3) if abs(x[0]) > 2.0 else u)
+
+    term = Quadratic(np.ones(3), np.zeros(3))
+    problem = ddp.Problem(FunctionDynamics(late, 2, 1), [term], [term], np.ones(2), 10)
+    with pytest.raises(ddp.ModelError, match=r"f: raised ValueError: .*broadcast.* \(line \d+ of test_input.py\)"):
+        ddp.solve(problem)
+    with pytest.raises(ddp.ModelError, match=r"not enough values to unpack .* \(line \d+ of test_input.py\)"):
+        FunctionDynamics(lambda x, u: [first := x, *([a, b, c] for a, b, c in [x])][0] * first, 2, 1)
+
+
+def beyond_the_wall(x):
+    if x > 1.0:
+        raise ValueError("beyond the wall")
+    return 0.0
+
+
+@pytest.mark.parametrize("found", [lambda x: math.log(1.0 - x), lambda x: 1.0 / (x - 1.5), beyond_the_wall])
+def test_rollouts_end_where_a_function_is_not_defined(found):
+    walled = FunctionDynamics(lambda x, u: x + u + 0.0 * found(float(x[0].real)), 1, 1)
+    X = walled.rollout(np.zeros(1), np.full((6, 1), 0.5))
+    assert np.isfinite(X[:3]).all()
+    assert np.isnan(X[-1]).all()
+
+
+def test_an_interrupt_in_a_users_function_is_one():
+    def interrupted(x, u):
+        if x[0] != 0.0:
+            raise KeyboardInterrupt
+        return x + u
+
+    problem = ddp.Problem(FunctionDynamics(interrupted, 2, 1), [TERM], [TERM], np.ones(2), 10)
+    with pytest.raises(KeyboardInterrupt):
+        ddp.solve(problem)
