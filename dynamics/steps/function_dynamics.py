@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numba
@@ -158,7 +159,7 @@ class FunctionDynamics:
     def contraction(self) -> Contraction:
         """The compiled contraction of a knot's tensor with a weight."""
         sizes = np.array([self.nx, self.nx + self.nu], dtype=np.int64)
-        return Contraction(_contract.address, sizes.ctypes.data, sizes)
+        return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
         """Nothing: gaps add to deviations in a flat space."""
@@ -193,7 +194,12 @@ class FunctionDynamics:
         return following if following.dtype.kind in "fc" else following.astype(np.float64)
 
 
-@callback
+@cache
+def _contraction() -> Any:
+    """``_contract`` as a C function, compiled on first use."""
+    return callback(_contract)
+
+
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = numba.carray(integer_pointer(context), 2)
