@@ -30,7 +30,8 @@ def main():
         subjects = importlib.import_module(f"abuse.of_{room}").subjects()
         cases = list(cases_of([s for s in subjects if chosen.only in s.name]))[:: chosen.every]
         for subject in dict.fromkeys(case.subject for case in cases):
-            subject.call(**subject.arguments)  # valid, and its kernels are compiled before the children fork
+            if not subject.refuses:
+                subject.call(**subject.arguments)  # valid, and its kernels are compiled before the children fork
         counts = collections.Counter()
         for i, what in outcomes(len(cases), lambda i, cases=cases: outcome(cases[i])):
             counts[what.split(":")[0] if what.startswith(GOOD) else "bad"] += 1

@@ -157,7 +157,7 @@ def _of_legs():
             "solve_durations", durations.solve_durations,
             {"problem": jump, "free": durations.FreeDurations(max_iterations=1), "throw": False,
              "guess": legged.follow_nominal(jump)},
-            spare=("workers", "callback"), meant={"free": ("None",)},
+            spare=("solver", "guess", "callback", "throw", "workers"), meant={"free": ("None",)}, refuses=True,
         ),
         Subject("with_durations", sensitivity.with_durations, {"problem": problem, "durations": np.array([0.04])}),
         Subject("sensitivity", sensitivity.sensitivity, {"solution": solution}),

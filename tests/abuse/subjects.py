@@ -14,6 +14,7 @@ class Subject:
 
     spare: arguments that are left alone.   others: names under which messages may speak of an argument.
     meant: hostile values of arguments that mean something else there, or are user's code.
+    refuses: whether all that is tried is refused, so that the function, a slow one, need not be called beforehand.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Subject:
     spare: Sequence[str] = ()
     others: dict[str, Sequence[str]] = field(default_factory=dict)
     meant: dict[str, Sequence[str]] = field(default_factory=dict)
+    refuses: bool = False
 
     def tried(self) -> list[str]:
         """The arguments to abuse: all that it has."""
