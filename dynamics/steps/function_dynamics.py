@@ -230,12 +230,6 @@ def _is_undefined(reason: BaseException | None) -> bool:
     return raises or str(reason) == "math domain error"
 
 
-@cache
-def _contraction() -> Any:
-    """``_contract`` as a C function, compiled on first use."""
-    return callback(_contract)
-
-
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:
     """H = Σ_i w_i T_i."""
     sizes = numba.carray(integer_pointer(context), 2)
