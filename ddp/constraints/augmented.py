@@ -32,7 +32,7 @@ from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.sweeps.adjoint import control_gradient
 
-COARSE = 2e-2
+COARSE = 1e-2
 """The first tolerance, relative to the cost."""
 
 ENOUGH, GROWTH = 0.25, 10.0
@@ -214,7 +214,7 @@ class _Rounds:
         self._publish()
 
     def balance(self) -> None:
-        """The first penalties: at an iterate that knows of no constraint, violations cost as much as all else.
+        """The first penalties: at an iterate that knows of no constraint, violations cost twice as much as all else.
 
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
@@ -222,7 +222,7 @@ class _Rounds:
         for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
             away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
             square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
-            self.lagrangian.penalties[i] = cost * np.clip(2.0 / square, *FIRST_PENALTIES)
+            self.lagrangian.penalties[i] = cost * np.clip(4.0 / square, *FIRST_PENALTIES)
         self._publish()
 
     def weigh_violations(self) -> None:
