@@ -33,7 +33,7 @@ def test_the_dynamics_know_no_solver_but_its_vocabulary(graph):
 
 
 def test_drawing_knows_neither_solver_nor_problems(graph):
-    assert {m for m in imports_of(graph, "viz") if not m.startswith("dynamics")} <= {"ddp.errors"}
+    assert {m for m in imports_of(graph, "viz") if not m.startswith("dynamics")} <= {"ddp.errors", "ddp.files"}
 
 
 def test_only_the_command_line_draws(graph):
