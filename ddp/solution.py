@@ -240,7 +240,7 @@ def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
     N, d = problem.horizon, problem.dynamics
     return {
         "X": (N + 1, d.nx), "U": (N, d.nu), "k": (N, d.nu), "K": (N, d.nu, d.n),
-        "multipliers": (problem.multiplier_count,), "penalties": (problem.multiplier_count,),
+        "multipliers": (problem.multiplier_count,), "penalties": (len(problem.placed),),
     }  # fmt: skip
 
 

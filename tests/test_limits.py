@@ -114,15 +114,16 @@ def by_scipy(problem, U):
 
 def test_a_linear_quadratic_problem_in_a_box_keeps_its_promises_and_ends_where_scipy_does(rng):
     problem = linear(rng)
-    solution = ddp.solve(problem)
+    U = np.zeros((10, 2))
+    rolled = problem.dynamics.rollout(problem.x0, U)
+    solution = ddp.solve(problem, guess=(rolled, U))
     truth = by_scipy(problem, solution.U * 0.0)
     assert (problem.lower == solution.U).any()
     assert (problem.upper == solution.U).any()
     assert solution.cost <= truth.fun + 1e-10
     np.testing.assert_allclose(solution.U.ravel(), truth.x, rtol=0, atol=1e-5)
     assert solution.history[0].step == 1.0
-    start = problem.cost(problem.dynamics.rollout(problem.x0, np.zeros((10, 2))), np.zeros((10, 2)))
-    assert start - solution.history[0].cost == pytest.approx(solution.history[0].expected, rel=1e-8)
+    assert problem.cost(rolled, U) - solution.history[0].cost == pytest.approx(solution.history[0].expected, rel=1e-8)
     assert solution.iterations <= 4
 
 
