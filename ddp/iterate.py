@@ -28,11 +28,8 @@ EPSILON = float(np.finfo(float).eps)
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
 
-ORDINARY = (1e-2, 1e3)
-"""Costs of this size are taken in the units that they come in; smaller and larger ones count as one."""
-
 DOWN_TO = 1e-6
-"""The cost does not count as less than this fraction of what it was: it may end at zero."""
+"""The cost does not count as less than this fraction of what it fell by: it may end at zero."""
 
 WEAKEST = 1e-2
 """The largest mu of a last sweep, relative to the control costs."""
@@ -81,7 +78,8 @@ class Iterate:
         self.separable = self.backward.separable = problem.separable
         self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
         self._control_weight: float | None = None
-        self._magnitude = self._largest = 0.0
+        self._magnitude = self._effort = 0.0
+        self._highest = -np.inf
         self._place(*self._started(guess))
         self.evaluate()
 
@@ -101,6 +99,7 @@ class Iterate:
             self.obstacle = f"the guess has no finite cost: {fault}"
         else:
             self.cost = cost
+            self._highest = cost
 
     def _moved(self) -> None:
         """Nothing is known yet."""
@@ -168,18 +167,14 @@ class Iterate:
 
     @property
     def unit(self) -> float:
-        """The cost that counts as one: 1 where costs are of `ORDINARY` size, relative to them where they are not."""
-        return self._in_units()[1]
+        """The cost that counts as one: Σ|l| of all knots, without what is the same along any motion.
 
-    @property
-    def in_units(self) -> float:
-        """The magnitude in such units."""
-        return self._in_units()[0]
-
-    def _in_units(self) -> tuple[float, float]:
-        """The magnitude in units, and the unit."""
-        size = max(self.magnitude, DOWN_TO * self._largest)
-        return (size, 1.0) if ORDINARY[0] <= size <= ORDINARY[1] else (1.0, size)
+        So it is no more than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs
+        change nothing, and costs that are all multiplied by a number take the same way.
+        """
+        magnitude = self.magnitude
+        changed = self._effort + max(0.0, self._highest - self.cost)
+        return max(min(magnitude, changed), DOWN_TO * changed)
 
     @property
     def noise(self) -> float:
@@ -234,9 +229,8 @@ class Iterate:
         """What later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        self._magnitude, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U.shape[1])
+        self._magnitude, self._effort, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U)
         self._control_weight = next((w for w in (controls, states, self._magnitude) if 0.0 < w < np.inf), 1.0)
-        self._largest = max(self._largest, self._magnitude)
         self.resolution = EPSILON * self._magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:
@@ -249,6 +243,7 @@ class Iterate:
         if step.alpha > 0.0:
             self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
             self.cost = step.cost
+            self._highest = max(self._highest, step.cost)
             self._moved()
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:

@@ -30,9 +30,9 @@ class DDP:
     """Differential dynamic programming with exact second derivatives of dynamics and costs.
 
     tolerance: convergence is when the unregularised quadratic model expects the cost to decrease by no more than
-        this, in units of the cost; as Crocoddyl's ``th_stop`` does. It is relative to the cost where that is
-        small or large: times Σ|l| of all knots where that is less than 0.01 or more than 1000, at least a millionth of
-        what it was on the way. So costs may come in any unit: the motion is the same.
+        this, relative to the cost that depends on the motion: the smaller one of Σ|l| of all knots and of what it fell
+        by, with ½ Σ l_uu u². So costs may come in any unit, with any constant: the motion is the same. For costs about
+        one it is the measure of Crocoddyl's ``th_stop``.
     max_iterations: after this many the solve ends, not converged.
     hessian: "auto" is Gauss-Newton far away and exact near the optimum (`globalisation`); "gauss-newton" is
         iLQR; "exact" is exact from the start with Levenberg-Marquardt damping: slower, and may find other

@@ -62,11 +62,11 @@ class AugmentedLagrangian:
 
     tolerance: convergence needs no violation larger than this, in the constraints' units, and no multiplier further
         than this from the bound that it belongs to.
-    stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls. This one and the next two
-        are in units of the cost; relative to it where costs are as small or large as `DDP.tolerance` says.
+    stationarity: ... and no larger entry in the gradient of the Lagrangian in the controls, relative to Σ|l|, what all
+        knots cost.
     penalty: twice what a unit of violation, squared, costs at first, in units of the cost; None: found by a first
         round without constraints.
-    max_penalty: beyond this penalties do not grow.
+    max_penalty: beyond this times Σ|l| at first penalties do not grow.
     rounds: how often the multipliers are updated at most.
     """
 
@@ -126,14 +126,14 @@ def minimise(
     if rounds.cold:
         while len(history) < START:
             cost = iterate.cost
-            inner(COARSE * iterate.in_units, START)
+            inner(COARSE, START)
             if iterate.cost >= cost - 0.5 * abs(cost):
                 break
         rounds.balance()
     tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
     for _ in range(options.rounds):
         if tolerance > solver.tolerance:
-            tolerance = min(0.1 * tolerance, COARSE * iterate.in_units)
+            tolerance = min(0.1 * tolerance, COARSE)
             tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
             globalisation.tolerance = tolerance  # what it compares the rate of Gauss-Newton with
         outcome, reason = inner(tolerance)
@@ -142,13 +142,13 @@ def minimise(
         rounds.measure()
         if rounds.settled and tolerance <= solver.tolerance:
             sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
-            steady = sweep is None or sweep.gradient <= options.stationarity * iterate.unit
+            steady = sweep is None or sweep.gradient <= options.stationarity * rounds.plain_cost()
             if steady or tolerance < 1e-8 * solver.tolerance:
                 return outcome, ""
             tolerance *= COARSE
         if rounds.stuck:
             rounds.weigh_violations()
-            inner(RESTORED * iterate.in_units, len(history) + RESTORING)
+            inner(RESTORED, len(history) + RESTORING)
             if verdict := rounds.verdict():
                 return "", verdict
             tolerance = np.inf
@@ -176,9 +176,9 @@ class _Rounds:
         if options.penalty is not None and not again:
             self.lagrangian.penalties[:] = options.penalty
         elif self.cold:
-            self.lagrangian.penalties[:] = NEGLIGIBLE * self._plain_cost()
+            self.lagrangian.penalties[:] = NEGLIGIBLE * self.plain_cost()
         self._publish()
-        self.largest = options.max_penalty * iterate.unit
+        self.largest = options.max_penalty * self.plain_cost()
 
     @property
     def settled(self) -> bool:
@@ -208,7 +208,7 @@ class _Rounds:
     def update(self) -> None:
         """The next round's multipliers and penalties."""
         multipliers, penalties = self.lagrangian.multipliers, self.lagrangian.penalties
-        bound = LARGEST_MULTIPLIER * self.iterate.unit
+        bound = LARGEST_MULTIPLIER * self.plain_cost()
         multipliers[:] = np.clip(self.estimate, -bound, bound)
         penalties[self.grew] = np.minimum(GROWTH * penalties[self.grew], self.largest)
         self._publish()
@@ -218,7 +218,7 @@ class _Rounds:
 
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
-        cost = self._plain_cost()
+        cost = self.plain_cost()
         for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
             away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
             square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
@@ -229,7 +229,7 @@ class _Rounds:
         """No multipliers, and penalties, in their present ratios, beside which the cost is negligible."""
         penalties = self.lagrangian.penalties
         self.kept = penalties.copy()
-        penalties *= self._plain_cost() / (RESTORED * 0.5 * penalties @ self._squares())
+        penalties *= self.plain_cost() / (RESTORED * 0.5 * penalties @ self._squares())
         self.lagrangian.multipliers[:] = 0.0
         self._publish()
 
@@ -256,7 +256,7 @@ class _Rounds:
             f"(a unit of control changes them by a fraction of {slope:.1g})"
         )
 
-    def _plain_cost(self) -> float:
+    def plain_cost(self) -> float:
         """What all knots cost without constraints, whatever the sign; one where that is nothing."""
         return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum()) or 1.0
 

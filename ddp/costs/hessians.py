@@ -17,9 +17,9 @@ def clear_hessians(runs, start, stop, H, diagonal):
 
 
 @kernel
-def scales(l, separable, H, diagonal, nu):
-    """The sum of |l| (N+1,); the means of the |H_ii| of the last nu coordinates, and of all others."""
-    nz, magnitude, own, others = H.shape[1], 0.0, 0.0, 0.0
+def scales(l, separable, H, diagonal, U):
+    """The sum of |l| (N+1,); that of ½ |H_ii| u_i² over controls; the means of their |H_ii|, and of all others."""
+    nz, nu, magnitude, effort, own, others = H.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
     for t in range(H.shape[0]):
         magnitude += abs(l[t])
         for i in range(nz):
@@ -28,7 +28,8 @@ def scales(l, separable, H, diagonal, nu):
                 others += entry
             elif t < H.shape[0] - 1:
                 own += entry
-    return magnitude, own / ((H.shape[0] - 1) * nu), others / (H.shape[0] * (nz - nu))
+                effort += 0.5 * entry * U[t, i - nz + nu] ** 2
+    return magnitude, effort, own / ((H.shape[0] - 1) * nu), others / (H.shape[0] * (nz - nu))
 
 
 @kernel
