@@ -33,11 +33,11 @@ def test_the_motion_is_the_same_in_any_unit_of_the_cost(name):
     guess = problems.ALL[name].guess(problem)
     plain = ddp.solve(problem, guess=guess)
     assert plain.kind == "minimum"
-    for factor in (1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9, 1e12):
+    for factor in (1e-12, 1e-6, 1e-2, 0.1, 10.0, 1e3, 1e6, 1e12):
         other = ddp.solve(weighed(problem, factor), guess=guess)
         assert other.kind == "minimum"
-        np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(other.U, plain.U, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(other.U, plain.U, rtol=0, atol=1e-8)
         assert other.cost == pytest.approx(factor * plain.cost, rel=1e-9)
 
 
@@ -50,6 +50,31 @@ def test_powers_of_two_change_no_bit(solver):
         np.testing.assert_array_equal(one.X, other.X)
         np.testing.assert_array_equal(one.K, other.K)
         assert [record.cost for record in one.history] == [2.0**20 * record.cost for record in other.history]
+
+
+class Constant:
+    """A cost that does not depend on the motion."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def value(self, x, u):
+        return self._value
+
+    def gradient(self, x, u):
+        return np.zeros(x.size + u.size)
+
+    def hessian(self, x, u):
+        return np.zeros((x.size + u.size,) * 2)
+
+
+@pytest.mark.parametrize("value", [1e4, 1e8, -1e8])
+def test_constants_added_to_the_cost_change_nothing(value):
+    problem = problems.ALL["pendulum/swing-up"]()
+    plain = ddp.solve(problem)
+    other = ddp.solve(replace(problem, running=[*problem.running, Constant(value)]))
+    np.testing.assert_allclose(other.X, plain.X, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(other.U, plain.U, rtol=0, atol=1e-6)
 
 
 def test_constraints_hold_in_any_unit_of_the_cost():
