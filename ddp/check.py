@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,7 +150,8 @@ def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:
     if knots is None:
         single = {*problem.at, *(knot.start if isinstance(knot, range) else knot for knot in problem.constraints_at)}
         return sorted({*np.linspace(0, N, SAMPLED_KNOTS).astype(int).tolist(), N - 1, *single})
-    chosen = items("knots", knots, "knots") if isinstance(knots, Iterable) else [knots]
+    several = isinstance(knots, Iterable) and not isinstance(knots, str)
+    chosen: Sequence[Any] = items("knots", knots, "knots") if several else [knots]
     for knot in chosen:
         if isinstance(knot, bool) or not isinstance(knot, (int, np.integer)) or not 0 <= knot <= N:
             raise ProblemError(f"knots: expected knots from 0 to {N}, got {said(knot)}")

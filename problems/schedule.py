@@ -116,17 +116,18 @@ def cycling(
     support, flight = (float(as_array(name, value, ())) for name, value in (("support", support), ("flight", flight)))
     if support < 0.0 or flight < 0.0:
         raise ProblemError(f"support, flight: expected at least 0 s, got {support}, {flight}")
-    feet, groups = _names("feet", feet), items("groups", groups, "groups of feet")
-    for i, group in enumerate(groups):
-        if not items(f"groups[{i}]", group, "feet") or not all(foot in feet for foot in group):
+    feet, swinging = _names("feet", feet), []
+    for i, group in enumerate(items("groups", groups, "groups of feet")):
+        swinging.append((group,) if isinstance(group, str) else items(f"groups[{i}]", group, "feet"))
+        if not swinging[i] or not all(foot in feet for foot in swinging[i]):
             raise ProblemError(f"groups[{i}]: expected feet of {said(feet)}, got {said(group)}")
-    if not groups:
+    if not swinging:
         raise ProblemError("groups: expected at least one, got none")
-    affordable("cycles", cycles, 100 * cycles * len(groups))
+    affordable("cycles", cycles, 100 * cycles * len(swinging))
     ends = support if support > 0.0 else swing
     phases: list[Interval] = [Interval(tuple(feet), ends, "stand")]
-    for turn in range(cycles * len(groups)):
-        group = tuple(groups[turn % len(groups)])
+    for turn in range(cycles * len(swinging)):
+        group = swinging[turn % len(swinging)]
         if turn > 0 and flight > 0.0:
             phases.append(Interval((), flight, "fly"))
         elif turn > 0 and support > 0.0:
@@ -172,7 +173,7 @@ def stand(feet: Sequence[str], duration: float) -> Schedule:
 
 def _names(field: str, feet: Sequence[str]) -> tuple[str, ...]:
     """Names of feet, each once."""
-    names = items(field, feet, "names")
+    names = tuple(feet) if isinstance(feet, str) else items(field, feet, "names")
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ProblemError(f"{field}: expected at least one name, each once, got {said(names)}")
     return names

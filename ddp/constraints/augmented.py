@@ -176,7 +176,7 @@ class _Rounds:
         if options.penalty is not None and not again:
             self.lagrangian.penalties[:] = options.penalty
         elif self.cold:
-            self.lagrangian.penalties[:] = NEGLIGIBLE * self.plain_cost()
+            self.lagrangian.penalties[:] = NEGLIGIBLE * (self._knots_cost() or 1.0)
         self._publish()
         self.largest = options.max_penalty * self.plain_cost()
 
@@ -257,8 +257,14 @@ class _Rounds:
         )
 
     def plain_cost(self) -> float:
-        """What all knots cost without constraints, whatever the sign; one where that is nothing."""
-        return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum()) or 1.0
+        """What all knots cost without constraints, whatever the sign, with a unit of each control beside it.
+
+        So it is no smaller where the motion without constraints costs nothing.
+        """
+        return self._knots_cost() + 0.5 * self.iterate.control_weight * self.iterate.U.size
+
+    def _knots_cost(self) -> float:
+        return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum())
 
     def _residuals(self) -> tuple[Residual, ...]:
         return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)

@@ -44,6 +44,14 @@ def _still(model: pin.Model, q: Array) -> list[int]:
     return found
 
 
+def carrying_no_mass(model: pin.Model, found: list[int]) -> list[int]:
+    """Those of these joints that carry bodies without mass; others turn a point or a rod about itself."""
+    mass = [inertia.mass for inertia in model.inertias]
+    for j in range(model.njoints - 1, 0, -1):
+        mass[model.parents[j]] += mass[j]
+    return [j for j in found if mass[j] <= 0.0]
+
+
 def refuse(model: pin.Model, found: list[int]) -> NoReturn:
     """Raise ModelError for the first joint, with what can be done."""
     j = found[0]

@@ -243,10 +243,11 @@ def load(
     names by relative paths are looked for in the working folder when they are drawn.
     root: "fixed" or "free-flyer", the joint between world and base; default: the usual one of a named robot, fixed
     for files but for MJCF, which says itself what is free. A model has its own.
-    massless: joints that move no mass, or no inertia, and no rotor make the mass matrix singular; by default they are
-    refused. "fixed": their degrees of freedom are removed, their links stay as frames. "ignore": they are kept.
-    Inverse dynamics, kinematics and drawing then work as in Pinocchio, the mass matrix is singular, and what needs its
-    inverse (forward dynamics, ``RobotDynamics``) raises an error or diverges.
+    massless: joints that move no mass and no rotor make the mass matrix singular; by default they are refused, and
+    those that move mass without inertia, as a rod about itself, are warned of. "fixed": the degrees of freedom of both
+    are removed, their links stay as frames. "ignore": they are kept. Inverse dynamics, kinematics and drawing then work
+    as in Pinocchio, the mass matrix is singular, and what needs its inverse (forward dynamics, ``RobotDynamics``)
+    raises an error or diverges.
     strict: refuse a robot of which the dynamics leave something out, instead of warning.
 
     Raises ModelError for what cannot be read or is not supported, and says how to remodel it. A URDF must be one tree
@@ -300,8 +301,8 @@ def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
     robot = Robot(model, q0, source, equipment)
     joints.check_limits(robot.model)
     weightless = massless_joints.find(robot.model, robot.q0)
-    if weightless and massless is None:
-        massless_joints.refuse(robot.model, weightless)
+    if massless is None and (empty := massless_joints.carrying_no_mass(robot.model, weightless)):
+        massless_joints.refuse(robot.model, empty)
     if weightless and massless == "fixed":
         kept = massless_joints.kept_dofs(robot.model, weightless)
         robot = Robot(

@@ -49,7 +49,8 @@ def announce(model: pin.Model, document: Element | None, postures: Sequence[Arra
         warn(f"{model.name}: inertias that no body can have ({wrong})")
     worst = max((np.inf if found < 0.0 else found for found in conditions), default=1.0)
     if worst > _ILL:
-        warn(f"{model.name}: the mass matrix is ill-conditioned ({worst:.0e}, its diagonal scaled to ones)")
+        what = "singular" if worst == np.inf else f"ill-conditioned ({worst:.0e}, its diagonal scaled to ones)"
+        warn(f"{model.name}: the mass matrix is {what}")
 
 
 def flaw(mass: float, inertia: Array) -> str:
@@ -70,14 +71,16 @@ def flaw(mass: float, inertia: Array) -> str:
 
 
 def condition(model: pin.Model, q: Array) -> float:
-    """Condition of the mass matrix at q, its diagonal scaled to ones; -1 if it has a negative eigenvalue.
+    """Condition of the mass matrix at q, its diagonal scaled to ones, infinite if an entry of that is zero.
+
+    It is -1 if the mass matrix has a negative eigenvalue.
 
     No change of units changes it, and little else does: rounding of M⁻¹ is about this times 1e-16.
     """
     M = mass_matrix(model, q)
     diagonal = np.diag(M)
     if diagonal.min() <= 0.0:
-        return -1.0
+        return -1.0 if diagonal.min() < 0.0 else np.inf
     values = np.linalg.eigvalsh(M / np.sqrt(np.outer(diagonal, diagonal)))
     if values[0] < -1e-12 * values[-1]:
         return -1.0

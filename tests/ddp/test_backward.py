@@ -4,16 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import scipy.linalg
 from oracles import chain_of
 from recursion import dense_sweep as dense_recursion
 from systems import Quadratic
 
 import ddp
-import problems
 from ddp.derivatives import Derivatives
-from ddp.iterate import Guess, Iterate
-from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import AUTO, COSTATE, VALUE, Backward
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -72,28 +68,6 @@ def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, m
     assert sweep.expected == pytest.approx(0.5 * d0, rel=1e-10)
 
 
-def test_the_convex_sweep_is_the_textbook_recursion_with_the_curvature_that_is_not_negative(rng):
-    problem = problems.find("arm/out-of-reach").build(horizon=6)
-    U = problem.dynamics.nominal_control(problem.x0) + rng.normal(size=(6, 6))
-    with differentiator(problem, 1) as work:
-        X = np.tile(problem.x0, (7, 1))
-        iterate = Iterate(problem, work, Guess(X, U, np.zeros((6, 6, 12))))
-        sweep = iterate.sweep(0.0, 0.1, convex=True)
-        d = work.derivatives
-        exact, plain = d.hessians(problem.separable), d.hessians(problem.separable, exact=False)
-        left_out = np.triu(exact) + np.triu(exact, 1).swapaxes(1, 2) - plain
-        values = np.linalg.eigvalsh(left_out)
-        assert values.min() < -1.0 < 1.0 < values.max()
-        positive = 0.5 * (left_out + np.array([scipy.linalg.polar(M)[1] for M in left_out]))  # M + (MᵀM)^½
-        d = d._replace(lzz=plain + positive, record=np.zeros((6, 12 * 18 * 18)))
-        k, K, d0 = dense_sweep(d, 0.0, 0.1)
-        np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-8 * np.abs(k).max())
-        np.testing.assert_allclose(sweep.K, K, rtol=0, atol=1e-8 * np.abs(K).max())
-        assert sweep.d0 == pytest.approx(d0, rel=1e-8)
-        plain = iterate.sweep(0.0, 0.1)
-        assert not np.allclose(plain.K, K, rtol=0, atol=1e-2 * np.abs(K).max())
-
-
 @pytest.mark.parametrize(("n", "nu"), [(2, 1), (4, 1), (4, 2)])
 def test_an_indefinite_hessian_is_reported_with_its_knot(rng, n, nu):
     d = random_derivatives(rng, 20, n, nu)
@@ -130,7 +104,8 @@ def test_a_linear_quadratic_problem_is_solved_in_one_step_as_its_optimality_cond
     last = Quadratic(rng.uniform(0.5, 2.0, n + nu), rng.normal(size=n + nu))
     dynamics = FunctionDynamics(lambda x, u: A @ x + B @ u + c, n, nu)
     x0 = rng.normal(size=n)
-    solution = ddp.solve(ddp.Problem(dynamics, [stage], [last], x0, N))
+    problem, zeros = ddp.Problem(dynamics, [stage], [last], x0, N), np.zeros((N, nu))
+    solution = ddp.solve(problem, guess=(dynamics.rollout(x0, zeros), zeros))
 
     size = N * nu  # X = free + M U, then the normal equations in U
     M, free = np.zeros((N + 1, n, size)), np.zeros((N + 1, n))

@@ -98,7 +98,7 @@ def test_a_path_of_another_length_is_refused(system, targets):
         problem(system, {range(2): [StateCost(system, targets, np.ones(2))]})
     with pytest.raises(ProblemError, match="made for a stretch of 3 knots"):
         StateCost(system, targets, np.ones(2)).values(np.zeros((2, 2)), np.zeros((2, 1)))
-    with pytest.raises(ProblemError, match="target_x: expected shape"):
+    with pytest.raises(ProblemError, match="target_x: expected rows of 2 numbers"):
         StateCost(system, np.zeros((3, 4)), np.ones(2))
 
 

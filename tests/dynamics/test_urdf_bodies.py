@@ -115,8 +115,6 @@ def test_the_mass_matrix_that_is_checked_is_pinocchios(rng):
         "",
         inertial(mass="0", moments="0 0 0"),
         inertial(mass="0"),
-        inertial(moments="0 0 0"),  # a point on the axis
-        inertial(moments="1 0 1"),  # a rod along the axis
     ],
 )
 def test_a_joint_that_moves_nothing_is_refused_by_the_name_of_its_link_with_a_way_out(tip):
@@ -132,6 +130,14 @@ def test_a_joint_that_moves_nothing_is_refused_by_the_name_of_its_link_with_a_wa
         arguments = [np.cos(0.3), np.sin(0.3)], [0.2], [0.7]
         expected = dynamics.inverse_dynamics(rigid, *arguments)
         np.testing.assert_allclose(dynamics.inverse_dynamics(each, *arguments), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("moments", ["0 0 0", "1 0 1"])
+def test_a_point_or_a_rod_on_its_axis_is_warned_of_and_can_be_fixed(moments, caplog):
+    text = arm("thin", inertial(moments=moments))
+    assert dynamics.load(text).nv == 2
+    assert "thin: the mass matrix is singular" in caplog.text
+    assert dynamics.load(text, massless="fixed").joint_names == ["shoulder"]
 
 
 def test_weightless_links_that_are_kept_follow_pinocchio_and_forward_dynamics_say_that_they_cannot():
