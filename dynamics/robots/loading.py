@@ -134,20 +134,21 @@ def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> F
     if document.tag != expected:
         raise ModelError(f"{where}: expected a <{expected}> element at the top, got <{document.tag}>")
     source = Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
-    return _read(document, text, where, root, source)
+    return _read(document, inspection.decoded(text, where), where, root, source)
 
 
 def read_text(text: str, root: str | None) -> Found:
     """The robot of the text of a URDF or MJCF file; what it names by paths is looked for in the working folder."""
     document = inspection.parse(text, "robot text")
-    return _read(document, text.encode(), "robot text", root, Source("", (".",)))
+    return _read(document, text, "robot text", root, Source("", (".",)))
 
 
-def _read(document: ElementTree.Element, text: bytes, where: str, root: str | None, source: Source) -> Found:
+def _read(document: ElementTree.Element, text: str, where: str, root: str | None, source: Source) -> Found:
     """The robot of an inspected document by the element at its top."""
     if document.tag == "mujoco":
-        model, q0, equipment, omissions = reading.read(_mjcf_path(source), root, text)
-        return Found(model, q0, source._replace(mjcf=text), equipment, omissions)
+        source = source._replace(mjcf=text.encode())
+        model, q0, equipment, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
+        return Found(model, q0, source, equipment, omissions)
     joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
     if document.tag == "robot":
         urdf.check(document, where)

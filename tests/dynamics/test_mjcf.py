@@ -324,7 +324,7 @@ ILL = {
     "a keyframe of the wrong size": (
         BODY.format('<joint/><geom size="1"/>') + '<keyframe><key qpos="1 2"/></keyframe>', "invalid qpos size"
     ),
-    "a file that includes itself": ('<include file="robot.xml"/>', "already included"),
+    "a file that includes itself": ('<include file="robot.xml"/>', "the file contains itself"),
     "too deep": (BODY.format("<body>" * 3000 + "</body>" * 3000), "robot.xml"),
 }  # fmt: skip
 
