@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from ddp.errors import ModelError
-from dynamics.robots import collada, inspection
+from dynamics.robots import collada, companions, inspection
 
 FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
@@ -44,11 +44,11 @@ def _flaw(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         return f"more than {LARGEST // 2**20} MB"
     try:
+        contents = inspection.read_bytes(path, path.name, LARGEST)
         if suffix == ".dae":
-            collada.check(inspection.read_bytes(path, path.name, LARGEST), path.name)
-        else:
-            with open(path, "rb"):
-                pass
-    except (OSError, ModelError) as reason:
+            collada.check(contents, path.name)
+        elif suffix != ".stl":
+            companions.check(path, contents, path.name)
+    except ModelError as reason:
         return str(reason).removeprefix(f"{path.name}: ")
     return ""

@@ -48,7 +48,7 @@ class _Named(NamedTuple):
         if element.tag == "include":
             self.included[part.model, id(element)] = found
         else:
-            self.models[part.model, element.get("name") or found.root.get("model", "")] = found
+            self.models[part.model, element.get("name", found.root.get("model", ""))] = found
 
     def at(self, element: Element, part: _Part) -> _Part | None:
         """What an <include> or an <attach> of some part puts in its place."""
