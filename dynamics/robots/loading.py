@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest, said
+from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, surfaces, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.mjcf import reading, shapes
@@ -79,9 +79,12 @@ def read_model(source: pin.Model | pin.RobotWrapper) -> Found:
     """Copies of a model, of the posture and the shapes of a RobotWrapper."""
     if isinstance(source, pin.Model):
         return Found(source.copy())
-    q0 = None if np.array_equal(source.q0, pin.neutral(source.model)) else np.array(source.q0)
+    q0 = as_array("q0 of the RobotWrapper", source.q0, (source.model.nq,), ModelError).copy()
+    if not pin.isNormalized(source.model, q0, 1e-6):
+        raise ModelError(f"q0 of the RobotWrapper: expected quaternions, (cos, sin) of length one, got {numbers(q0)}")
+    given = None if np.array_equal(q0, pin.neutral(source.model)) else q0
     shapes = source.visual_model
-    return Found(source.model.copy(), q0, None if shapes is None else Source("", (), shapes=shapes.copy()))
+    return Found(source.model.copy(), given, None if shapes is None else Source("", (), shapes=shapes.copy()))
 
 
 def read_named(name: str, root: str | None) -> Found:

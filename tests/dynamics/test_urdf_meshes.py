@@ -183,6 +183,18 @@ def test_a_robot_wrapper_keeps_its_posture_and_its_shapes(tmp_path):
         dynamics.load(wrapper, root="fixed")
 
 
+@pytest.mark.parametrize(
+    ("q0", "words"),
+    [([0, 0, 0], "expected shape"), ([0, 0, 0, 0, 0, 0, np.nan, 1, 0], "expected finite numbers, got nan"),
+     ([0, 0, 0, 0, 0, 0, 2, 1, 0], "of length one, got"), (["a"], "expected real numbers")],
+)  # fmt: skip
+def test_a_robot_wrapper_with_a_posture_that_is_none_is_refused(q0, words):
+    wrapper = pin.RobotWrapper(dynamics.load(urdf(), root="free-flyer").model)
+    wrapper.q0 = np.array(q0)
+    with pytest.raises(ModelError, match=f"^q0 of the RobotWrapper: .*{words}"):
+        dynamics.load(wrapper)
+
+
 @pytest.mark.parametrize("name", ["talos_legs", "talos_full", "romeo"])
 def test_robots_that_were_not_drawn_are(name, tmp_path):
     robot = dynamics.load(name, massless="fixed")
