@@ -155,6 +155,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
     joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
     if document.tag == "robot":
         urdf.check(document, where)
+        urdf.without_spaces(document)
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":
