@@ -152,7 +152,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         source = source._replace(mjcf=text.encode())
         model, q0, equipment, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
         return Found(model, q0, source, equipment, omissions)
-    joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
+    joint = [pin.JointModelFreeFlyer(), _root_name(document)] if root == "free-flyer" else []
     if document.tag == "robot":
         urdf.check(document, where)
         urdf.without_spaces(document)
@@ -168,6 +168,14 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         return Found(reader(given, *joint), source=source)
     except (ValueError, RuntimeError, IndexError) as reason:
         raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
+
+
+def _root_name(document: ElementTree.Element) -> str:
+    """The name of the joint between world and base, which no joint and no link of the document has."""
+    taken, name = {element.get("name") for element in document.iter()}, "root_joint"
+    while name in taken:
+        name = f"world_{name}"
+    return name
 
 
 def _mjcf_path(source: Source) -> Path:

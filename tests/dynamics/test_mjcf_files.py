@@ -115,3 +115,15 @@ def test_names_are_those_of_the_encoding_that_a_file_declares(tmp_path, encoding
 def test_a_named_file_in_another_encoding_is_refused(tmp_path):
     (tmp_path / "part.xml").write_bytes('<?xml version="1.0" encoding="latin-1"?><a><!-- é --></a>'.encode("latin-1"))
     assert "expected UTF-8, got another" in refusal(write(tmp_path, "robot.xml", '<include file="part.xml"/>'))
+
+
+def test_the_root_joint_has_a_name_that_is_free():
+    arm = '<body name="a"><geom size=".1"/><body name="b"><joint name="root_joint"/><geom size=".1"/></body></body>'
+    robot = dynamics.load(f"<mujoco><worldbody>{arm}</worldbody></mujoco>", root="free-flyer")
+    assert robot.joint_names == ["world_root_joint", "root_joint"]
+
+
+def test_a_path_that_mujoco_cannot_take_is_refused(tmp_path):
+    path = tmp_path / os.fsdecode(b"\x80.xml")
+    path.write_text(f"<mujoco>{BODY.format('')}</mujoco>")
+    assert "expected a path that can be printed" in refusal(path)

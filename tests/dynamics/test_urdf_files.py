@@ -118,6 +118,12 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
     assert dynamics.load(declared).nv == 1
 
 
+def test_the_root_joint_has_a_name_that_is_free():
+    made = dynamics.load(arm(x=("hinge", "root_joint")), root="free-flyer")
+    assert (made.nv, made.joint_names) == (7, ["world_root_joint", "root_joint"])
+    assert dynamics.load(arm(), root="free-flyer").joint_names == ["root_joint", "hinge"]
+
+
 def test_spaces_around_numbers_change_nothing():
     spaced = arm(x=('value="1"', 'value=" 1&#9;"'), y=('effort="1"', 'effort=" 1 "'), z=('ixx="1"', 'ixx="&#10;1"'))
     assert dynamics.load(spaced).model == dynamics.load(arm()).model

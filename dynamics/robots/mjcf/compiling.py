@@ -52,6 +52,8 @@ def compile_file(path: Path, text: bytes, root: str | None = None) -> Compiled:
     the file as it is, but "fixed" refuses a base that is free.
     """
     mujoco = import_mujoco()
+    if not str(path).isprintable():
+        raise _refusal(path, "expected a path that can be printed, which MuJoCo needs")
     files.check(path, text, _where(path))
     with _errors_of(mujoco, path) as said:
         here = f"{path}.xml"  # MuJoCo reads by suffix; handed over like this, the text may be in a file of any
@@ -86,7 +88,10 @@ def _release(path: Path, spec: Any, model: Any) -> None:
     for key in list(spec.keys):
         spec.delete(key)
     base.mocap = False
-    base.add_freejoint(name="root_joint")
+    taken, joint = {joint.name for joint in spec.joints}, "root_joint"
+    while joint in taken:
+        joint = f"world_{joint}"
+    base.add_freejoint(name=joint)
 
 
 @contextmanager
