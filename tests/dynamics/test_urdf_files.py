@@ -8,6 +8,7 @@ import pytest
 from oracles import random_state
 
 import dynamics
+import viz
 from ddp.errors import ModelError
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -218,6 +219,11 @@ def test_the_longest_chain_that_is_accepted_can_be_simulated(fixed):
     text = chain(500) if fixed else chain(500).replace("fixed", "continuous")
     said = in_a_child(lambda: dynamics.load(text).nv)
     assert said == ("1" if fixed else "499")
+
+
+def test_a_long_chain_is_drawn_in_little_memory(tmp_path):
+    made, path = dynamics.load(chain(400).replace("fixed", "continuous")), tmp_path / "motion.html"
+    assert "missing=()" in in_a_child(lambda: viz.save_html(path, made, np.repeat(made.q0[None], 2, axis=0), 0.1))
 
 
 def test_no_file_ends_the_process_or_waits_for_ever(tmp_path):
