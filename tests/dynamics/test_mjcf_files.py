@@ -25,11 +25,26 @@ def test_files_that_lead_back_to_themselves_are_refused(tmp_path):
     write(tmp_path, "b.xml", model("a.xml"))
     write(tmp_path, "c.xml", '<include file="d.xml"/>')
     write(tmp_path, "d.xml", model("c.xml"))
-    for name, inside in {"itself": model("itself.xml"), "a": model("b.xml"), "e": '<include file="c.xml"/>'}.items():
+    (tmp_path / "more").mkdir()
+    (tmp_path / "link.xml").symlink_to(write(tmp_path, "more/f.xml", model("link.xml")))
+    leading = {
+        "itself": model("itself.xml"),
+        "a": model("b.xml"),
+        "e": '<include file="c.xml"/>',
+        "g": model("link.xml"),
+    }
+    for name, inside in leading.items():
         path = write(tmp_path, f"{name}.xml", inside)
         said = in_a_child(lambda path=path: refusal(path))
         assert said.startswith(f"ModelError: robot file '{path}': ")
         assert "the file contains itself" in said
+
+
+def test_files_of_one_name_are_told_apart_as_mujoco_does(tmp_path):
+    (tmp_path / "inside").mkdir()
+    write(tmp_path, "inside/robot.xml", BODY.format(""))
+    write(tmp_path, "inside/f.xml", '<include file="robot.xml"/>')
+    assert dynamics.load(write(tmp_path, "robot.xml", model("inside/f.xml"))).nv == 2
 
 
 def test_models_that_are_copied_over_and_over_are_refused(tmp_path):

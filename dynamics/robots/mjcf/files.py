@@ -65,7 +65,7 @@ def check(path: Path, text: bytes, where: str) -> None:
         for element in part.root.iter():
             count += 1
             if element.tag in ("include", "model") and element.get("file"):
-                found = _read(element, part, path, where)
+                found = _read(element, part, where)
                 if found is not None:
                     parts.append(found)
                     named.note(element, part, found)
@@ -73,6 +73,8 @@ def check(path: Path, text: bytes, where: str) -> None:
                 most = f"{FILES} files and {inspection.MOST} elements"
                 raise ModelError(f"{where}: expected at most {most} in all files that are named, got more")
     folders = _folders(parts, path)
+    if len(folders) > FILES:
+        raise ModelError(f"{where}: expected at most {FILES} folders in which files may be, got more")
     for part in parts:
         for element in part.root.iter():
             _check_files(element, folders, where)
@@ -80,16 +82,16 @@ def check(path: Path, text: bytes, where: str) -> None:
     _check_size(main, named, where)
 
 
-def _read(element: Element, part: _Part, main: Path, where: str) -> _Part | None:
+def _read(element: Element, part: _Part, where: str) -> _Part | None:
     """What an <include> or <model> names, None if there is no such file, which MuJoCo says in its words."""
     name = element.get("file", "")
-    beside = [*part.files[-1:], part.model, main]
-    path = next((path for path in (file.parent / name for file in beside) if _kind(path) is not None), None)
+    here, model = (part.files[-1] if part.files else part.model).parent, part.model.parent
+    folders = (model, here) if element.tag == "include" else (model / here, here, model)  # in the order of MuJoCo
+    path = next((path for path in (folder / name for folder in folders) if _kind(path) is not None), None)
     if path is None:
         return None
     what = f"{where}: <{element.tag} file={name!r}>"
-    real = Path(os.path.realpath(path))
-    if real in part.files:
+    if os.path.realpath(path) in map(os.path.realpath, part.files):
         raise ModelError(f"{what}: the file contains itself")
     if len(part.files) >= DEEPEST:
         raise ModelError(f"{what}: expected at most {DEEPEST} files that name one another, got more")
@@ -97,7 +99,7 @@ def _read(element: Element, part: _Part, main: Path, where: str) -> _Part | None
     root = inspection.parse(text, what)
     if inspection.decoded(text, what).encode() != text.removeprefix(b"\xef\xbb\xbf"):
         raise ModelError(f"{what}: expected UTF-8, got another encoding")
-    return _Part(root, (*part.files, real), part.model if element.tag == "include" else real)
+    return _Part(root, (*part.files, path), part.model if element.tag == "include" else path)
 
 
 def _folders(parts: list[_Part], main: Path) -> set[Path]:
