@@ -128,13 +128,19 @@ def _frame(robot: Drawable, field: str, name: str) -> int:
 
 def _kinematics(model: pin.Model, Q: Array, frames: list[int]) -> tuple[Array, Array]:
     """Position and quaternion (N, njoints, 7) of every joint, positions (len(frames), N, 3) of the frames."""
-    data = model.createData()
+    joints = [model.joints[j] for j in range(1, model.njoints)]
+    moved = [joint.createData() for joint in joints]  # a pinocchio.Data has tensors of nv³ numbers
+    parents, inside = list(model.parents)[1:], list(model.jointPlacements)[1:]
+    attached = [(model.frames[frame].parentJoint, model.frames[frame].placement) for frame in frames]
     places, paths = np.empty((len(Q), model.njoints, 7)), np.empty((len(frames), len(Q), 3))
     for k, q in enumerate(Q):
-        pin.forwardKinematics(model, data, q)
-        places[k] = [pin.SE3ToXYZQUAT(place) for place in data.oMi]
-        for i, frame in enumerate(frames):
-            paths[i, k] = pin.updateFramePlacement(model, data, frame).translation
+        world = [pin.SE3.Identity()]
+        for joint, data, parent, here in zip(joints, moved, parents, inside, strict=True):
+            joint.calc(data, q)
+            world.append(world[parent] * here * data.M)
+        places[k] = [pin.SE3ToXYZQUAT(place) for place in world]
+        for i, (parent, here) in enumerate(attached):
+            paths[i, k] = world[parent].act(here.translation)
     return places, paths
 
 

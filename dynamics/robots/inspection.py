@@ -6,7 +6,9 @@ Prefixes of names are kept as they are written, whether the file declares them o
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import stat
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -34,6 +36,8 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
         raise ModelError(f"{where}: no such file") from None
     except IsADirectoryError:
         raise ModelError(f"{where}: expected a file, got a folder") from None
+    except ModelError:
+        raise
     except (OSError, ValueError) as reason:
         raise ModelError(f"{where}: cannot be read ({reason})") from None
     if len(contents) > largest:
@@ -44,6 +48,18 @@ def read_bytes(path: Path, where: str, largest: int = LARGEST) -> bytes:
 def _without_waiting(path: str, flags: int) -> int:
     """Open a pipe that nobody writes to without waiting for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def decoded(contents: bytes, where: str) -> str:
+    """The text of an XML document by the encoding that it declares, else UTF-8; ModelError if it is not in that."""
+    declared = re.match(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.-]+)""", contents)
+    encoding = declared[1].decode() if declared else "utf-8"
+    if contents.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    try:
+        return contents.decode(encoding).removeprefix("\ufeff")
+    except (UnicodeError, LookupError) as reason:
+        raise ModelError(f"{where}: not well-formed XML ({reason})") from None
 
 
 def parse(text: bytes | str, where: str) -> ElementTree.Element:

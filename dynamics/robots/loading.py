@@ -13,7 +13,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import ModelError, nearest, said
+from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, surfaces, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.mjcf import reading, shapes
@@ -79,9 +79,12 @@ def read_model(source: pin.Model | pin.RobotWrapper) -> Found:
     """Copies of a model, of the posture and the shapes of a RobotWrapper."""
     if isinstance(source, pin.Model):
         return Found(source.copy())
-    q0 = None if np.array_equal(source.q0, pin.neutral(source.model)) else np.array(source.q0)
+    q0 = as_array("q0 of the RobotWrapper", source.q0, (source.model.nq,), ModelError).copy()
+    if not pin.isNormalized(source.model, q0, 1e-6):
+        raise ModelError(f"q0 of the RobotWrapper: expected quaternions, (cos, sin) of length one, got {numbers(q0)}")
+    given = None if np.array_equal(q0, pin.neutral(source.model)) else q0
     shapes = source.visual_model
-    return Found(source.model.copy(), q0, None if shapes is None else Source("", (), shapes=shapes.copy()))
+    return Found(source.model.copy(), given, None if shapes is None else Source("", (), shapes=shapes.copy()))
 
 
 def read_named(name: str, root: str | None) -> Found:
@@ -134,23 +137,25 @@ def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> F
     if document.tag != expected:
         raise ModelError(f"{where}: expected a <{expected}> element at the top, got <{document.tag}>")
     source = Source(str(path), packages or (str(path.parent), str(path.parent.parent)))
-    return _read(document, text, where, root, source)
+    return _read(document, inspection.decoded(text, where), where, root, source)
 
 
 def read_text(text: str, root: str | None) -> Found:
     """The robot of the text of a URDF or MJCF file; what it names by paths is looked for in the working folder."""
     document = inspection.parse(text, "robot text")
-    return _read(document, text.encode(), "robot text", root, Source("", (".",)))
+    return _read(document, text, "robot text", root, Source("", (".",)))
 
 
-def _read(document: ElementTree.Element, text: bytes, where: str, root: str | None, source: Source) -> Found:
+def _read(document: ElementTree.Element, text: str, where: str, root: str | None, source: Source) -> Found:
     """The robot of an inspected document by the element at its top."""
     if document.tag == "mujoco":
-        model, q0, equipment, omissions = reading.read(_mjcf_path(source), root, text)
-        return Found(model, q0, source._replace(mjcf=text), equipment, omissions)
-    joint = [pin.JointModelFreeFlyer()] if root == "free-flyer" else []
+        source = source._replace(mjcf=text.encode())
+        model, q0, equipment, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
+        return Found(model, q0, source, equipment, omissions)
+    joint = [pin.JointModelFreeFlyer(), _root_name(document)] if root == "free-flyer" else []
     if document.tag == "robot":
         urdf.check(document, where)
+        urdf.without_spaces(document)
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":
@@ -163,6 +168,14 @@ def _read(document: ElementTree.Element, text: bytes, where: str, root: str | No
         return Found(reader(given, *joint), source=source)
     except (ValueError, RuntimeError, IndexError) as reason:
         raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
+
+
+def _root_name(document: ElementTree.Element) -> str:
+    """The name of the joint between world and base, which no joint and no link of the document has."""
+    taken, name = {element.get("name") for element in document.iter()}, "root_joint"
+    while name in taken:
+        name = f"world_{name}"
+    return name
 
 
 def _mjcf_path(source: Source) -> Path:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from ddp.errors import ModelError
-from dynamics.robots import collada, inspection
+from dynamics.robots import collada, companions
 
 FORMATS = (".stl", ".dae", ".obj", ".gltf", ".glb")
 """Suffixes of meshes that are drawn: formats whose native parsers survive files that are damaged."""
@@ -44,11 +44,12 @@ def _flaw(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         return f"more than {LARGEST // 2**20} MB"
     try:
+        with open(path, "rb") as file:
+            contents = b"" if suffix == ".stl" else file.read(LARGEST)
         if suffix == ".dae":
-            collada.check(inspection.read_bytes(path, path.name, LARGEST), path.name)
-        else:
-            with open(path, "rb"):
-                pass
+            collada.check(contents, path.name)
+        elif suffix != ".stl":
+            companions.check(path, contents, path.name)
     except (OSError, ModelError) as reason:
         return str(reason).removeprefix(f"{path.name}: ")
     return ""

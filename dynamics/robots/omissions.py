@@ -9,8 +9,8 @@ from ddp.errors import ModelError
 
 logger = logging.getLogger("mayne")
 
-_MOST, _FEW = 20, 6
-"""Elements that a message names of one effect, if it is dropped and if it is not; of more it says how many."""
+_FEW = 6
+"""Elements that a message names of an effect that is not dropped; of more it says how many."""
 
 
 class Omissions:
@@ -31,12 +31,12 @@ class Omissions:
     @property
     def dropped(self) -> str:
         """A sentence that names what is not modelled, empty if there is none."""
-        return _sentence(self._dropped, _MOST)
+        return _sentence(self._dropped)
 
     @property
     def all(self) -> str:
         """A sentence that names these, and what acts in some functions alone."""
-        parts = _sentence(self._dropped, _MOST), _sentence(self._elsewhere, _FEW)
+        parts = _sentence(self._dropped), _sentence(self._elsewhere, _FEW)
         return "; ".join(part for part in parts if part)
 
 
@@ -59,11 +59,11 @@ def _note(effects: dict[str, list[str]], effect: str, element: str) -> None:
         elements.append(element)
 
 
-def _sentence(effects: dict[str, list[str]], most: int) -> str:
+def _sentence(effects: dict[str, list[str]], most: int | None = None) -> str:
     return "; ".join(effect.format(_listed(elements, most)) for effect, elements in effects.items())
 
 
-def _listed(elements: list[str], most: int) -> str:
-    if len(elements) > most:
+def _listed(elements: list[str], most: int | None) -> str:
+    if most is not None and len(elements) > most:
         elements = [*elements[: most - 1], f"{len(elements) - most + 1} more"]
     return ", ".join(elements)

@@ -20,6 +20,10 @@ _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _LIMITED = ("revolute", "prismatic")
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
+_LENGTHS = ("origin", "box", "cylinder", "capsule", "sphere", "mesh")
+_LARGEST = 1e9
+"""Lengths, angles and scales that can be drawn: of larger ones squares, and distances between them, overflow."""
+
 _NUMBERS = {
     "origin": {"xyz": 3, "rpy": 3},
     "mass": {"value": 1},
@@ -43,6 +47,8 @@ _NUMBERS = {
 def check(robot: Element, where: str) -> None:
     """Raise ModelError, beginning with ``where``, for the first thing that is wrong with a <robot> element."""
     links, joints = robot.findall("link"), robot.findall("joint")
+    if robot.get("name") is None:
+        raise ModelError(f"{where}: expected a name of the <robot>, got none")
     _refuse_xacro(robot, [*links, *joints], where)
     if not links:
         raise ModelError(f"{where}: expected at least one <link>, got none")
@@ -55,6 +61,14 @@ def check(robot: Element, where: str) -> None:
     for joint in joints:
         _check_joint(joint, f"{where}: joint {joint.get('name')!r}")
     _check_tree([link.get("name", "") for link in links], joints, where)
+
+
+def without_spaces(robot: Element) -> None:
+    """Take the spaces around numbers away, in place: the native parser leaves out what has some, an <inertial> even."""
+    for part in [inside for element in robot if element.tag in ("link", "joint") for inside in element.iter()]:
+        for attribute in _NUMBERS.get(part.tag, {}):
+            if part.get(attribute) is not None:
+                part.set(attribute, " ".join(part.get(attribute, "").split()))
 
 
 def _refuse_xacro(robot: Element, parts: list[Element], where: str) -> None:
@@ -91,14 +105,20 @@ def _check_numbers(element: Element, where: str) -> None:
             if text is None:
                 continue
             words = text.split()
+            largest = _LARGEST if part.tag in _LENGTHS else math.inf
             expected = "a finite number" if count == 1 else f"{count} finite numbers"
-            if len(words) != count or not all(map(_is_finite, words)):
+            if largest < math.inf:
+                expected += f" up to {largest:g}"
+            if len(words) != count or not all(_is_finite(word, largest) for word in words):
                 raise ModelError(f"{where}: <{part.tag}> {attribute}: expected {expected}, got {text[:80]!r}")
+        if part.tag == "origin" and part.get("quat_xyzw") is not None:
+            raise ModelError(f"{where}: <origin>: expected angles in rpy, got quat_xyzw, which is not read")
 
 
-def _is_finite(word: str) -> bool:
+def _is_finite(word: str, largest: float) -> bool:
     try:
-        return "_" not in word and math.isfinite(float(word))
+        number = float(word)
+        return word.isascii() and "_" not in word and math.isfinite(number) and abs(number) <= largest
     except ValueError:
         return False
 
@@ -129,6 +149,10 @@ def _check_joint(joint: Element, where: str) -> None:
         absent = [name for name in ("effort", "velocity") if limit is None or limit.get(name) is None]
         if absent:
             raise ModelError(f"{where}: a {kind} joint needs a <limit> with effort and velocity, got no {absent[0]}")
+    for limit in joint.findall("limit")[:1] if turning else []:
+        for name in ("effort", "velocity"):
+            if float(limit.get(name, "0")) < 0.0:
+                raise ModelError(f"{where}: <limit> {name}: expected no negative number, got {limit.get(name)!r}")
 
 
 def _link_at(joint: Element, end: str) -> str:

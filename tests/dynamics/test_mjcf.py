@@ -48,6 +48,11 @@ FEATURES = {
         </worldbody>""",
     "full inertia": """<worldbody><body><joint axis="1 0 0"/><inertial pos="0 .1 0" mass="2"
         fullinertia="3 4 5 .1 .2 .3"/></body></worldbody>""",
+    "inertia without mass, welded": """<worldbody><body><joint axis="0 1 0"/><geom size=".1" pos=".2 .1 0"/>
+        <body pos=".3 0 0" euler="20 30 40"><inertial pos=".1 0 .2" mass="0" diaginertia=".1 .05 .1"/></body></body>
+        <body><joint axis="1 0 0"/><inertial pos="0 .1 0" mass="1" diaginertia=".1 .1 .1"/>
+        <body><inertial pos="0 0 0" mass="0" diaginertia=".1 .2 .1"/></body><body pos="0 0 .2"><geom size=".1"/></body>
+        </body></worldbody>""",
     "angles in degrees": """<worldbody><body axisangle="1 2 3 40"><joint axis="1 0 0"/>
         <geom type="capsule" size=".1 .4" euler="10 20 30" pos=".2 .1 0"/></body></worldbody>""",
     "angles in radians, another sequence": """<compiler angle="radian" eulerseq="ZYX"/><worldbody>
@@ -319,7 +324,7 @@ ILL = {
     "a keyframe of the wrong size": (
         BODY.format('<joint/><geom size="1"/>') + '<keyframe><key qpos="1 2"/></keyframe>', "invalid qpos size"
     ),
-    "a file that includes itself": ('<include file="robot.xml"/>', "already included"),
+    "a file that includes itself": ('<include file="robot.xml"/>', "the file contains itself"),
     "too deep": (BODY.format("<body>" * 3000 + "</body>" * 3000), "robot.xml"),
 }  # fmt: skip
 

@@ -127,6 +127,23 @@ def test_an_actuator_with_a_lag_acts_at_once(tmp_path):
     np.testing.assert_allclose(robot.equipment.control_limits, [[-1, 1]])
 
 
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ('actrange="-1 2"', [-1, 2]),
+        ('actrange="-1 2" ctrlrange="0 5"', [0, 2]),
+        ('actrange="-1 2" actlimited="false"', [-np.inf, np.inf]),
+        ('actrange="-1 2" forcerange="-1 1"', [-0.5, 0.5]),
+        ('actrange="-1 2" ctrlrange="4 5"', [4, 5]),
+    ],
+)
+def test_limits_of_a_lag_are_those_of_its_control_where_it_ends(tmp_path, ranges, expected):
+    lag = f'<general name="s" joint="a" dyntype="filter" dynprm=".1" gainprm="2" {ranges}/>'
+    robot, said = mujoco_oracle.load(write(tmp_path, ARM, lag))
+    np.testing.assert_allclose(robot.equipment.control_limits, [expected])
+    assert ("the activation ranges of 's' (line 6), which their controls" in said[0]) == (expected == [4, 5])
+
+
 SPATIAL = '<tendon><spatial name="t"><site site="origin"/><site site="tip"/></spatial></tendon>'
 VARYING = {
     "a site on two joints": (ARM, '<motor name="s" site="tip" gear="0 0 1 0 0 0"/>'),
@@ -162,11 +179,18 @@ def test_adhesion_and_dampers_give_no_control(tmp_path):
 
 
 def test_a_file_without_actuators_says_nothing_of_them(tmp_path):
-    for inside in (ARM, '<option><flag actuation="disable"/></option>' + ARM):
-        actuator = "" if inside == ARM else '<motor joint="a"/>'
-        robot, said = mujoco_oracle.load(write(tmp_path, inside, actuator))
-        assert robot.equipment.actuation is None
-        assert said == []
+    robot, said = mujoco_oracle.load(write(tmp_path, ARM, ""))
+    assert robot.equipment.actuation is None
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "option", ['<option actuatorgroupdisable="0"/>', '<option><flag actuation="disable"/></option>']
+)
+def test_controls_that_take_the_place_of_disabled_actuators_are_named(tmp_path, option):
+    robot, said = mujoco_oracle.load(write(tmp_path, option + ARM, '<motor joint="a" gear="5"/>'))
+    assert robot.equipment.actuation is None
+    assert said == ["robot: no actuator can be modelled, each joint gets a control of its own"]
 
 
 def test_a_cartpole_of_classes_has_one_control_in_its_range(tmp_path):

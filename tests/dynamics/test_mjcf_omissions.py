@@ -158,6 +158,14 @@ def test_effects_that_are_switched_off_are_not_named(tmp_path, attributes, more)
     dynamics.load(path, strict=True)
 
 
+def test_every_element_that_is_not_modelled_is_named(tmp_path):
+    joints = "".join(f'<body><joint name="j{k}" frictionloss="1"/><geom size=".1"/></body>' for k in range(40))
+    path = write(tmp_path, f"<worldbody>{joints}</worldbody>")
+    said = mujoco_oracle.load(path)[1]
+    assert all(f"'j{k}' (line 2)" in said[0] for k in range(40))
+    assert "more" not in said[0]
+
+
 def test_damping_and_springs_are_modelled_and_strict_accepts_them(tmp_path):
     path = write(tmp_path, bodies({"joint": 'damping="1" stiffness="2"'}))
     robot, said = mujoco_oracle.load(path, strict=True)

@@ -8,6 +8,7 @@ import pytest
 from oracles import random_state
 
 import dynamics
+import viz
 from ddp.errors import ModelError
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -63,6 +64,16 @@ WRONG = {
         arm(link("c", '<visual><geometry><sphere radius="nan"/></geometry></visual>'), joint("j", "tip", "c", "fixed")),
         "link 'c': <sphere> radius",
     ),
+    "a digit of another script": (arm(x=('effort="1"', 'effort="１"')), "joint 'hinge': <limit> effort: .*got '１'"),
+    "a negative effort": (arm(x=('effort="1"', 'effort="-1"')), "'hinge': <limit> effort: expected no negative number"),
+    "a negative speed": (arm(x=('velocity="1"', 'velocity="-1"')), "<limit> velocity: expected no negative number"),
+    "a robot without a name": (arm(x=(' name="r"', "")), "expected a name of the <robot>, got none"),
+    "a quaternion": (
+        arm(x=("<inertial>", '<inertial><origin quat_xyzw="0 0 1 0"/>')), "link 'base': <origin>: .* got quat_xyzw"
+    ),
+    "a length out of bounds": (
+        arm(x=("<inertial>", '<inertial><origin xyz="0 0 1e308"/>')), "link 'base': <origin> xyz: .* up to 1e.09, got"
+    ),
     "a mass left out": (arm(x=('<mass value="1"/>', "")), "link 'base': <inertial>: expected <mass> with value"),
     "a moment left out": (arm(x=(' iyz="0"', "")), "link 'base': <inertial>: expected <inertia> with .*got no iyz"),
     "xacro's variables": (arm(x=('value="1"', 'value="${m}"')), "a xacro file that is not expanded.*run `xacro"),
@@ -106,6 +117,17 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
     attributes = ' xmlns="http://ros.org/urdf" xmlns:k="urn:k"'
     declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=attributes)
     assert dynamics.load(declared).nv == 1
+
+
+def test_the_root_joint_has_a_name_that_is_free():
+    made = dynamics.load(arm(x=("hinge", "root_joint")), root="free-flyer")
+    assert (made.nv, made.joint_names) == (7, ["world_root_joint", "root_joint"])
+    assert dynamics.load(arm(), root="free-flyer").joint_names == ["root_joint", "hinge"]
+
+
+def test_spaces_around_numbers_change_nothing():
+    spaced = arm(x=('value="1"', 'value=" 1&#9;"'), y=('effort="1"', 'effort=" 1 "'), z=('ixx="1"', 'ixx="&#10;1"'))
+    assert dynamics.load(spaced).model == dynamics.load(arm()).model
 
 
 def limited(kind, lower, upper):
@@ -197,6 +219,11 @@ def test_the_longest_chain_that_is_accepted_can_be_simulated(fixed):
     text = chain(500) if fixed else chain(500).replace("fixed", "continuous")
     said = in_a_child(lambda: dynamics.load(text).nv)
     assert said == ("1" if fixed else "499")
+
+
+def test_a_long_chain_is_drawn_in_little_memory(tmp_path):
+    made, path = dynamics.load(chain(400).replace("fixed", "continuous")), tmp_path / "motion.html"
+    assert "missing=()" in in_a_child(lambda: viz.save_html(path, made, np.repeat(made.q0[None], 2, axis=0), 0.1))
 
 
 def test_no_file_ends_the_process_or_waits_for_ever(tmp_path):

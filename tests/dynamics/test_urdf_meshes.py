@@ -120,6 +120,35 @@ def test_pipes_devices_folders_and_what_may_not_be_read_count_as_missing(tmp_pat
     assert "Permission denied" in meshes.find("good.obj", str(path), ())[1]
 
 
+GLTF = (
+    '{"asset":{"version":"2.0"},"scenes":[{"nodes":[0]}],"nodes":[{"mesh":0}],"buffers":[{"\\u0075ri":"%s","byteLength"'
+    ':36}],"bufferViews":[{"buffer":0,"byteLength":36}],"accessors":[{"bufferView":0,"componentType":5126,"count":3,'
+    '"type":"VEC3"}],"meshes":[{"primitives":[{"attributes":{"POSITION":0}}]}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.obj", f"mtllib pipe\n{TRIANGLE}"), ("b.obj", f"mtllib \\\npipe\r{TRIANGLE}"),
+     ("named.obj", f"mtllib absent\n{TRIANGLE}"), ("c.gltf", GLTF % "pipe"), ("d.gltf", GLTF % "pi%70e")],
+)  # fmt: skip
+def test_meshes_that_name_pipes_count_as_missing(tmp_path, name, text):
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "named.mtl")
+    (tmp_path / name).write_text(text)
+    (tmp_path / "robot.urdf").write_text(urdf(name))
+    assert in_a_child(lambda: drawn(tmp_path / "robot.urdf")) == f"0 ['{name}']"
+
+
+def test_meshes_that_name_files_are_drawn(tmp_path):
+    (tmp_path / "a.obj").write_text(f"mtllib a.mtl\n{TRIANGLE}")
+    (tmp_path / "a.mtl").write_text("newmtl red\n")
+    (tmp_path / "c.gltf").write_text(GLTF % "c.bin")
+    (tmp_path / "c.bin").write_bytes(np.array([0, 0, 0, 1, 0, 0, 0, 1, 0], dtype=np.float32).tobytes())
+    (tmp_path / "robot.urdf").write_text(urdf("a.obj", "c.gltf"))
+    assert in_a_child(lambda: drawn(tmp_path / "robot.urdf")) == "2 []"
+
+
 def test_meshes_are_found_beside_the_file_in_packages_and_of_a_text_in_the_working_folder(tmp_path, monkeypatch):
     folder = tmp_path / "robot_description"
     (folder / "urdf").mkdir(parents=True)
@@ -152,6 +181,18 @@ def test_a_robot_wrapper_keeps_its_posture_and_its_shapes(tmp_path):
     assert dynamics.load(pin.RobotWrapper(wrapper.model)).nv == 7
     with pytest.raises(ModelError, match=r"a pinocchio\.RobotWrapper already has its root joint"):
         dynamics.load(wrapper, root="fixed")
+
+
+@pytest.mark.parametrize(
+    ("q0", "words"),
+    [([0, 0, 0], "expected shape"), ([0, 0, 0, 0, 0, 0, np.nan, 1, 0], "expected finite numbers, got nan"),
+     ([0, 0, 0, 0, 0, 0, 2, 1, 0], "of length one, got"), (["a"], "expected real numbers")],
+)  # fmt: skip
+def test_a_robot_wrapper_with_a_posture_that_is_none_is_refused(q0, words):
+    wrapper = pin.RobotWrapper(dynamics.load(urdf(), root="free-flyer").model)
+    wrapper.q0 = np.array(q0)
+    with pytest.raises(ModelError, match=f"^q0 of the RobotWrapper: .*{words}"):
+        dynamics.load(wrapper)
 
 
 @pytest.mark.parametrize("name", ["talos_legs", "talos_full", "romeo"])

@@ -43,11 +43,10 @@ class _Column(NamedTuple):
 def actuation(m: Any, elements: Elements, omissions: Omissions) -> tuple[Array | None, Array | None]:
     """S (nv, nu) and the limits (nu, 2) of the actuators that can be such; None and None if there are none."""
     mujoco = import_mujoco()
-    if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
-        return None, None
+    disabled = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION
     moments, constant = _moments(mujoco, m)
     columns: list[_Column] = []
-    for i in range(m.nactuator):
+    for i in range(0 if disabled else m.nactuator):
         group = int(m.actuator_group[i])
         if 0 <= group <= 30 and m.opt.disableactuator & (1 << group):
             continue
@@ -87,10 +86,13 @@ def _columns(
         if law == "lag":
             omissions.drop("the lag of actuators {} is not modelled, they act at once", element)
         gain = float(m.actuator_gainprm[i, 0])
-        limits = _both(_control_range(mujoco, m, i), np.sort(force / gain))
-        if limits[0] >= limits[1]:
-            omissions.drop("the force ranges of {}, which their controls cannot reach, are ignored", element)
-            limits = _control_range(mujoco, m, i)
+        limits = _control_range(mujoco, m, i)
+        for what, given in (("activation", _activation_range(m, i)), ("force", np.sort(force / gain))):
+            both = _both(limits, given)
+            if both[0] >= both[1]:
+                omissions.drop(f"the {what} ranges of {{}}, which their controls cannot reach, are ignored", element)
+            else:
+                limits = both
     else:
         gain, limits = 1.0, force
         omissions.drop(
@@ -130,6 +132,11 @@ def _control_range(mujoco: Any, m: Any, i: int) -> Array:
     k = int(m.actuator_ctrladr[i])
     clamped = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
     return np.array(m.actuator_ctrlrange[k] if clamped and m.actuator_ctrllimited[k] else (-np.inf, np.inf))
+
+
+def _activation_range(m: Any, i: int) -> Array:
+    """Limits of the control that an actuator with a lag takes in the end."""
+    return np.array(m.actuator_actrange[i] if m.actuator_actlimited[i] else (-np.inf, np.inf))
 
 
 def _force_range(mujoco: Any, m: Any, i: int, elements: Elements, omissions: Omissions) -> Array:

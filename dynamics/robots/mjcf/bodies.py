@@ -58,7 +58,7 @@ def pinocchio_model(m: Any, name: str, gravity: Array) -> pin.Model:
         for j in range(m.body_jntadr[b], m.body_jntadr[b] + m.body_jntnum[b]):
             joint, here = _add_joint(model, m, j, joint, here)
         carrier[b], place[b] = joint, here
-        if joint and m.body_mass[b] > 0.0:
+        if joint and (m.body_mass[b] > 0.0 or m.body_inertia[b].any()):
             R = rotation(m.body_iquat[b])
             inertia = pin.Inertia(m.body_mass[b], m.body_ipos[b], R @ np.diag(m.body_inertia[b]) @ R.T)
             model.appendBodyToJoint(joint, inertia, here)

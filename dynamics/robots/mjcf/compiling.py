@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.errors import ModelError
+from dynamics.robots.mjcf import files
 from dynamics.robots.mjcf.states import FREE
 
 _NUMBERS = (
@@ -43,15 +44,17 @@ def import_mujoco() -> ModuleType:
     return mujoco
 
 
-def compile_file(path: Path, root: str | None = None, text: bytes | None = None) -> Compiled:
+def compile_file(path: Path, text: bytes, root: str | None = None) -> Compiled:
     """Compile an MJCF file; ModelError in MuJoCo's words if it cannot be.
 
-    text: takes the place of the file's, whose folder remains that of included files and meshes.
+    text: the file's in UTF-8; the folder of its path is that of included files and meshes.
     root: "free-flyer" gives a free joint to the one body that carries everything that moves; "fixed" and None leave
     the file as it is, but "fixed" refuses a base that is free.
     """
     mujoco = import_mujoco()
-    text = path.read_bytes() if text is None else text
+    if not str(path).isprintable():
+        raise _refusal(path, "expected a path that can be printed, which MuJoCo needs")
+    files.check(path, text, _where(path))
     with _errors_of(mujoco, path) as said:
         here = f"{path}.xml"  # MuJoCo reads by suffix; handed over like this, the text may be in a file of any
         spec = mujoco.MjSpec.from_file(here, include={here: text})
@@ -85,7 +88,10 @@ def _release(path: Path, spec: Any, model: Any) -> None:
     for key in list(spec.keys):
         spec.delete(key)
     base.mocap = False
-    base.add_freejoint(name="root_joint")
+    taken, joint = {joint.name for joint in spec.joints}, "root_joint"
+    while joint in taken:
+        joint = f"world_{joint}"
+    base.add_freejoint(name=joint)
 
 
 @contextmanager
@@ -107,7 +113,11 @@ def _errors_of(mujoco: ModuleType, path: Path) -> Iterator[list[str]]:
 
 
 def _refusal(path: Path, reason: str) -> ModelError:
-    return ModelError(f"robot file {str(path)!r}: {reason}")
+    return ModelError(f"{_where(path)}: {reason}")
+
+
+def _where(path: Path) -> str:
+    return f"robot file {str(path)!r}"
 
 
 def _one_line(text: str) -> str:

@@ -44,7 +44,7 @@ class Elements:
     def option(self, name: str) -> str:
         """An attribute of <option> by name and value, with its line."""
         lines: list[int] = []
-        parser = expat.ParserCreate()
+        parser = expat.ParserCreate("utf-8")
 
         def opened(tag: str, attributes: dict[str, str]) -> None:
             if tag == "option" and name in attributes:

@@ -34,13 +34,13 @@ class Described(NamedTuple):
     omissions: Omissions
 
 
-def read(path: Path, root: str | None = None, text: bytes | None = None) -> Described:
+def read(path: Path, text: bytes, root: str | None = None) -> Described:
     """Read an MJCF file; ModelError says why it cannot be a robot, or that MuJoCo is not installed.
 
     q is MuJoCo's qpos, v its qvel, but for the conventions in states.py. q0 is the keyframe called "home", else the
-    first, else MuJoCo's qpos0.  root, text: see ``compile_file``.
+    first, else MuJoCo's qpos0.  text, root: see ``compile_file``.
     """
-    compiled = compile_file(path, root, text)
+    compiled = compile_file(path, text, root)
     m, omissions = compiled.model, Omissions()
     if m.nv == 0:
         raise ModelError(f"robot file {str(path)!r}: expected at least one joint, got bodies that cannot move")
@@ -61,7 +61,7 @@ def read(path: Path, root: str | None = None, text: bytes | None = None) -> Desc
 def _posture(compiled: Compiled, root: str | None) -> Array:
     """Usual posture: of a base made free, its place in the world and the file's posture of the rest."""
     if root == "free-flyer":
-        fixed = compile_file(compiled.path, text=compiled.text)
+        fixed = compile_file(compiled.path, compiled.text)
         rest = configuration(fixed.model, _keyframe(fixed.model))
         return np.concatenate([configuration(compiled.model, compiled.model.qpos0)[:7], rest])
     return configuration(compiled.model, _keyframe(compiled.model))

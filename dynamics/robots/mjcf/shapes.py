@@ -17,12 +17,12 @@ _SHOWN = 3
 """Geoms of groups before this one are shown, as in MuJoCo's viewer: those behind it are for contacts."""
 
 
-def shapes(model: pin.Model, path: Path, text: bytes | None = None) -> pin.GeometryModel:
+def shapes(model: pin.Model, path: Path, text: bytes) -> pin.GeometryModel:
     """The geoms of a file on the frames of its bodies: solids, meshes and their colours, no planes and no textures.
 
     If no moving body has a geom in the groups that MuJoCo shows, all groups are shown.
     """
-    m = compile_file(path, text=text).model
+    m = compile_file(path, text).model
     shown = np.asarray(m.geom_group) < _SHOWN
     if not (shown & (np.asarray(m.body_weldid)[m.geom_bodyid] > 0)).any():
         shown[:] = True
