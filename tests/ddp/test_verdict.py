@@ -90,6 +90,38 @@ def test_where_second_derivatives_are_zero_the_cost_itself_is_asked():
     assert ddp.solve(problem).cost == -5.0
 
 
+class Quartic:
+    """c · u⁴ with exact derivatives: at zero, all curvatures are zero to the last bit."""
+
+    def __init__(self, c):
+        self.c = np.array(c)
+
+    def value(self, x, u):
+        return float(self.c @ u**4)
+
+    def gradient(self, x, u):
+        return np.concatenate([0.0 * x, 4.0 * self.c * u**3])
+
+    def hessian(self, x, u):
+        return np.diag(np.concatenate([0.0 * x, 12.0 * self.c * u**2]))
+
+
+@pytest.mark.parametrize("c", [[1.0, -0.5], [-0.5, 1.0], [1.0, 1.0, -0.5], [1.0, -0.5, 1.0], [-1.0, 1.0, -0.2]])
+def test_every_flat_direction_is_tried(c):
+    """The cost rises along the sum of all of them, and falls along one."""
+    problem = ddp.Problem(moved(len(c)), [Quartic(c)], [], np.zeros(len(c)), 4, control_limits=(-1.0, 1.0))
+    assert ddp.solve(problem).cost == pytest.approx(4.0 * np.minimum(c, 0.0).sum(), abs=1e-6)
+
+
+def test_flat_directions_of_one_knot_are_tried():
+    """The cost falls at one knot, and rises faster at the others."""
+    falls, rises = Quartic([-1.0]), Quartic([20.0])
+    problem = ddp.Problem(
+        moved(), [], [], [0.0], 4, at={0: [rises], 1: [falls], 2: [rises], 3: [rises]}, control_limits=(-1.0, 1.0)
+    )
+    assert ddp.solve(problem).cost == pytest.approx(-1.0, abs=1e-6)
+
+
 def test_a_limit_that_holds_nothing_is_no_excuse():
     """Zero is the lower limit, with a multiplier of zero, and the maximum."""
     problem = ddp.Problem(moved(), [Term(lambda x, u: -u[0] ** 2)], [], [0.0], 5, control_limits=(0.0, 1.0))
