@@ -172,8 +172,9 @@ def _dynamics_checks(
     size = float(np.abs(nominal).max())
     given = np.empty((d.n + d.nu, d.n + d.nu))
     _contract(problem, out.record[knot], weight, given)
-    first = _Differences(problem, change, x, u, size)
-    second = _Differences(problem, lambda Xs, Us: change(Xs, Us) @ weight, x, u, size * float(np.abs(weight).sum()))
+    first = _Differences(problem, change, x, u, 1.0 + size)
+    total = 1.0 + size * float(np.abs(weight).sum())
+    second = _Differences(problem, lambda Xs, Us: change(Xs, Us) @ weight, x, u, total)
     return [
         first.check_first("dynamics A", knot, out.A[knot], slice(0, d.n)),
         first.check_first("dynamics B", knot, out.B[knot], slice(d.n, None)),
@@ -206,9 +207,9 @@ def _constraint_checks(
     jacobian = constraint.jacobian(x[None], u[None])[0]
     curvature = constraint.curvature(x[None], u[None], weight[None])[0]
     size = float(np.abs(value).max())
-    first = _Differences(problem, constraint.values, x, u, size)
-    total = float(np.abs(weight).sum())
-    second = _Differences(problem, lambda Xs, Us: constraint.values(Xs, Us) @ weight, x, u, size * total)
+    first = _Differences(problem, constraint.values, x, u, 1.0 + size)
+    total = 1.0 + size * float(np.abs(weight).sum())
+    second = _Differences(problem, lambda Xs, Us: constraint.values(Xs, Us) @ weight, x, u, total)
     return [
         first.check_first(f"{name} Jacobian", knot, jacobian[:, used], used),
         second.check_second(f"{name} Hessian", knot, curvature[used, used]),
@@ -219,7 +220,7 @@ def _constraint_checks(
 class _Differences:
     """Differences of a batched function about one knot, in exponential coordinates.
 
-    size: the magnitude of its values, whose rounding the differences divide by h or h².
+    size: the magnitude that its values have at least, whose rounding the differences divide by h or h².
     """
 
     problem: Problem
@@ -236,7 +237,7 @@ class _Differences:
             values = self._values(np.diag(h))
             found, gap = differences.first_difference(values), differences.one_sided_gaps(values)[0]
             found, gap = (np.moveaxis(array, 0, -1)[..., columns] / h[columns] for array in (found, gap))
-            return _Look(found, gap, self._noise(found.shape[:-1])[..., None] / h[columns])
+            return _Look(found, gap, self._noise(found.shape[:-1], values)[..., None] / h[columns])
 
         return _compared(name, knot, given, look, FIRST_TOLERANCE)
 
@@ -248,7 +249,7 @@ class _Differences:
             values = self._values(differences.coordinate_pairs(len(h)) * h)
             found = differences.polarised(differences.second_difference(values), h)
             gap = differences.polarised(differences.one_sided_gaps(values)[1], h, 1.0)
-            return _Look(found[own, own], gap[own, own], 4.0 * self._noise(()) / np.outer(h, h)[own, own])
+            return _Look(found[own, own], gap[own, own], 4.0 * self._noise((), values) / np.outer(h, h)[own, own])
 
         return _compared(name, knot, given, look, SECOND_TOLERANCE)
 
@@ -260,9 +261,9 @@ class _Differences:
         X = self.problem.dynamics.integrate(np.tile(self.x, (len(Z), 1)), np.ascontiguousarray(Z[:, :n]))
         return self.function(X, self.u + Z[:, n:])
 
-    def _noise(self, shape: tuple[int, ...]) -> Array:
+    def _noise(self, shape: tuple[int, ...], values: Array) -> Array:
         """What rounding may do to each value, of this shape: as measured nearby, but no less than is to be expected."""
-        expected = 100.0 * float(np.finfo(float).eps) * (1.0 + self.size)
+        expected = 100.0 * float(np.finfo(float).eps) * max(self.size, float(np.abs(values).max()))
         return np.maximum(expected, DEVIATIONS * self._measured.reshape(shape))
 
     @cached_property
@@ -329,8 +330,8 @@ def _quietest(look: Callable[[float], _Look], given: Array, tolerance: float) ->
 
 def _errors(given: Array, look: _Look, tolerance: float) -> Array:
     """Errors relative to the largest entry or, where all are tiny, to what rounding hides."""
-    scale = _largest(given, look) + look.noise / tolerance
-    return np.nan_to_num(np.abs(given - look.numerical) / scale, nan=np.inf)
+    scale, apart = _largest(given, look) + look.noise / tolerance, np.abs(given - look.numerical)
+    return np.nan_to_num(np.divide(apart, scale, out=apart.copy(), where=scale != 0.0), nan=np.inf)
 
 
 def _largest(given: Array, look: _Look) -> float:

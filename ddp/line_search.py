@@ -38,12 +38,14 @@ class LineSearch:
     """Line searches of one problem.
 
     diverged: the trajectory of the last step that was tried, if it diverged.
+    lost: the last one of all searches that diverged.
     unpriced: the last one of the last search whose cost is no number.
     """
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._lanes = problem, problem.lanes
         self.diverged: tuple[Array, Array] | None = None
+        self.lost: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
 
     def __call__(
@@ -98,4 +100,4 @@ class LineSearch:
         if np.isfinite(step.X[-1]).all():
             self.unpriced, self.diverged = (step.X, step.U), None
         else:
-            self.diverged = step.X, step.U
+            self.diverged = self.lost = step.X, step.U

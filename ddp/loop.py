@@ -27,8 +27,15 @@ if TYPE_CHECKING:
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""
 
-BOTTOMLESS = -1e100
-"""The cost that is no minimum's."""
+BOTTOMLESS, DEEP = -1e100, -1e8
+"""Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are
+`FAR` out, too, and it has grown by a half `GROWN` times."""
+
+FAR, GROWN, GROWTH = 1e8, 10, 1.5
+
+ENDLESS = "the cost falls without end: it has no minimum"
+
+NO_STEP = "no step lowers the cost"
 
 STATIONARY = "stationary"
 """Where no step lowers the cost, though no Hessian without regularisation is positive definite."""
@@ -53,11 +60,16 @@ def run(
             outcome, reason = minimise(iterate, solver, globalisation, history, callback, _descend, left > 0)
         else:
             outcome, reason = _descend(iterate, solver, globalisation, history, callback)
-        if not outcome:
+        if not outcome and not (reason.startswith(NO_STEP) and iterate.gap < CLOSED):
             return _unconverged(iterate, history, reason, iterate.final_sweep(exact)[0], UNKNOWN)
+        if _endless(iterate, history):
+            return _unconverged(iterate, history, ENDLESS, None, UNKNOWN)
         sweep, was_exact, found = judged(iterate, exact)
         kind = found.kind
         way = away(iterate, found, sweep) if found.policies else None
+        if way is None and not outcome:
+            where = f"; it is {described(iterate, found)}" if found.policies and found.lowest == 0.0 else ""
+            return _unconverged(iterate, history, reason + where, sweep, UNKNOWN)
         if way is None:
             break
         if left == MOST_LEFT or len(history) >= solver.max_iterations:
@@ -68,11 +80,12 @@ def run(
         history.append(record)
         if callback is not None:
             callback(record)
-        globalisation.restart()
+        if outcome:
+            globalisation.restart()
+        else:  # its regularisation is as large as can be
+            globalisation = Globalisation(solver.hessian, solver.tolerance, solver.switch, solver.max_regularization)
         left += 1
     kind = MINIMUM if kind == MINIMUM else UNKNOWN  # negative curvature that lowers no cost is none
-    if iterate.cost < BOTTOMLESS:
-        return _unconverged(iterate, history, "the cost falls without end: it has no minimum", None, kind)
     if sweep is None or (outcome == STATIONARY and kind != MINIMUM):
         reason = "no step lowers the cost, and the Hessian in the controls is not positive definite"
         return _unconverged(iterate, history, reason + iterate.concavity(), None, kind)
@@ -127,11 +140,27 @@ def _descend(
         history.append(record)
         if callback is not None:
             callback(record)
+        if not outcome and _endless(iterate, history):
+            return "", ENDLESS
     if not outcome and not reason:
         reason = f"the limit of {solver.max_iterations} iterations was reached"
         if history:
             reason += f", the last with an expected decrease of {history[-1].expected:.2g}"
     return outcome, reason
+
+
+def _endless(iterate: Iterate, history: list[Record]) -> bool:
+    """Whether the cost falls ever faster: see `BOTTOMLESS`."""
+    if not history or iterate.cost >= 0.0:
+        return False
+    out = max(float(np.abs(iterate.X).max()), float(np.abs(iterate.U).max()))
+    if iterate.cost > BOTTOMLESS and out < FAR:
+        return False
+    costs = np.array([record.cost for record in history])
+    below = int(np.argmax(costs < 0.0))
+    size, fallen = np.abs(costs[: below + 1]).max(), costs[below:]
+    grown = int((fallen[1:] < GROWTH * fallen[:-1]).sum())
+    return bool(iterate.cost < BOTTOMLESS * size or (out > FAR and iterate.cost < DEEP * size and grown >= GROWN))
 
 
 def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
@@ -165,11 +194,13 @@ def _why_no_step(iterate: Iterate, globalisation: Globalisation, solver: DDP) ->
         )
     if iterate.line.diverged is not None:
         return f"every step diverges; of the shortest one {iterate.divergence(*iterate.line.diverged)}"
-    reason = f"no step lowers the cost, with regularisation up to {solver.max_regularization:g}"
+    reason = f"{NO_STEP}, with regularisation up to {solver.max_regularization:g}"
     if iterate.line.unpriced is not None:
         try:
             found = iterate.problem.fault(*iterate.line.unpriced, 0)
         except ProblemError as failure:  # of a term's own code
             found = str(failure)
         reason += f"; of longer ones {found}" if found else ""
+    elif iterate.line.lost is not None:
+        reason += f"; of a longer one that was tried before, {iterate.divergence(*iterate.line.lost)}"
     return reason

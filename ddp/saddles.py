@@ -42,7 +42,9 @@ def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, R
     longest = max(1.0, float(np.abs(iterate.U).max()), float(widths.max()) if widths.size else 0.0)
     alphas, gaps = longest * np.exp2(-np.arange(HALVINGS, dtype=float)), np.zeros_like(iterate.gaps)
     best = Step(0.0, cost - iterate.noise, iterate.X, iterate.U)
-    for k, K in found.policies:
+    for number, (k, K) in enumerate(found.policies + found.further):
+        if number >= len(found.policies) and best.alpha > 0.0:
+            break
         for way in (k, -k):
             X, U, notes = problem.track(iterate.X, iterate.U, way, K, alphas, gaps)
             for lane, alpha in enumerate(alphas.tolist()):

@@ -27,6 +27,10 @@ VERSION = 2
 
 COLUMN = "history_"
 
+SAME, NEAR = 1e-6, 1e-12
+"""How far costs of one trajectory may be apart, relative to the sum of the sizes of its knots' costs, and how far
+rounding may have moved the trajectory, relative to its largest entry: of costs that are almost zero, that decides."""
+
 
 class Record(NamedTuple):
     """One iteration.
@@ -274,8 +278,15 @@ def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
             f"path: {path} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
         )
     cost = problem.cost(solution.X, solution.U)
-    if abs(cost - solution.cost) > 1e-6 * (1.0 + abs(cost)):
+    if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
         raise ProblemError(
             f"path: {path} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
         )
+
+
+def _accuracy(problem: Problem, X: Array, U: Array) -> float:
+    """How far apart two machines may compute the cost of one trajectory."""
+    values = problem.values(X, U)
+    moved = problem.values(X + NEAR * np.abs(X).max(), U + NEAR * np.abs(U).max())
+    return float(SAME * np.abs(values).sum() + np.nan_to_num(np.abs(moved - values), posinf=0.0).sum())

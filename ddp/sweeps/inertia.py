@@ -23,6 +23,9 @@ MINIMUM, SADDLE, MAXIMUM, UNKNOWN = "minimum", "saddle", "maximum", "unknown"
 ROUNDING = 1e-12
 """Eigenvalues of Q_uu that are smaller than this, relative to what it is a sum of, have no sign."""
 
+SINGLE = 64
+"""Flat directions that are tried one by one, at most: spread evenly over all of them."""
+
 
 class Inertia(NamedTuple):
     """How many curvatures are negative, positive, and zero to rounding.
@@ -30,6 +33,8 @@ class Inertia(NamedTuple):
     policies: (k (N, nu), K (N, nu, n)) of steps ``α k + K dx`` along curvature that is not positive: of the last knot
         with negative one, along which the cost falls for certain, or with none; and of all knots at once. Empty where
         all of it is positive.
+    further: more of them where nothing is negative: one flat direction of every knot at once, for each in turn, then
+        one direction of one knot alone, as a cost may fall along one flat direction and rise faster along the others.
     knot, lowest: that knot, and its curvature.
     """
 
@@ -39,6 +44,7 @@ class Inertia(NamedTuple):
     policies: tuple[tuple[Array, Array], ...] = ()
     knot: int = -1
     lowest: float = 0.0
+    further: tuple[tuple[Array, Array], ...] = ()
 
     @property
     def kind(self) -> str:
@@ -54,6 +60,7 @@ def inertia(A: Array, B: Array, H: Array, free: NDArray[np.bool_]) -> Inertia:
     negative = positive = zero = 0
     k, K, knot, lowest = np.zeros((N, nu)), np.zeros((N, nu, n)), -1, np.inf
     V = H[N, :n, :n]
+    each: list[tuple[int, int, Array]] = []
     for t in range(N - 1, -1, -1):
         F, own = np.concatenate([A[t], B[t]], axis=1), free[t]
         Q = H[t] + F.T @ V @ F
@@ -72,8 +79,29 @@ def inertia(A: Array, B: Array, H: Array, free: NDArray[np.bool_]) -> Inertia:
             e = E[:, ~up] * np.sign(E[np.abs(E).argmax(axis=0), np.arange(len(w))][~up])
             k[t, own] = e.sum(axis=1) / np.abs(e.sum(axis=1)).max()
             if knot < 0 or (lowest == 0.0 and deepest < 0.0):
-                knot, lowest, last, along = t, deepest, K.copy(), np.zeros((N, nu))
+                knot, lowest, along = t, deepest, np.zeros((N, nu))
                 along[t, own] = E[:, 0] / np.abs(E[:, 0]).max()
+            for i, direction in enumerate(e.T):
+                whole = np.zeros(nu)
+                whole[own] = direction / np.abs(direction).max()
+                each.append((t, i, whole))
         K[t, own] = -(E * up) @ (crossed / w[:, None])
-    found = ((along, last), (k, K)) if knot >= 0 else ()
-    return Inertia(negative, positive, zero, found, knot, lowest if knot >= 0 else 0.0)
+    if knot < 0:
+        return Inertia(negative, positive, zero)
+    further = () if negative else tuple((way, K) for way in _apart(each, (N, nu)))
+    return Inertia(negative, positive, zero, ((along, K), (k, K)), knot, lowest, further)
+
+
+def _apart(each: list[tuple[int, int, Array]], shape: tuple[int, int]) -> list[Array]:
+    """Steps k (N, nu) along flat directions (knot, number, direction): of one number at all knots, then one by one."""
+    ways: list[Array] = []
+    for number in range(max(i for _, i, _ in each) + 1):
+        ways.append(np.zeros(shape))
+        for t, i, direction in each:
+            if i == number:
+                ways[-1][t] = direction
+    for chosen in np.unique(np.linspace(0, len(each) - 1, SINGLE).astype(int)).tolist():
+        t, _, direction = each[chosen]
+        ways.append(np.zeros(shape))
+        ways[-1][t] = direction
+    return ways

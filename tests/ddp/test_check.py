@@ -164,6 +164,38 @@ def test_a_weak_cost_is_checked_as_strictly_as_a_strong_one():
     assert not ddp.check_derivatives(problem, *trajectory(problem)).ok
 
 
+class Weak:
+    """weight (|x|² u + u²), its gradient times one factor, its Hessian times another."""
+
+    def __init__(self, weight, gradient=1.0, hessian=1.0):
+        self.weight, self.factors = weight, (gradient, hessian)
+
+    def value(self, x, u):
+        return self.weight * float((x @ x) * u[0] + u[0] ** 2)
+
+    def gradient(self, x, u):
+        return self.factors[0] * self.weight * np.array([*(2.0 * x * u[0]), x @ x + 2.0 * u[0]])
+
+    def hessian(self, x, u):
+        H = np.diag([2.0 * u[0], 2.0 * u[0], 2.0])
+        H[2, :2] = H[:2, 2] = 2.0 * x
+        return self.factors[1] * self.weight * H
+
+
+WEAK = [(1e-15, -1.0, 1.0), (1e-15, 2.0, 1.0), (1e-12, 1.001, 1.0), (1e-9, 1.001, 1.0), (1e-8, 1.0, 1.0 + 1e-5)]
+
+
+@pytest.mark.parametrize("where", [0.0, 1.0])
+@pytest.mark.parametrize(("weight", "gradient", "hessian"), WEAK)
+def test_small_mistakes_in_costs_of_small_weight_are_found(weight, gradient, hessian, where):
+    problem = with_terms([Weak(weight, gradient, hessian)], [])
+    X, U = trajectory(problem)
+    wrong = ddp.check_derivatives(problem, where * X, where * U + 0.1, knots=[50]).wrong
+    assert {check.name.split()[-1] for check in wrong} == ({"gradient"} if hessian == 1.0 else {"Hessian"})
+    right = with_terms([Weak(weight)], [])
+    assert ddp.check_derivatives(right, where * X, where * U + 0.1, knots=[50]).ok
+
+
 def test_checks_of_knots_that_do_not_exist_are_refused():
     problem = pendulum()
     with pytest.raises(ddp.ProblemError, match="knots: expected knots from 0 to 100, got 101"):

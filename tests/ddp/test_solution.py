@@ -54,6 +54,21 @@ def test_a_solution_of_another_problem_is_refused(solution, tmp_path):
         ddp.Solution.load(path, heavier)
 
 
+@pytest.mark.parametrize("weight", [1e-12, 1e-6, 1.0])
+def test_a_solution_of_another_problem_is_refused_in_any_unit_of_the_cost(weight, tmp_path):
+    plain, path = pendulum(), tmp_path / "swing.npz"
+
+    def problem(factor):
+        terms = [Quadratic(factor * weight * np.ones(3), np.array([0.3, 0.0, 0.1]))]
+        return ddp.Problem(plain.dynamics, terms, [], plain.x0, 10)
+
+    ddp.solve(problem(1.0)).save(path)
+    assert ddp.Solution.load(path, problem(1.0)).converged
+    assert ddp.Solution.load(path, problem(1.0 + 1e-9)).converged
+    with pytest.raises(ddp.ProblemError, match="of another problem: its trajectory costs"):
+        ddp.Solution.load(path, problem(1.001))
+
+
 def test_the_policy_is_the_control_on_the_way_and_feeds_back_beside_it(solution):
     dt, k = solution.problem.dynamics.dt, 37
     beside = solution.X[k] + [0.01, -0.02]

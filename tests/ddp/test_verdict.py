@@ -90,6 +90,38 @@ def test_where_second_derivatives_are_zero_the_cost_itself_is_asked():
     assert ddp.solve(problem).cost == -5.0
 
 
+class Quartic:
+    """c · u⁴ with exact derivatives: at zero, all curvatures are zero to the last bit."""
+
+    def __init__(self, c):
+        self.c = np.array(c)
+
+    def value(self, x, u):
+        return float(self.c @ u**4)
+
+    def gradient(self, x, u):
+        return np.concatenate([0.0 * x, 4.0 * self.c * u**3])
+
+    def hessian(self, x, u):
+        return np.diag(np.concatenate([0.0 * x, 12.0 * self.c * u**2]))
+
+
+@pytest.mark.parametrize("c", [[1.0, -0.5], [-0.5, 1.0], [1.0, 1.0, -0.5], [1.0, -0.5, 1.0], [-1.0, 1.0, -0.2]])
+def test_every_flat_direction_is_tried(c):
+    """The cost rises along the sum of all of them, and falls along one."""
+    problem = ddp.Problem(moved(len(c)), [Quartic(c)], [], np.zeros(len(c)), 4, control_limits=(-1.0, 1.0))
+    assert ddp.solve(problem).cost == pytest.approx(4.0 * np.minimum(c, 0.0).sum(), abs=1e-6)
+
+
+def test_flat_directions_of_one_knot_are_tried():
+    """The cost falls at one knot, and rises faster at the others."""
+    falls, rises = Quartic([-1.0]), Quartic([20.0])
+    problem = ddp.Problem(
+        moved(), [], [], [0.0], 4, at={0: [rises], 1: [falls], 2: [rises], 3: [rises]}, control_limits=(-1.0, 1.0)
+    )
+    assert ddp.solve(problem).cost == pytest.approx(-1.0, abs=1e-6)
+
+
 def test_a_limit_that_holds_nothing_is_no_excuse():
     """Zero is the lower limit, with a multiplier of zero, and the maximum."""
     problem = ddp.Problem(moved(), [Term(lambda x, u: -u[0] ** 2)], [], [0.0], 5, control_limits=(0.0, 1.0))
@@ -199,6 +231,51 @@ def test_constrained_maxima_are_left_too():
     solver = ddp.DDP(constraints=AugmentedLagrangian(penalty=10.0))
     solution = ddp.solve(problem, solver, guess=np.array([[0.0, 1.0]]), throw=False)
     assert not solution.converged or solution.cost == pytest.approx(-1.0, abs=1e-6)
+
+
+# what is said
+
+
+@pytest.mark.parametrize(
+    ("running", "terminal", "weight"),
+    [
+        (lambda x, u: u[0], lambda x, u: 0.0, 1.0),
+        (lambda x, u: u[0] ** 2, lambda x, u: -1e5 * x[0] ** 2, 1.0),
+        (lambda x, u: u[0] ** 2, lambda x, u: -1e5 * x[0] ** 2, 1e-6),
+        (lambda x, u: -u[0] ** 2, lambda x, u: 0.0, 1.0),
+        (lambda x, u: -u[0] ** 2, lambda x, u: 0.0, 1e-6),
+    ],
+)
+def test_costs_that_fall_without_end_are_said_to(running, terminal, weight):
+    problem = ddp.Problem(
+        moved(), [Term(lambda x, u: weight * running(x, u))], [Term(lambda x, u: weight * terminal(x, u))], [0.0], 5
+    )
+    assert "the cost falls without end" in ddp.solve(problem, ddp.DDP(max_iterations=100), throw=False).status
+
+
+@pytest.mark.parametrize("far", [1.0, 1e9])
+def test_a_minimum_far_below_a_saddle_is_not_bottomless(far):
+    """It begins beside the saddle, where the cost is 1e-16 of what it will be."""
+    term = Term(lambda x, u: (u[0] / far) ** 4 - (u[0] / far) ** 2)
+    solution = ddp.solve(ddp.Problem(moved(), [term], [], [0.0], 5), guess=np.full((5, 1), 1e-8 * far), throw=False)
+    assert "without end" not in solution.status
+
+
+@pytest.mark.parametrize("beyond", [np.nan, np.inf])
+def test_steps_beyond_which_dynamics_end_are_named(beyond):
+    walled = FunctionDynamics(lambda x, u: np.where(np.abs(x + 0.1 * u) > 0.5, beyond, x + 0.1 * u), 1, 1)
+    problem = ddp.Problem(
+        walled, [Term(lambda x, u: 1e-3 * u[0] ** 2)], [Term(lambda x, u: (x[0] - 1.0) ** 2)], [0.0], 5
+    )
+    status = ddp.solve(problem, throw=False).status
+    assert "the state at knot 5 is not finite, the dynamics diverged there" in status
+    assert "saddle" not in status
+
+
+def test_a_point_of_inflection_is_left():
+    """The minimum of u³ + u⁴ is at -3/4."""
+    problem = ddp.Problem(moved(), [Term(lambda x, u: u[0] ** 3 + u[0] ** 4)], [], [0.0], 1)
+    assert ddp.solve(problem).cost == pytest.approx(-27.0 / 256.0, abs=1e-9)
 
 
 # what is kept
