@@ -31,6 +31,14 @@ from ddp.compiling.extensions import UnknownError, is_library
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
 
+_BUILTIN = int, float, complex, str, bytes, tuple, list, set, frozenset, dict
+"""Python's classes of values."""
+
+
+class _Plain:
+    """Instances of its size hold their attributes and nothing else."""
+
+
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""
 
@@ -266,17 +274,12 @@ class _Walk:
             self._tell(into, "array", str(value.dtype.descr), str(value.shape), layout)
             into.hash.update(value.tobytes())
             into.lasting = False
+            if kind is not np.ndarray:
+                self._derived(into, value)
         elif isinstance(value, np.generic):
             self._tell(into, "scalar", str(value.dtype.descr), value.tobytes().hex())
-        elif isinstance(value, tuple):
-            self._add(into, kind)
-            self._each(into, "record", value)
-        elif isinstance(value, (set, frozenset)):
-            into.lasting = into.lasting and kind is frozenset
-            self._each(into, "set", sorted(self._apart(into, item) for item in value))
-        elif isinstance(value, dict):
-            into.lasting = False
-            self._each(into, "dict", [part for item in value.items() for part in item])
+        elif isinstance(value, _BUILTIN):
+            self._builtin(into, value, next(base for base in _BUILTIN if isinstance(value, base)))
         elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
             into.modules.add(value.py_func.__module__)
             self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
@@ -302,11 +305,31 @@ class _Walk:
             if " at 0x" in told:
                 raise UnknownError(told)
             self._tell(into, "object", kind.__module__, kind.__qualname__, told)
-        elif hasattr(value, "__dict__") and not hasattr(kind, "__slots__"):
-            into.lasting = False
-            self._each(into, "instance", [kind, vars(value)])
+        elif kind.__basicsize__ <= _Plain.__basicsize__ and not kind.__itemsize__:
+            self._derived(into, value)
         else:
-            raise UnknownError(repr(value))
+            raise UnknownError(f"a {kind.__qualname__}")
+
+    def _builtin(self, into: _Open, value: Any, base: Any) -> None:
+        """What is of a class of Python's, or of one derived from it, whose methods may tell something else."""
+        if type(value) is not base:
+            self._derived(into, value)
+        if base is dict:
+            self._each(into, "dict", [part for item in dict.items(value) for part in item])
+        elif base in (set, frozenset):
+            self._each(into, base.__name__, sorted(self._apart(into, item) for item in base.__iter__(value)))
+        elif base in (tuple, list):
+            self._each(into, base.__name__, base.__iter__(value))
+        else:
+            self._tell(into, base.__name__, base.__repr__(value))
+        into.lasting = into.lasting and base not in (dict, set, list)
+
+    def _derived(self, into: _Open, value: Any) -> None:
+        """Class and attributes of an object."""
+        if any(vars(base).get("__slots__") for base in type(value).__mro__):
+            raise UnknownError(f"a {type(value).__qualname__}")
+        attributes = getattr(value, "__dict__", None)
+        self._each(into, "instance", [type(value), attributes])  # a dictionary can change in place
 
     def _type(self, into: _Open, kind: types.Type) -> None:
         """A type of numba's: its name, and the record classes and functions in it, whose names are not all of them."""

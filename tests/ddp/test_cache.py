@@ -117,6 +117,9 @@ EDITS = {
     ),
     "a tuple": ({"other": OTHER}, "from other import pair\n" + ASKED.format("pair[0]")),
     "an array": ({"other": OTHER}, "from other import table\n" + ASKED.format("table[0]")),
+    "a number of a derived class": (
+        {"other": "class Own(float):\n    pass\n\nN = Own({}.0)\n"}, "from other import N\n" + ASKED.format("N"),
+    ),
     "a constant in the code": ({}, ASKED),
     "a callee": ({"other": DECIDED}, "from other import inner\n" + ASKED.format("inner(x) / 3.0")),
     "a callee imported below": ({"other": DECIDED}, LATE),
@@ -254,3 +257,38 @@ def test_every_kernel_of_ours_has_a_content_of_its_own():
         found = [content.digest(made) for made in kernel.registered() if made.py_func.__module__.startswith("d")]
     assert None not in found
     assert len(set(found)) == len(found) > 400
+
+
+def named(value, text="def asked(x):\n    return x * N"):
+    """The digest of a function that names a value."""
+    from ddp.compiling import content
+
+    variables = {"__name__": "asking", "N": value}
+    exec(text, variables)
+    return content.digest(variables["asked"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(2.0, 3.0), (2, 3), (2j, 3j), ("a", "b"), (b"a", b"b"), ((1,), (2,)), ([1], [2]), ({1}, {2}), ({1: 2}, {1: 3})],
+)
+def test_values_of_derived_classes_count(one, other):
+    kind = type("Own", (type(one),), {"__repr__": lambda self: "always the same", "__iter__": lambda self: iter(())})
+    assert None not in (named(kind(one)), named(one))
+    assert named(kind(one)) == named(kind(one))
+    assert len({named(kind(one)), named(kind(other)), named(one), named(other)}) == 4
+    value = kind(one)
+    value.more = 1.0
+    before = named(value)
+    value.more = 2.0
+    assert None is not before != named(value)
+
+
+def test_objects_that_hold_more_than_their_attributes_have_no_digest():
+    class OwnError(ValueError):
+        pass
+
+    class Slotted(float):
+        __slots__ = ("more",)
+
+    assert named(OwnError("a")) is named(Slotted(2.0)) is None
