@@ -191,12 +191,14 @@ class _Walk:
         self._code(into, function.__code__, function.__doc__)
         self._add(into, function.__defaults__)
         self._add(into, function.__kwdefaults__)
-        for place, name in enumerate(function.__code__.co_freevars):
+        cells = [self._read(into, function, place) for place in range(len(function.__code__.co_freevars))]
+        variables = {name: self._read(into, function, name) for name in sorted(_names(function.__code__))}
+        texts = (value for value in (*cells, *variables.values()) if type(value) is str)
+        names = sorted({*variables, *texts})
+        for name, value in zip(function.__code__.co_freevars, cells, strict=True):
             self._tell(into, "cell", name)
-            self._add(into, self._read(into, function, place))
-        names = sorted(_names(function.__code__))
-        for name in names:
-            value = self._read(into, function, name)
+            self._named(into, value, names, set())
+        for name, value in variables.items():
             if value is not _MISSING:
                 self._tell(into, "global", name)
                 self._named(into, value, names, set())
@@ -412,9 +414,16 @@ def _reference(value: Any) -> Callable[[], Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """All that code, and code in it, reads by a name: globals and attributes."""
-    nested = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*nested)
+    """All that code, and code in it, may read by a name: globals and attributes, also those given to getattr."""
+    return set(code.co_names).union(*map(_names_in, code.co_consts))
+
+
+def _names_in(constant: Any) -> set[str]:
+    if isinstance(constant, CodeType):
+        return _names(constant)
+    if isinstance(constant, (tuple, frozenset)):
+        return set().union(*map(_names_in, constant))
+    return {constant} if isinstance(constant, str) and constant.isidentifier() else set()
 
 
 def _extension(name: str) -> bytes:

@@ -1,6 +1,7 @@
 """A cached kernel is that of the present source, whatever it depends on has been edited; else it is compiled."""
 
 import os
+from types import ModuleType
 
 import pytest
 from fresh import Fresh
@@ -112,6 +113,7 @@ EDITS = {
     "two modules away": (
         {"another": OTHER, "other": "from another import N\n"}, "import other\n" + ASKED.format("other.N"),
     ),
+    "a number by getattr": ({"other": OTHER}, "import other\n" + ASKED.format("getattr(other, 'N')")),
     "in a module of a module": (
         {"another": OTHER, "other": "import another\n"}, "import other\n" + ASKED.format("other.another.N"),
     ),
@@ -292,3 +294,21 @@ def test_objects_that_hold_more_than_their_attributes_have_no_digest():
         __slots__ = ("more",)
 
     assert named(OwnError("a")) is named(Slotted(2.0)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def asked(x):\n    return getattr(N, 'mass')",
+        "read = getattr\ndef asked(x):\n    return read(N, 'mass')",
+        "name = 'mass'\ndef asked(x):\n    return getattr(N, name)",
+        "def make(module):\n    def asked(x):\n        return module.mass\n    return asked\nasked = make(N)",
+    ],
+)
+def test_what_is_read_of_a_module_counts_however_it_is_spelt(text):
+    module = ModuleType("robot")
+    found = []
+    for module.mass in (1.0, 2.0, 1.0):
+        found.append(named(module, text))
+    assert found[0] == found[2] != found[1]
+    assert None not in found
