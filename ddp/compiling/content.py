@@ -26,7 +26,7 @@ import numpy as np
 from numba import types
 
 from ddp.compiling import extensions
-from ddp.compiling.extensions import UnknownError, is_library
+from ddp.compiling.extensions import UnknownError
 
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
@@ -186,8 +186,8 @@ class _Walk:
         return known.lasting
 
     def _function(self, into: _Open, function: FunctionType) -> None:
-        into.modules.add(function.__module__)
-        self._tell(into, "function", function.__module__, function.__qualname__)
+        into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}
+        self._tell(into, "function", str(function.__module__), function.__qualname__)
         self._code(into, function.__code__, function.__doc__)
         self._add(into, function.__defaults__)
         self._add(into, function.__kwdefaults__)
@@ -209,7 +209,7 @@ class _Walk:
     def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
         """What a name stands for; of a module, what may be read of it."""
         self._add(into, value)
-        if isinstance(value, ModuleType) and not is_library(value.__name__) and id(value) not in seen:
+        if isinstance(value, ModuleType) and not extensions.is_library_itself(value) and id(value) not in seen:
             into.modules.add(value.__name__)
             seen.add(id(value))
             for name in names:
@@ -220,7 +220,7 @@ class _Walk:
 
     def _class(self, into: _Open, kind: type) -> None:
         into.modules.add(kind.__module__)
-        self._tell(into, "class", kind.__module__, kind.__qualname__)
+        self._tell(into, "class", str(kind.__module__), kind.__qualname__)
         self._each(into, "bases", kind.__bases__)
         fields = getattr(kind, "_fields", None)
         if issubclass(kind, tuple) and fields is not None:
@@ -245,12 +245,12 @@ class _Walk:
             into.lasting = into.lasting and kind is tuple
             self._each(into, kind.__name__, value)
         elif isinstance(value, FunctionType):
-            if is_library(value.__module__):
+            if extensions.is_function_of_library(value):
                 self._tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._function)
         elif isinstance(value, type):
-            if is_library(value.__module__):
+            if extensions.is_class_of_library(value):
                 self._tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._class)
@@ -287,7 +287,7 @@ class _Walk:
             self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
             self._add(into, getattr(value, "constants", None))
             self._add(into, value.py_func)
-        elif isinstance(value, MethodType) and is_library(value.__func__.__module__):
+        elif isinstance(value, MethodType) and extensions.is_function_of_library(value.__func__):
             self._tell(into, "library", value.__func__.__module__, value.__func__.__qualname__)
         elif isinstance(value, (staticmethod, classmethod, MethodType)):
             self._each(into, kind.__name__, [value.__func__, getattr(value, "__self__", None)])
@@ -300,7 +300,7 @@ class _Walk:
         elif hasattr(value, "__wrapped__"):  # an intrinsic, a callback, what functools.cache makes
             self._tell(into, "wrapped", kind.__qualname__, str(getattr(value, "signature", None)))
             self._add(into, value.__wrapped__)
-        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or is_library(kind.__module__):
+        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or extensions.is_class_of_library(kind):
             told = repr(value)
             if isinstance(value, (BuiltinFunctionType, np.ufunc)):
                 told = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', value.__name__)}"
@@ -336,7 +336,7 @@ class _Walk:
     def _type(self, into: _Open, kind: types.Type) -> None:
         """A type of numba's: its name, and the record classes and functions in it, whose names are not all of them."""
         for one in type(kind).__mro__:
-            if not is_library(one.__module__):
+            if not extensions.is_class_of_library(one):
                 self._add(into, one)
         if isinstance(kind, types.BaseTuple):
             self._add(into, getattr(kind, "instance_class", None))

@@ -312,3 +312,18 @@ def test_what_is_read_of_a_module_counts_however_it_is_spelt(text):
         found.append(named(module, text))
     assert found[0] == found[2] != found[1]
     assert None not in found
+
+
+FALSE = {
+    "a function run under a library's name": "__name__ = 'random'\ndef asked(x):\n    return x * {}",
+    "a function that wraps one of numpy's": "@functools.wraps(np.linalg.norm)\ndef asked(x):\n    return x * {}",
+    "a class that says it is numpy's": "class A:\n  __module__ = 'numpy'\n  by = {}\ndef asked(x):\n    return A.by",
+    "a module that says it is numpy": "N = ModuleType('numpy')\nN.by = {}\ndef asked(x):\n    return x * N.by",
+}
+
+
+@pytest.mark.parametrize("text", FALSE.values(), ids=FALSE)
+def test_only_what_a_library_has_written_counts_by_its_name(text):
+    head = "import functools\nimport numpy as np\nfrom types import ModuleType\n"
+    one, other = (named(None, head + text.format(by)) for by in (2.0, 3.0))
+    assert None is not one != other is not None
