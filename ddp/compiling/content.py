@@ -273,13 +273,13 @@ class _Walk:
             if value.dtype.hasobject:
                 raise UnknownError(repr(value))
             layout = f"{value.flags.c_contiguous}{value.flags.f_contiguous}{value.flags.aligned}"
-            self._tell(into, "array", str(value.dtype.descr), str(value.shape), layout)
+            self._tell(into, "array", _layout(value.dtype), str(value.shape), layout)
             into.hash.update(value.tobytes())
             into.lasting = False
             if kind is not np.ndarray:
                 self._derived(into, value)
         elif isinstance(value, np.generic):
-            self._tell(into, "scalar", str(value.dtype.descr), value.tobytes().hex())
+            self._tell(into, "scalar", _layout(value.dtype), value.tobytes().hex())
         elif isinstance(value, _BUILTIN):
             self._builtin(into, value, next(base for base in _BUILTIN if isinstance(value, base)))
         elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
@@ -403,6 +403,15 @@ def _look(owner: Any, name: str | int) -> Any:
         return owner.__closure__[name].cell_contents
     except ValueError:  # not set yet
         return _MISSING
+
+
+def _layout(dtype: np.dtype[Any]) -> str:
+    """A type of numpy's with the places of its fields, which may be in any order and share bytes."""
+    if dtype.subdtype is not None:
+        return f"{dtype.subdtype[1]} of {_layout(dtype.subdtype[0])}"
+    names, places = dtype.names or (), dtype.fields or {}
+    fields = [(name, _layout(dtype[name]), places[name][1:]) for name in names]
+    return f"{dtype.str} {dtype.alignment} {dtype.isalignedstruct} {fields}"
 
 
 def _reference(value: Any) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 import os
 from types import ModuleType
 
+import numpy as np
 import pytest
 from fresh import Fresh
 
@@ -327,3 +328,15 @@ def test_only_what_a_library_has_written_counts_by_its_name(text):
     head = "import functools\nimport numpy as np\nfrom types import ModuleType\n"
     one, other = (named(None, head + text.format(by)) for by in (2.0, 3.0))
     assert None is not one != other is not None
+
+
+def test_records_of_numpy_count_with_the_places_of_their_fields():
+    def made(*offsets, size=32):
+        kind = np.dtype({"names": ["a", "b"], "formats": ["<f8", ("<f4", (2,))], "offsets": offsets, "itemsize": size})
+        return np.zeros(2, kind)
+
+    layouts = [made(0, 8), made(8, 0), made(0, 16), made(0, 4), made(0, 8, size=24)]
+    found = [named(value) for layout in layouts for value in (layout, layout[0])]
+    assert None not in found
+    assert len(set(found)) == len(found)
+    assert named(made(8, 0)) == named(made(8, 0))
