@@ -409,7 +409,8 @@ def _layout(dtype: np.dtype[Any]) -> str:
     """A type of numpy's with the places of its fields, which may be in any order and share bytes."""
     if dtype.subdtype is not None:
         return f"{dtype.subdtype[1]} of {_layout(dtype.subdtype[0])}"
-    names, places = dtype.names or (), dtype.fields or {}
+    names: Any = dtype.names or ()
+    places: Any = dtype.fields
     fields = [(name, _layout(dtype[name]), places[name][1:]) for name in names]
     return f"{dtype.str} {dtype.alignment} {dtype.isalignedstruct} {fields}"
 
