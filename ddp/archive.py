@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from ddp.errors import ProblemError
-from ddp.files import write_atomically
+from ddp.files import shown, write_atomically
 
 LARGEST = 1 << 30
 """Bytes of all arrays of a file together, at most, unless their shapes are known."""
@@ -61,19 +61,19 @@ def read(
             with zipfile.ZipFile(stream) as archive:
                 return _arrays(archive, path, kinds, shapes or {})
     except FileNotFoundError:
-        raise ProblemError(f"path: there is no file {path}") from None
+        raise ProblemError(f"path: there is no file {shown(path)}") from None
     except ProblemError:
         raise
     except Exception as reason:  # a damaged archive raises a dozen kinds in its reader
         told = str(reason).splitlines()[0][:200] if str(reason) else type(reason).__name__
-        raise ProblemError(f"path: {path} is not a solution file, or is damaged ({told})") from None
+        raise ProblemError(f"path: {shown(path)} is not a solution file, or is damaged ({told})") from None
 
 
 def refuse(path: Path, damaged: list[str]) -> None:
     """Raise ProblemError if any member is named."""
     if damaged:
         raise ProblemError(
-            f"path: {path} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
+            f"path: {shown(path)} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
         )
 
 
@@ -100,7 +100,7 @@ def _arrays(
                 continue
             if shapes.get(name) not in (None, shape):
                 raise ProblemError(
-                    f"path: {path} is of another problem: expected {name} of shape {shapes[name]}, got {shape}"
+                    f"path: {shown(path)} is of another problem: expected {name} of shape {shapes[name]}, got {shape}"
                 )
             nbytes = math.prod(shape) * dtype.itemsize
             if info.file_size != size + nbytes:

@@ -16,7 +16,7 @@ from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, positive_integer
-from ddp.files import as_path
+from ddp.files import as_path, shown
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.adjoint import control_gradient
@@ -248,12 +248,12 @@ def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarra
     """The arrays of a solution file, checked as far as that goes without a problem."""
     signs = read(path, {"format": "U0", "version": "i0"})
     if str(signs.get("format")) != FORMAT:
-        raise ProblemError(f"path: {path} is not a solution file")
+        raise ProblemError(f"path: {shown(path)} is not a solution file")
     if str(version := signs.get("version")) != str(VERSION):
-        raise ProblemError(f"path: {path} has version {reprlib.repr(version)} of the format, expected {VERSION}")
+        raise ProblemError(f"path: {shown(path)} has version {reprlib.repr(version)} of the format, expected {VERSION}")
     content = read(path, _SAVED, shapes)
     if missing := _SAVED.keys() - _ADDED - content.keys():
-        raise ProblemError(f"path: {path} lacks {', '.join(sorted(missing))}")
+        raise ProblemError(f"path: {shown(path)} lacks {', '.join(sorted(missing))}")
     columns = [name for name in _SAVED if name.startswith(COLUMN)]
     refuse(path, [name for name in columns if len(content[name]) != content["iterations"]])
     knots = len(content["X"]) - 1
@@ -271,11 +271,11 @@ def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
     as_array("X", solution.X, solution.X.shape)
     if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
         raise ProblemError(
-            f"path: {path} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
+            f"path: {shown(path)} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
         )
     cost = problem.cost(solution.X, solution.U)
     if abs(cost - solution.cost) > 1e-6 * (1.0 + abs(cost)):
         raise ProblemError(
-            f"path: {path} is of another problem: "
+            f"path: {shown(path)} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
         )
