@@ -17,13 +17,16 @@ from typing import IO, Any
 import numpy as np
 
 from ddp.errors import ProblemError
-from ddp.files import write_atomically
+from ddp.files import shown, write_atomically
 
 LARGEST = 1 << 30
 """Bytes of all arrays of a file together, at most, unless their shapes are known."""
 
-LONGEST = 1 << 16
-"""Bytes of a text, at most."""
+LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 8
+"""Bytes of a text, at most: of one, and of each in a row."""
+
+_PIECE = 1 << 20
+"""Bytes that are read at once."""
 
 _HEADER = re.compile(
     rb"\{'descr': '(?P<type>[<>|=][fibcU]\d{1,6})', 'fortran_order': (?P<columns>True|False), "
@@ -43,12 +46,16 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
 
 
 def read(
-    path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]] | None = None
+    path: Path,
+    kinds: Mapping[str, str],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    lengths: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Those arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
 
     kinds: kind and rank of each array, "f2" for a matrix of floats: f, i, b (8 bytes, 8 bytes, 1 byte) or U.
     shapes: those that are known; then their arrays may be of any size.
+    lengths: how many rows arrays have, by what else the file says; one with more or fewer is damaged.
 
     Raises ProblemError for a file that is missing, is no archive or damaged, or whose arrays are not of these kinds
     and shapes, too large, or of texts too long.
@@ -59,26 +66,30 @@ def read(
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ValueError("it is no regular file")
             with zipfile.ZipFile(stream) as archive:
-                return _arrays(archive, path, kinds, shapes or {})
+                return _arrays(archive, path, kinds, shapes or {}, lengths or {})
     except FileNotFoundError:
-        raise ProblemError(f"path: there is no file {path}") from None
+        raise ProblemError(f"path: there is no file {shown(path)}") from None
     except ProblemError:
         raise
     except Exception as reason:  # a damaged archive raises a dozen kinds in its reader
         told = str(reason).splitlines()[0][:200] if str(reason) else type(reason).__name__
-        raise ProblemError(f"path: {path} is not a solution file, or is damaged ({told})") from None
+        raise ProblemError(f"path: {shown(path)} is not a solution file, or is damaged ({told})") from None
 
 
 def refuse(path: Path, damaged: list[str]) -> None:
     """Raise ProblemError if any member is named."""
     if damaged:
         raise ProblemError(
-            f"path: {path} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
+            f"path: {shown(path)} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
         )
 
 
 def _arrays(
-    archive: zipfile.ZipFile, path: Path, kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]
+    archive: zipfile.ZipFile,
+    path: Path,
+    kinds: Mapping[str, str],
+    shapes: Mapping[str, tuple[int, ...]],
+    lengths: Mapping[str, int],
 ) -> dict[str, np.ndarray]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -98,23 +109,36 @@ def _arrays(
             if f"{dtype.kind}{len(shape)}" != kind or dtype.itemsize not in _SIZES.get(dtype.kind, (dtype.itemsize,)):
                 damaged.append(name)
                 continue
+            if name in lengths and shape[:1] != (lengths[name],):
+                damaged.append(name)
+                continue
             if shapes.get(name) not in (None, shape):
                 raise ProblemError(
-                    f"path: {path} is of another problem: expected {name} of shape {shapes[name]}, got {shape}"
+                    f"path: {shown(path)} is of another problem: expected {name} of shape {shapes[name]}, got {shape}"
                 )
             nbytes = math.prod(shape) * dtype.itemsize
             if info.file_size != size + nbytes:
                 raise ValueError(f"{name} is {info.file_size} bytes long, its header says {size + nbytes}")
             left -= 0 if name in shapes else nbytes
-            if left < 0 or (dtype.kind == "U" and dtype.itemsize > LONGEST):
+            if left < 0 or (dtype.kind == "U" and dtype.itemsize > (LONGEST_OF_MANY if shape else LONGEST)):
                 raise ValueError(f"{name} is too large: expected at most {LARGEST >> 30} GiB in all")
-            raw = stream.read(nbytes + 1)
-            if len(raw) != nbytes:
-                raise ValueError(f"{name} is cut short")
-            array = np.frombuffer(raw, dtype).reshape(shape, order="F" if by_columns else "C")
-            found[name] = array.astype(dtype.newbyteorder("="), order="C")
+            array = np.frombuffer(_bytes(stream, name, nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
+            found[name] = array.astype(dtype.newbyteorder("="), order="C", copy=False)
     refuse(path, damaged)
     return found
+
+
+def _bytes(stream: IO[bytes], name: str, size: int) -> bytearray:
+    """All that is left of a stream, if it is of that size."""
+    raw, at = bytearray(size), 0
+    while piece := stream.read(_PIECE):
+        if at + len(piece) > size:
+            raise ValueError(f"{name} is longer than its header says")
+        raw[at : at + len(piece)] = piece
+        at += len(piece)
+    if at != size:
+        raise ValueError(f"{name} is cut short")
+    return raw
 
 
 _SIZES = {"f": (8,), "i": (8,), "b": (1,)}

@@ -10,7 +10,7 @@ import math
 import os
 import reprlib
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,9 @@ _OURS = Path(__file__).parent
 _LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
+
+MOST_ITEMS = 1_000_000
+"""Items of a list, at most."""
 
 REAL = "fiub"
 """The kinds of numpy types that are real numbers."""
@@ -66,6 +69,9 @@ def as_array(
     if type(value) is np.ndarray and value.dtype == _FLOAT and value.flags.carray:
         array = value
     else:
+        known = known_shape(value)
+        if known is not None and not _matches(known, shape):
+            raise error(_misshapen(field, known, shape))
         try:
             if np.ma.is_masked(value):
                 raise TypeError("some of them are masked")
@@ -77,13 +83,28 @@ def as_array(
             why = str(reason).partition("\n")[0][:_LONGEST]
             raise error(f"{field}: expected {_wanted(shape, 'real numbers')}, got {said(value)} ({why})") from None
     if array.shape != shape and not _matches(array.shape, shape):
-        fixed = f"shape {_shown(shape)}" if shape and None not in shape else _wanted(shape, "numbers")
-        raise error(f"{field}: expected {fixed}, got {array.shape if array.ndim else 'one number'}")
+        raise error(_misshapen(field, array.shape, shape))
     if finite and not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):  # squares may overflow
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         where = f" at [{', '.join(map(str, index))}]" if index else ""
         raise error(f"{field}: expected finite numbers, got {array[index]}{where}")
     return array
+
+
+def known_shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of real numbers as far as it is known without a look at them, of which there may be very many."""
+    if isinstance(value, np.ndarray):
+        return value.shape if value.dtype.kind in REAL else None
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
+        parts = {known_shape(part) for part in value}
+        part = parts.pop()
+        return None if parts or part is None else (len(value), *part)
+    return None
+
+
+def _misshapen(field: str, shape: tuple[int, ...], wanted: Sequence[int | None]) -> str:
+    fixed = f"shape {_shown(wanted)}" if wanted and None not in wanted else _wanted(wanted, "numbers")
+    return f"{field}: expected {fixed}, got {shape or 'one number'}"
 
 
 def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:
@@ -110,6 +131,9 @@ def _shown(shape: Sequence[int | None]) -> str:
 
 def axes(value: Any) -> int:
     """How many axes an argument has as an array; 0 for what is none, of which `as_array` says what is wrong."""
+    known = known_shape(value)
+    if known is not None:
+        return len(known)
     try:
         found = np.ndim(value)
     except Exception:  # of ragged lists, and of objects that say they are arrays
@@ -167,6 +191,8 @@ def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] =
     if isinstance(value, (str, bytes, Mapping, type)):
         raise error(f"{field}: expected a list of {what}, got {said(value)}")
     try:
+        if isinstance(value, Sized) and len(value) > MOST_ITEMS:
+            raise ValueError("too many")
         return tuple(value)
     except Exception:
         raise error(f"{field}: expected a list of {what}, got {said(value)}") from None

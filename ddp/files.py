@@ -48,6 +48,12 @@ def write_atomically(path: str | os.PathLike[str], content: Content, of_many: bo
     or cannot be written: no folder, no right to, no space left.
     """
     given = as_path(path)
+    if isinstance(content, str):
+        try:
+            content = content.encode()
+        except UnicodeEncodeError as reason:
+            told = said(content[reason.start : reason.end])
+            raise ProblemError(f"content: expected text that can be written, it holds {told}") from None
     try:
         target = Path(os.path.realpath(given))
         there = _regular(given, target)
@@ -55,7 +61,7 @@ def write_atomically(path: str | os.PathLike[str], content: Content, of_many: bo
             remove_left(target.parent)
         _replace(target, there, content, durable=not of_many)
     except OSError as reason:
-        raise ProblemError(f"path: cannot write {given}: {reason.strerror or reason}") from None
+        raise ProblemError(f"path: cannot write {shown(given)}: {reason.strerror or reason}") from None
     return given
 
 
@@ -74,9 +80,18 @@ def as_path(path: str | os.PathLike[str], field: str = "path") -> Path:
         given = Path(path)
     except TypeError:
         raise ProblemError(f"{field}: expected the path of a file, got {said(path)}") from None
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError:  # halves of surrogate pairs, or letters that the system's encoding lacks
+        raise ProblemError(f"{field}: expected the path of a file, got {said(str(given))}") from None
     if "\0" in str(given) or len(str(given)) > _LONGEST or any(len(part) > _LONGEST_NAME for part in given.parts):
         raise ProblemError(f"{field}: expected the path of a file, got {said(str(given))}")
     return given
+
+
+def shown(path: Path) -> str:
+    """A path as errors quote it: bytes that are no text are escaped."""
+    return str(path).encode(errors="backslashreplace").decode()
 
 
 def _regular(given: Path, target: Path) -> os.stat_result | None:
@@ -88,13 +103,15 @@ def _regular(given: Path, target: Path) -> os.stat_result | None:
     if not stat.S_ISREG(there.st_mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(there.st_mode), "a device")
-        raise ProblemError(f"path: cannot write {given}: expected a regular file or none, this is {kind}")
+        raise ProblemError(f"path: cannot write {shown(given)}: expected a regular file or none, this is {kind}")
     if not os.access(target, os.W_OK):
-        raise ProblemError(f"path: cannot write {given}: permission is denied")
+        raise ProblemError(f"path: cannot write {shown(given)}: permission is denied")
     return there
 
 
-def _replace(target: Path, there: os.stat_result | None, content: Content, durable: bool) -> None:
+def _replace(
+    target: Path, there: os.stat_result | None, content: bytes | Callable[[BinaryIO], object], durable: bool
+) -> None:
     part = target.parent / f".mayne-{secrets.token_hex(8)}.part"
     descriptor, is_named = _open(part)
     try:
@@ -102,7 +119,7 @@ def _replace(target: Path, there: os.stat_result | None, content: Content, durab
             if callable(content):
                 content(stream)
             else:
-                stream.write(content.encode() if isinstance(content, str) else content)
+                stream.write(content)
             stream.flush()
             if there is not None:
                 with suppress(OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, positive_integer
-from ddp.files import as_path
+from ddp.files import as_path, shown
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.adjoint import control_gradient
@@ -24,6 +23,9 @@ from ddp.sweeps.adjoint import control_gradient
 FORMAT = "mayne solution"
 VERSION = 2
 """Of the format of files; see _ADDED for what a `Solution` has gained since."""
+
+LONGEST_HISTORY = 1_000_000
+"""Iterations of a file, at most."""
 
 COLUMN = "history_"
 
@@ -250,20 +252,21 @@ def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
 
 def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """The arrays of a solution file, checked as far as that goes without a problem."""
-    signs = read(path, {"format": "U0", "version": "i0"})
+    signs = read(path, {"format": "U0", "version": "i0", "iterations": "i0"})
     if str(signs.get("format")) != FORMAT:
-        raise ProblemError(f"path: {path} is not a solution file")
-    if str(version := signs.get("version")) != str(VERSION):
-        raise ProblemError(f"path: {path} has version {reprlib.repr(version)} of the format, expected {VERSION}")
-    content = read(path, _SAVED, shapes)
+        raise ProblemError(f"path: {shown(path)} is not a solution file")
+    if (version := int(signs.get("version", 0))) != VERSION:
+        raise ProblemError(f"path: {shown(path)} has version {version} of the format, expected {VERSION}")
+    states = read(path, {"X": _SAVED["X"]}, shapes)
+    iterations, knots = int(signs.get("iterations", 0)), len(states.get("X", ())) - 1
+    refuse(path, [] if 0 <= iterations <= LONGEST_HISTORY else ["iterations"])
+    lengths = {name: iterations for name in _SAVED if name.startswith(COLUMN)} | dict.fromkeys("UkK", knots)
+    content = read(path, _SAVED, shapes, lengths)
     if missing := _SAVED.keys() - _ADDED - content.keys():
-        raise ProblemError(f"path: {path} lacks {', '.join(sorted(missing))}")
-    columns = [name for name in _SAVED if name.startswith(COLUMN)]
-    refuse(path, [name for name in columns if len(content[name]) != content["iterations"]])
-    knots = len(content["X"]) - 1
-    refuse(path, [name for name in ("U", "k", "K") if content[name].shape[:2] != (knots, content["U"].shape[1])])
+        raise ProblemError(f"path: {shown(path)} lacks {', '.join(sorted(missing))}")
+    refuse(path, [name for name in "kK" if content[name].shape[1] != content["U"].shape[1]])
     if content["converged"]:
-        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f" and name != "gradient"]
+        numbers = [name for name, kind in _SAVED.items() if kind[0] == "f"]
         refuse(path, [name for name in numbers if name in content and not np.isfinite(content[name]).all()])
     return content
 
@@ -275,12 +278,12 @@ def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:
     as_array("X", solution.X, solution.X.shape)
     if not np.allclose(solution.X[0], problem.x0, rtol=0.0, atol=1e-9):
         raise ProblemError(
-            f"path: {path} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
+            f"path: {shown(path)} is of another problem: it starts at {solution.X[0]}, x0 is {problem.x0}"
         )
     cost = problem.cost(solution.X, solution.U)
     if abs(cost - solution.cost) > _accuracy(problem, solution.X, solution.U):
         raise ProblemError(
-            f"path: {path} is of another problem: "
+            f"path: {shown(path)} is of another problem: "
             f"its trajectory costs {cost:.6g} here, {solution.cost:.6g} there"
         )
 

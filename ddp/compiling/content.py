@@ -26,10 +26,18 @@ import numpy as np
 from numba import types
 
 from ddp.compiling import extensions
-from ddp.compiling.extensions import UnknownError, is_library
+from ddp.compiling.extensions import UnknownError
 
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
+
+_BUILTIN = int, float, complex, str, bytes, tuple, list, set, frozenset, dict
+"""Python's classes of values."""
+
+
+class _Plain:
+    """Instances of its size hold their attributes and nothing else."""
+
 
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""
@@ -178,17 +186,19 @@ class _Walk:
         return known.lasting
 
     def _function(self, into: _Open, function: FunctionType) -> None:
-        into.modules.add(function.__module__)
-        self._tell(into, "function", function.__module__, function.__qualname__)
+        into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}
+        self._tell(into, "function", str(function.__module__), function.__qualname__)
         self._code(into, function.__code__, function.__doc__)
         self._add(into, function.__defaults__)
         self._add(into, function.__kwdefaults__)
-        for place, name in enumerate(function.__code__.co_freevars):
+        cells = [self._read(into, function, place) for place in range(len(function.__code__.co_freevars))]
+        variables = {name: self._read(into, function, name) for name in sorted(_names(function.__code__))}
+        texts = (value for value in (*cells, *variables.values()) if type(value) is str)
+        names = sorted({*variables, *texts})
+        for name, value in zip(function.__code__.co_freevars, cells, strict=True):
             self._tell(into, "cell", name)
-            self._add(into, self._read(into, function, place))
-        names = sorted(_names(function.__code__))
-        for name in names:
-            value = self._read(into, function, name)
+            self._named(into, value, names, set())
+        for name, value in variables.items():
             if value is not _MISSING:
                 self._tell(into, "global", name)
                 self._named(into, value, names, set())
@@ -199,7 +209,7 @@ class _Walk:
     def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
         """What a name stands for; of a module, what may be read of it."""
         self._add(into, value)
-        if isinstance(value, ModuleType) and not is_library(value.__name__) and id(value) not in seen:
+        if isinstance(value, ModuleType) and not extensions.is_library_itself(value) and id(value) not in seen:
             into.modules.add(value.__name__)
             seen.add(id(value))
             for name in names:
@@ -210,7 +220,7 @@ class _Walk:
 
     def _class(self, into: _Open, kind: type) -> None:
         into.modules.add(kind.__module__)
-        self._tell(into, "class", kind.__module__, kind.__qualname__)
+        self._tell(into, "class", str(kind.__module__), kind.__qualname__)
         self._each(into, "bases", kind.__bases__)
         fields = getattr(kind, "_fields", None)
         if issubclass(kind, tuple) and fields is not None:
@@ -235,12 +245,12 @@ class _Walk:
             into.lasting = into.lasting and kind is tuple
             self._each(into, kind.__name__, value)
         elif isinstance(value, FunctionType):
-            if is_library(value.__module__):
+            if extensions.is_function_of_library(value):
                 self._tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._function)
         elif isinstance(value, type):
-            if is_library(value.__module__):
+            if extensions.is_class_of_library(value):
                 self._tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._class)
@@ -263,26 +273,21 @@ class _Walk:
             if value.dtype.hasobject:
                 raise UnknownError(repr(value))
             layout = f"{value.flags.c_contiguous}{value.flags.f_contiguous}{value.flags.aligned}"
-            self._tell(into, "array", str(value.dtype.descr), str(value.shape), layout)
+            self._tell(into, "array", _layout(value.dtype), str(value.shape), layout)
             into.hash.update(value.tobytes())
             into.lasting = False
+            if kind is not np.ndarray:
+                self._derived(into, value)
         elif isinstance(value, np.generic):
-            self._tell(into, "scalar", str(value.dtype.descr), value.tobytes().hex())
-        elif isinstance(value, tuple):
-            self._add(into, kind)
-            self._each(into, "record", value)
-        elif isinstance(value, (set, frozenset)):
-            into.lasting = into.lasting and kind is frozenset
-            self._each(into, "set", sorted(self._apart(into, item) for item in value))
-        elif isinstance(value, dict):
-            into.lasting = False
-            self._each(into, "dict", [part for item in value.items() for part in item])
+            self._tell(into, "scalar", _layout(value.dtype), value.tobytes().hex())
+        elif isinstance(value, _BUILTIN):
+            self._builtin(into, value, next(base for base in _BUILTIN if isinstance(value, base)))
         elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
             into.modules.add(value.py_func.__module__)
             self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
             self._add(into, getattr(value, "constants", None))
             self._add(into, value.py_func)
-        elif isinstance(value, MethodType) and is_library(value.__func__.__module__):
+        elif isinstance(value, MethodType) and extensions.is_function_of_library(value.__func__):
             self._tell(into, "library", value.__func__.__module__, value.__func__.__qualname__)
         elif isinstance(value, (staticmethod, classmethod, MethodType)):
             self._each(into, kind.__name__, [value.__func__, getattr(value, "__self__", None)])
@@ -295,23 +300,43 @@ class _Walk:
         elif hasattr(value, "__wrapped__"):  # an intrinsic, a callback, what functools.cache makes
             self._tell(into, "wrapped", kind.__qualname__, str(getattr(value, "signature", None)))
             self._add(into, value.__wrapped__)
-        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or is_library(kind.__module__):
+        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or extensions.is_class_of_library(kind):
             told = repr(value)
             if isinstance(value, (BuiltinFunctionType, np.ufunc)):
                 told = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', value.__name__)}"
             if " at 0x" in told:
                 raise UnknownError(told)
             self._tell(into, "object", kind.__module__, kind.__qualname__, told)
-        elif hasattr(value, "__dict__") and not hasattr(kind, "__slots__"):
-            into.lasting = False
-            self._each(into, "instance", [kind, vars(value)])
+        elif kind.__basicsize__ <= _Plain.__basicsize__ and not kind.__itemsize__:
+            self._derived(into, value)
         else:
-            raise UnknownError(repr(value))
+            raise UnknownError(f"a {kind.__qualname__}")
+
+    def _builtin(self, into: _Open, value: Any, base: Any) -> None:
+        """What is of a class of Python's, or of one derived from it, whose methods may tell something else."""
+        if type(value) is not base:
+            self._derived(into, value)
+        if base is dict:
+            self._each(into, "dict", [part for item in dict.items(value) for part in item])
+        elif base in (set, frozenset):
+            self._each(into, base.__name__, sorted(self._apart(into, item) for item in base.__iter__(value)))
+        elif base in (tuple, list):
+            self._each(into, base.__name__, base.__iter__(value))
+        else:
+            self._tell(into, base.__name__, base.__repr__(value))
+        into.lasting = into.lasting and base not in (dict, set, list)
+
+    def _derived(self, into: _Open, value: Any) -> None:
+        """Class and attributes of an object."""
+        if any(vars(base).get("__slots__") for base in type(value).__mro__):
+            raise UnknownError(f"a {type(value).__qualname__}")
+        attributes = getattr(value, "__dict__", None)
+        self._each(into, "instance", [type(value), attributes])  # a dictionary can change in place
 
     def _type(self, into: _Open, kind: types.Type) -> None:
         """A type of numba's: its name, and the record classes and functions in it, whose names are not all of them."""
         for one in type(kind).__mro__:
-            if not is_library(one.__module__):
+            if not extensions.is_class_of_library(one):
                 self._add(into, one)
         if isinstance(kind, types.BaseTuple):
             self._add(into, getattr(kind, "instance_class", None))
@@ -380,6 +405,16 @@ def _look(owner: Any, name: str | int) -> Any:
         return _MISSING
 
 
+def _layout(dtype: np.dtype[Any]) -> str:
+    """A type of numpy's with the places of its fields, which may be in any order and share bytes."""
+    if dtype.subdtype is not None:
+        return f"{dtype.subdtype[1]} of {_layout(dtype.subdtype[0])}"
+    names: Any = dtype.names or ()
+    places: Any = dtype.fields
+    fields = [(name, _layout(dtype[name]), places[name][1:]) for name in names]
+    return f"{dtype.str} {dtype.alignment} {dtype.isalignedstruct} {fields}"
+
+
 def _reference(value: Any) -> Callable[[], Any]:
     """What gives a value back without keeping functions alive."""
     try:
@@ -389,9 +424,16 @@ def _reference(value: Any) -> Callable[[], Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """All that code, and code in it, reads by a name: globals and attributes."""
-    nested = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*nested)
+    """All that code, and code in it, may read by a name: globals and attributes, also those given to getattr."""
+    return set(code.co_names).union(*map(_names_in, code.co_consts))
+
+
+def _names_in(constant: Any) -> set[str]:
+    if isinstance(constant, CodeType):
+        return _names(constant)
+    if isinstance(constant, (tuple, frozenset)):
+        return set().union(*map(_names_in, constant))
+    return {constant} if isinstance(constant, str) and constant.isidentifier() else set()
 
 
 def _extension(name: str) -> bytes:

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba.extending
@@ -35,6 +36,9 @@ _SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|
 _IMPORTED = time.time()
 """Sources that are younger may have changed since they were imported."""
 
+_IN_PYTHON = 1 << 9
+"""The flag of classes that are made while a program runs (Py_TPFLAGS_HEAPTYPE)."""
+
 _STANDARD = str(Path(sysconfig.get_path("stdlib")))
 
 
@@ -56,6 +60,31 @@ def is_library(module: str | None) -> bool:
         return False
     path = getattr(sys.modules.get(root), "__file__", None)
     return path is None or path.startswith(_STANDARD)
+
+
+def is_library_itself(module: ModuleType) -> bool:
+    """Whether a module counts by its name: it is the one that is imported by it."""
+    return is_library(module.__name__) and sys.modules.get(module.__name__) is module
+
+
+def is_function_of_library(function: Any) -> bool:
+    """Whether a function counts by its name: it says so, and a library that is loaded has written it."""
+    if not isinstance(function, FunctionType):
+        return is_library(function.__module__)
+    name = function.__globals__.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    written = module is not None and function.__globals__ is vars(module) and is_library(name)
+    return written and is_library(function.__module__) and not function.__closure__
+
+
+def is_class_of_library(kind: type) -> bool:
+    """Whether a class counts by its name: it says so, and is found there, or is written in C."""
+    if not is_library(kind.__module__):
+        return False
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind or not kind.__flags__ & _IN_PYTHON
 
 
 def forget() -> None:

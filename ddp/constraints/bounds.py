@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ddp.constraints.placement import described
-from ddp.errors import ProblemError, as_array, axes
+from ddp.errors import ProblemError, as_array, axes, known_shape
 from ddp.protocols import Array, Dynamics, Limited
 
 
@@ -30,7 +30,7 @@ def as_limits(limits: Any, N: int, dynamics: Dynamics) -> tuple[Array, Array]:
     pair = []
     for side, value in enumerate(limits):
         name = f"{field}[{side}]"
-        shape = np.shape(value) if axes(value) in (1, 2) else ()  # as_array says what is wrong
+        shape = known_shape(value) or np.shape(value) if axes(value) in (1, 2) else ()  # as_array says what is wrong
         if shape not in ((), (nu,), (N, nu)):
             raise ProblemError(f"{name}: expected a number or shape ({nu},) or ({N}, {nu}), got shape {shape}")
         array = as_array(name, value, shape, finite=False)

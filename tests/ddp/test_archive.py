@@ -112,6 +112,35 @@ def test_a_file_that_unpacks_to_more_than_there_is_room_for_is_refused_before(so
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    ("name", "iterations", "long"),
+    [
+        ("history_hessian", None, np.zeros(2_000_000, "U12")),
+        ("history_hessian", 1000, np.zeros(1000, "U1000")),
+        ("history_cost", None, np.zeros(2_000_000)),
+        ("history_cost", 2_000_000, np.zeros(2_000_000)),
+        ("K", None, np.zeros((1_000_000, 1, 2))),
+        ("status", None, np.array("x" * 20_000)),
+    ],
+)
+def test_what_contradicts_the_lengths_of_a_file_is_refused_before_it_is_unpacked(
+    saved, tmp_path, name, iterations, long
+):
+    made = io.BytesIO()
+    np.lib.format.write_array(made, long)
+    content = replaced(saved, name, made.getvalue())
+    if iterations is not None:
+        made = io.BytesIO()
+        np.lib.format.write_array(made, np.array(iterations))
+        content = replaced(content, "iterations", made.getvalue())
+    tracemalloc.start()
+    try:
+        refused(tmp_path / "long.npz", content)
+        assert tracemalloc.get_traced_memory()[1] < len(content) + 3e6
+    finally:
+        tracemalloc.stop()
+
+
 def test_only_members_that_are_known_are_read(solution, saved, tmp_path):
     made = io.BytesIO(saved)
     with zipfile.ZipFile(made, "a") as new:

@@ -1,7 +1,9 @@
 """A cached kernel is that of the present source, whatever it depends on has been edited; else it is compiled."""
 
 import os
+from types import ModuleType
 
+import numpy as np
 import pytest
 from fresh import Fresh
 
@@ -112,11 +114,15 @@ EDITS = {
     "two modules away": (
         {"another": OTHER, "other": "from another import N\n"}, "import other\n" + ASKED.format("other.N"),
     ),
+    "a number by getattr": ({"other": OTHER}, "import other\n" + ASKED.format("getattr(other, 'N')")),
     "in a module of a module": (
         {"another": OTHER, "other": "import another\n"}, "import other\n" + ASKED.format("other.another.N"),
     ),
     "a tuple": ({"other": OTHER}, "from other import pair\n" + ASKED.format("pair[0]")),
     "an array": ({"other": OTHER}, "from other import table\n" + ASKED.format("table[0]")),
+    "a number of a derived class": (
+        {"other": "class Own(float):\n    pass\n\nN = Own({}.0)\n"}, "from other import N\n" + ASKED.format("N"),
+    ),
     "a constant in the code": ({}, ASKED),
     "a callee": ({"other": DECIDED}, "from other import inner\n" + ASKED.format("inner(x) / 3.0")),
     "a callee imported below": ({"other": DECIDED}, LATE),
@@ -254,3 +260,83 @@ def test_every_kernel_of_ours_has_a_content_of_its_own():
         found = [content.digest(made) for made in kernel.registered() if made.py_func.__module__.startswith("d")]
     assert None not in found
     assert len(set(found)) == len(found) > 400
+
+
+def named(value, text="def asked(x):\n    return x * N"):
+    """The digest of a function that names a value."""
+    from ddp.compiling import content
+
+    variables = {"__name__": "asking", "N": value}
+    exec(text, variables)
+    return content.digest(variables["asked"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(2.0, 3.0), (2, 3), (2j, 3j), ("a", "b"), (b"a", b"b"), ((1,), (2,)), ([1], [2]), ({1}, {2}), ({1: 2}, {1: 3})],
+)
+def test_values_of_derived_classes_count(one, other):
+    kind = type("Own", (type(one),), {"__repr__": lambda self: "always the same", "__iter__": lambda self: iter(())})
+    assert None not in (named(kind(one)), named(one))
+    assert named(kind(one)) == named(kind(one))
+    assert len({named(kind(one)), named(kind(other)), named(one), named(other)}) == 4
+    value = kind(one)
+    value.more = 1.0
+    before = named(value)
+    value.more = 2.0
+    assert None is not before != named(value)
+
+
+def test_objects_that_hold_more_than_their_attributes_have_no_digest():
+    class OwnError(ValueError):
+        pass
+
+    class Slotted(float):
+        __slots__ = ("more",)
+
+    assert named(OwnError("a")) is named(Slotted(2.0)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def asked(x):\n    return getattr(N, 'mass')",
+        "read = getattr\ndef asked(x):\n    return read(N, 'mass')",
+        "name = 'mass'\ndef asked(x):\n    return getattr(N, name)",
+        "def make(module):\n    def asked(x):\n        return module.mass\n    return asked\nasked = make(N)",
+    ],
+)
+def test_what_is_read_of_a_module_counts_however_it_is_spelt(text):
+    module = ModuleType("robot")
+    found = []
+    for module.mass in (1.0, 2.0, 1.0):
+        found.append(named(module, text))
+    assert found[0] == found[2] != found[1]
+    assert None not in found
+
+
+FALSE = {
+    "a function run under a library's name": "__name__ = 'random'\ndef asked(x):\n    return x * {}",
+    "a function that wraps one of numpy's": "@functools.wraps(np.linalg.norm)\ndef asked(x):\n    return x * {}",
+    "a class that says it is numpy's": "class A:\n  __module__ = 'numpy'\n  by = {}\ndef asked(x):\n    return A.by",
+    "a module that says it is numpy": "N = ModuleType('numpy')\nN.by = {}\ndef asked(x):\n    return x * N.by",
+}
+
+
+@pytest.mark.parametrize("text", FALSE.values(), ids=FALSE)
+def test_only_what_a_library_has_written_counts_by_its_name(text):
+    head = "import functools\nimport numpy as np\nfrom types import ModuleType\n"
+    one, other = (named(None, head + text.format(by)) for by in (2.0, 3.0))
+    assert None is not one != other is not None
+
+
+def test_records_of_numpy_count_with_the_places_of_their_fields():
+    def made(*offsets, size=32):
+        kind = np.dtype({"names": ["a", "b"], "formats": ["<f8", ("<f4", (2,))], "offsets": offsets, "itemsize": size})
+        return np.zeros(2, kind)
+
+    layouts = [made(0, 8), made(8, 0), made(0, 16), made(0, 4), made(0, 8, size=24)]
+    found = [named(value) for layout in layouts for value in (layout, layout[0])]
+    assert None not in found
+    assert len(set(found)) == len(found)
+    assert named(made(8, 0)) == named(made(8, 0))

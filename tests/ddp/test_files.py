@@ -96,11 +96,29 @@ def test_only_regular_files_are_written(tmp_path, make, named):
         write_atomically(tmp_path / "target", b"content")
 
 
-@pytest.mark.parametrize("path", [None, 3, "nowhere/file", "with\0null", ""])
+@pytest.mark.parametrize("path", [None, 3, "nowhere/file", "with\0null", "", "half\ud800"])
 def test_paths_that_make_no_sense_are_refused(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ddp.ProblemError, match="path: "):
         write_atomically(path, b"content")
+
+
+def test_every_message_about_a_file_can_be_printed(tmp_path):
+    assert write_atomically(tmp_path / "byte\udcff", b"content").read_bytes() == b"content"  # any byte may be in a name
+    (tmp_path / "folder\udcff").mkdir()
+    for attempt in (
+        lambda: write_atomically(tmp_path / "folder\udcff", b""),
+        lambda: write_atomically(tmp_path / "no\udcff" / "file", b""),
+        lambda: write_atomically(tmp_path / "half\ud800", b""),
+        lambda: write_atomically(tmp_path / "file", "half \ud800"),
+        lambda: ddp.Solution.load(tmp_path / "byte\udcff"),
+        lambda: ddp.Solution.load(tmp_path / "none\udcff"),
+        lambda: ddp.Solution.load(tmp_path / "half\ud800"),
+    ):
+        with pytest.raises(ddp.ProblemError) as caught:
+            attempt()
+        assert "\\ud" in str(caught.value).encode().decode()
+    assert set(os.listdir(tmp_path)) == {"byte\udcff", "folder\udcff"}
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, way):

@@ -9,6 +9,7 @@ from systems import Quadratic, Swing, failing_pendulum, pendulum, pendulum_step
 
 import ddp
 from ddp.errors import as_array
+from dynamics import Phase
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
 
@@ -281,6 +282,29 @@ def test_a_wrong_gradient_never_passes_for_convergence():
 def test_what_is_no_array_of_real_numbers_is_refused(value, shape, message):
     with pytest.raises(ddp.ProblemError, match=message):
         as_array("z", value, shape)
+
+
+def test_arrays_of_another_shape_are_refused_without_a_look_at_their_numbers():
+    many = np.broadcast_to(1.0, (10**12,))  # one number in memory; looking at all of them takes minutes
+    square = np.broadcast_to(1, (10**6, 10**6))
+    given = problem()
+    for attempt in (
+        lambda: as_array("z", many, ()),
+        lambda: as_array("z", [many, many], (2, 3)),
+        lambda: ddp.DDP(tolerance=many),
+        lambda: ddp.solve(given, guess=many),
+        lambda: ddp.solve(given, guess=(square, square)),
+        lambda: ddp.solve(given, guess=[square, square]),
+        lambda: problem(x0=many),
+        lambda: problem(running=many),
+        lambda: problem(control_limits=(many, 1.0)),
+        lambda: problem(control_limits=[[many, many], 1.0]),
+        lambda: StateCost(given.dynamics, many, np.ones(2)),
+        lambda: Phase(many, 3),
+    ):
+        with pytest.raises(ddp.ProblemError, match=": expected") as caught:
+            attempt()
+        assert len(str(caught.value)) < 300
 
 
 def test_arrays_that_are_taken_are_what_kernels_want():

@@ -143,6 +143,11 @@ NAN = np.full((101, 2), np.nan)
         ({"X": NAN}, "X"),
         ({"K": np.full((100, 1, 2), np.nan)}, "K"),
         ({"cost": np.array(np.nan)}, "cost"),
+        ({"gradient": np.array(np.nan)}, "gradient"),
+        ({"version": np.array(-5)}, "version -5 of"),
+        ({"iterations": np.array(10**12)}, "iterations"),
+        ({"iterations": np.array(-1)}, "iterations"),
+        ({"U": np.zeros((3, 1))}, "U"),
     ],
 )
 def test_a_file_whose_content_cannot_be_a_solution_is_refused(solution, tmp_path, arrays, named):
