@@ -75,6 +75,7 @@ class _Commands(click.Group):
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
         except KeyboardInterrupt:  # click would say that it failed
+            click.echo("interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
