@@ -22,7 +22,7 @@ import viz
 from ddp import archive
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
-from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.errors import ModelError, ProblemError, SolveError, nearest, said
 from ddp.problem import Problem
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
@@ -44,7 +44,7 @@ from problems.command.output import (
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
-from problems.command.timing import excited, timings, warm
+from problems.command.timing import timings, warm
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, Entry, find
 from problems.sensitivity import with_durations
@@ -123,6 +123,8 @@ def list_problems(name: str | None, as_json: bool) -> None:
         _list_robots(as_json)
         return
     if name is not None:
+        if name not in ALL:
+            raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
         _describe(find(name), as_json)
         return
     entries = ALL.values()
@@ -190,6 +192,8 @@ def solve(
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
+    for path in filter(None, (save, plot, schedule, forces)):
+        click.echo(f"wrote {path}", err=True)
     if html:
         _animate(entry, problem, solution, html)
     if view:
@@ -229,6 +233,7 @@ def compare(
         print_table(["solver", *COLUMNS], [[title, *row(solution)] for title, solution in solutions.items()])
     if plot:
         viz.plot_convergence(solutions, plot, title=entry.description)
+        click.echo(f"wrote {plot}", err=True)
     _end(all(solution.converged for solution in solutions.values()))
 
 
@@ -297,7 +302,7 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
     """Check every derivative of problem NAME against differences, near its guess."""
     _, problem, _ = _build(name, robot, options)
     with progress(f"{name}, checking derivatives"):
-        report = check_derivatives(problem, *excited(problem))
+        report = check_derivatives(problem)
     if as_json:
         names = ("name", "knot", "error", "tolerance", "smooth", "ok")
         checks = [{name: getattr(item, name) for name in names} for item in report.checks]

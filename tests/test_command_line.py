@@ -231,6 +231,8 @@ def test_numbers_with_commas_are_an_array(mayne):
         (["solve", SMALL, "--mass", "heavy"], ["--mass", "'heavy'"]),
         (["solve", SMALL, "--horizon"], ["--horizon", "value"]),
         (["solve", SMALL, "80"], ["'80'"]),
+        (["list", "robot"], ["did you mean 'robots'"]),
+        (["solve", SMALL, "--html", "."], ["--html: expected a file, got a folder"]),
         (["list", "arm/reac"], ["did you mean 'arm/reach'"]),
         (["solve", "arm/reac"], ["arm/reac", "did you mean 'arm/reach'"]),
         (["compare", "nothing"], ["nothing"]),
@@ -268,7 +270,9 @@ def test_kernels_are_compiled_ahead(mayne, tmp_path):
 
 
 def test_solutions_are_saved_with_their_problem_in_one_step(mayne, tmp_path):
-    assert mayne("solve", SMALL, "--save", tmp_path / "swing.npz").exit_code == 0
+    result = mayne("solve", SMALL, "--save", tmp_path / "swing.npz")
+    assert result.exit_code == 0
+    assert f"wrote {tmp_path / 'swing.npz'}" in result.stderr
     kept = (tmp_path / "swing.npz").read_bytes()
     assert ddp.Solution.load(tmp_path / "swing.npz").converged
     assert mayne("view", tmp_path / "swing.npz", "--html", tmp_path / "swing.html").exit_code == 0
