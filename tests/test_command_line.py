@@ -360,3 +360,15 @@ def test_the_help_of_a_gait_is_complete(mayne, gait):
         name = row.split()[0].removeprefix("--").removeprefix("weights-").replace("-", "_")
         assert name == "robot" or name in about
     assert "walk`" not in text
+
+
+def test_the_motion_of_a_robot_is_viewed_without_a_problem(mayne, tmp_path):
+    saved, page = tmp_path / "own.npz", tmp_path / "own.html"
+    solution = ddp.solve(ALL["arm/reach"].build(horizon=20))
+    solution.save(saved)
+    assert mayne("view", saved, "--robot", "ur5", "--dt", 0.02, "--html", page).exit_code == 0
+    assert page.stat().st_size > 10_000
+    fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
+    fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
+    fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
+    fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
