@@ -5,6 +5,7 @@ takes seconds.
 """
 
 import difflib
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -48,7 +49,7 @@ def main() -> None:
         command = _loaded()
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
-        sys.exit(128 + signal.SIGINT)
+        os._exit(128 + signal.SIGINT)  # Python would end by the signal if the interrupt passed through C's imports
     command(prog_name="mayne")
 
 

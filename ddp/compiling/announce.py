@@ -107,6 +107,7 @@ class _Announcer:
     def reset(self) -> None:
         self._guard = threading.RLock()
         self._begun = self._failed = self._total = 0
+        self._stopped = False
         self._expected: set[str] = set()
         self._met: set[str] = set()
         self._seconds = self._since = self._last = 0.0
@@ -134,7 +135,11 @@ class _Announcer:
     def fail(self) -> None:
         """A kernel that was begun is not compiled, because of an error or an interrupt."""
         with self._guard:
-            self._failed += 1
+            self._failed, self._stopped = self._failed + 1, True
+
+    def stop(self) -> None:
+        """An interrupt ends the stretch, whether or not a kernel was being compiled."""
+        self._stopped = self._begun > 0
 
     def wait(self) -> None:
         """Kernels have to be loaded or compiled."""
@@ -153,6 +158,8 @@ class _Announcer:
         if self._thread is not None:
             with self._guard:
                 self._last = time.perf_counter()
+                if isinstance(sys.exception(), KeyboardInterrupt):
+                    self.stop()
                 if self._since:
                     self._seconds, self._since = self._seconds + self._last - self._since, 0.0
                     self._expected.clear()  # what no call has led to, or was in the cache
@@ -163,11 +170,13 @@ class _Announcer:
         if self._begun:
             with self._guard:
                 if self._begun and not self._since:
-                    done, total = self._begun - self._failed, self._total if self._failed else self._begun
-                    text = f"compiled {done} of {total} kernels in {self._seconds:.0f} s"
-                    if self._failed:
-                        text += ", and then stopped"
+                    if self._stopped:
+                        done = f"{self._begun - self._failed} kernels, then stopped,"
+                    else:
+                        done = f"{self._begun} of {self._begun} kernels"
+                    text = f"compiled {done} in {self._seconds:.0f} s"
                     self._begun, self._failed, self._total, self._seconds = 0, 0, 0, 0.0
+                    self._stopped = False
                     self._met.clear()
                     logger.info(text)
                     self.display.end(text)
@@ -244,6 +253,10 @@ def shown_by(display: Display, ends: bool = True) -> Iterator[None]:
     before.hide()
     try:
         yield
+    except KeyboardInterrupt:
+        _announcer.stop()
+        ends = True
+        raise
     finally:
         if ends:
             _announcer.finish()

@@ -151,8 +151,18 @@ def test_an_interrupted_compile_is_not_said_to_be_done(shown, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         function(np.float64(1.0))
     announce.finish()
-    assert shown[-1].startswith("compiled 0 of 1 kernels in")
-    assert shown[-1].endswith("and then stopped")
+    assert shown[-1].startswith("compiled 0 kernels, then stopped, in")
+
+
+def test_an_interrupt_after_a_kernel_does_not_say_that_all_are_compiled(shown):
+    def interrupted():
+        with announce.shown_by(shown, ends=False):
+            uncached(lambda x: x - 5.5)(np.float64(1.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert shown[-1].startswith("compiled 1 kernels, then stopped, in")
 
 
 @pytest.fixture
