@@ -16,6 +16,7 @@ from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, BatchTerm, Expansion
+from ddp.solver import start_policy
 
 FIRST_TOLERANCE = 1e-6
 """First derivatives: differences are good to 1e-9 or so; a wrong formula is rarely off by less than 1e-3."""
@@ -109,10 +110,10 @@ def _severity(check: DerivativeCheck) -> tuple[bool, bool, float]:
 
 @np.errstate(all="ignore")
 def check_derivatives(
-    problem: Problem, X: Array, U: Array, knots: Iterable[int] | None = None
+    problem: Problem, X: Array | None = None, U: Array | None = None, knots: Iterable[int] | None = None
 ) -> DerivativeReport:
     """Compare every derivative of ``problem`` along X (N+1, nx), U (N, nu) with 4th-order differences of the
-    functions.
+    functions; without X and U near the start of a solve, the problem's guess if it has one: see `excited`.
 
     The dynamics' A and B, the Hessian of a random weight (of a fixed seed) times the dynamics as the backward
     sweep gets it, and the gradient and exact Hessian of every cost term, the Jacobian of every constraint and
@@ -125,6 +126,10 @@ def check_derivatives(
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
     N, d = problem.horizon, problem.dynamics
+    if X is None and U is None:
+        X, U = excited(problem)
+    if X is None or U is None:
+        raise ProblemError(f"{'X' if X is None else 'U'}: expected X and U, or neither, got one of them")
     X = as_array("X", X, (N + 1, d.nx))
     d.check_state("X", X)
     U = problem.padded(as_array("U", U, (N, d.nu)))
@@ -143,6 +148,15 @@ def check_derivatives(
         for knot in (k for k in chosen if placed.start <= k < placed.stop):
             checks += _constraint_checks(problem, placed.name, placed.constraint, knot, X[knot], U[knot])
     return DerivativeReport(tuple(checks))
+
+
+def excited(problem: Problem) -> tuple[Array, Array]:
+    """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance; always the same."""
+    rng = np.random.default_rng(0)
+    system, given = problem.dynamics, start_policy(problem, problem.guess)
+    U = given.U + 0.1 * rng.normal(size=given.U.shape)
+    X = given.X if given.imposed else system.rollout(problem.x0, U)
+    return system.integrate(X, 0.1 * rng.normal(size=(len(X), system.n))), U
 
 
 def _chosen(problem: Problem, knots: Iterable[int] | None) -> list[int]:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.constraints.bounds import as_limits
+from ddp.constraints.bounds import Inherited, as_limits
 from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, described, place
@@ -38,7 +38,8 @@ class Problem:
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
         Default: those of the dynamics where they have any (`Limited`), as robots whose file describes actuators do;
-        ``(-inf, inf)`` for none at all. As ``lower``, ``upper`` (N, nu) they can be read back.
+        ``(-inf, inf)`` for none at all. The attribute tells what was given, or the dynamics have, None if neither: with
+        other dynamics, ``dataclasses.replace`` takes theirs. ``lower``, ``upper`` (N, nu) are those of each knot.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
@@ -86,10 +87,15 @@ class Problem:
         lower, upper = (limit.view() for limit in limits)
         for array in (x0, lower, upper):
             array.flags.writeable = False
+        control_limits = self.control_limits
+        if control_limits is None or isinstance(control_limits, Inherited):
+            in_force = bool(np.isfinite(lower).any() or np.isfinite(upper).any())
+            control_limits = Inherited(lower[0], upper[0]) if in_force else None
         terms = self.running, self.during, self.at, self.terminal
         lists = self.constraints, self.constraints_at, self.terminal_constraints
         for name, value in (
             ("x0", x0),
+            ("control_limits", control_limits),
             ("lower", lower),
             ("upper", upper),
             ("_limits", limits),

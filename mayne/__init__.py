@@ -12,6 +12,8 @@ import ast
 import os
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -46,14 +48,23 @@ def __getattr__(name: str) -> object:
 
 def _imported(module: str) -> ModuleType:
     """A module; what is not loaded yet takes a second or two, which is told where somebody waits at a terminal."""
-    quiet = os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or sys.stderr is None or not sys.stderr.isatty()
-    if quiet or module in sys.modules:
+    if module in sys.modules:
         return import_module(module)
+    with _telling():
+        return import_module(module)
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Within the block, say on a terminal that mayne is loaded, unless MAYNE_QUIET is set."""
+    if os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
     text = "loading mayne..."
     sys.stderr.write(text)
     sys.stderr.flush()
     try:
-        return import_module(module)
+        yield
     finally:
         sys.stderr.write(f"\r{' ' * len(text)}\r")
         sys.stderr.flush()

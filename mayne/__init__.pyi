@@ -1,5 +1,7 @@
 """Where each name of mayne comes from, for type checkers, editors and `mayne.__init__`, which reads it."""
 
+import contextlib
+
 from ddp import (
     DDP as DDP,
     ILQR as ILQR,
@@ -113,3 +115,5 @@ from viz import (
 )
 
 __version__: str
+
+def _telling() -> contextlib.AbstractContextManager[None]: ...

@@ -1,11 +1,18 @@
 """The ``mayne`` command, and ``python -m mayne``.
 
-Its version and the list of its commands are told without importing what they need, which takes seconds.
+Its version and the list of its commands are told, and unknown commands refused, without importing what they need, which
+takes seconds.
 """
 
+import difflib
+import os
+import signal
 import sys
+from collections.abc import Callable
 
 import click
+
+from mayne import _telling
 
 ABOUT = "Trajectory optimisation with full second-order DDP."
 
@@ -33,11 +40,32 @@ def overview() -> click.Group:
 
 def main() -> None:
     """Run the command on the program's arguments."""
-    if sys.argv[1:2] in ([], ["-h"], ["--help"], ["--version"]):
+    given = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if given in ("-h", "--help", "--version"):
         overview()(prog_name="mayne")
-    from problems.cli import main as command
-
+    if not given.startswith("-") and given not in COMMANDS:
+        _refuse(given)
+    try:
+        command = _loaded()
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        os._exit(128 + signal.SIGINT)  # Python would end by the signal if the interrupt passed through C's imports
     command(prog_name="mayne")
+
+
+def _refuse(given: str) -> None:
+    """Say that there is no such command, and which is meant; exit status 2."""
+    near = difflib.get_close_matches(given, COMMANDS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(COMMANDS)}"
+    click.echo(f"Error: no such command: {given[:80]!r}; {hint}", err=True)
+    sys.exit(2)
+
+
+def _loaded() -> Callable[..., object]:
+    """The whole command; a terminal is told that loading it takes seconds."""
+    with _telling():
+        from problems.cli import main as command
+    return command
 
 
 if __name__ == "__main__":

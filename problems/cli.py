@@ -22,11 +22,12 @@ import viz
 from ddp import archive
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
-from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.errors import ModelError, ProblemError, SolveError, nearest, positive, said
 from ddp.problem import Problem
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
+from dynamics import load
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
 from problems.command import dynamics_bench, robots
@@ -44,7 +45,7 @@ from problems.command.output import (
 )  # fmt: skip
 from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
-from problems.command.timing import excited, timings, warm
+from problems.command.timing import timings, warm
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, Entry, find
 from problems.sensitivity import with_durations
@@ -75,6 +76,7 @@ class _Commands(click.Group):
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
         except KeyboardInterrupt:  # click would say that it failed
+            click.echo("interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
@@ -122,6 +124,8 @@ def list_problems(name: str | None, as_json: bool) -> None:
         _list_robots(as_json)
         return
     if name is not None:
+        if name not in ALL:
+            raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
         _describe(find(name), as_json)
         return
     entries = ALL.values()
@@ -189,6 +193,8 @@ def solve(
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
+    for path in filter(None, (save, plot, schedule, forces)):
+        click.echo(f"wrote {path}", err=True)
     if html:
         _animate(entry, problem, solution, html)
     if view:
@@ -228,6 +234,7 @@ def compare(
         print_table(["solver", *COLUMNS], [[title, *row(solution)] for title, solution in solutions.items()])
     if plot:
         viz.plot_convergence(solutions, plot, title=entry.description)
+        click.echo(f"wrote {plot}", err=True)
     _end(all(solution.converged for solution in solutions.values()))
 
 
@@ -275,14 +282,25 @@ def mpc(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
 @_ROBOT
+@click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
 @_HTML
 @_NO_BROWSER
-def view(file: str, name: str | None, robot: str | None, html: str | None, no_browser: bool) -> None:
+def view(
+    file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
+) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     check_file("--html", html)
     signed, chosen = _signature(file)
     if not (name or signed):
-        raise click.UsageError(f"{file} does not say which problem it solves: give --problem")
+        if robot is None or dt is None:
+            raise click.UsageError(
+                f"{file} does not say which problem it solves: give --problem, or --robot and --dt; "
+                "in Python, mayne.save_html draws it"
+            )
+        _view_robot(file, robot, positive("--dt", dt), html, not no_browser)
+        return
+    if dt is not None:
+        raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
     entry, problem, _ = _build(name or signed, robot, (), chosen)
     _animate(entry, problem, Solution.load(file, problem), html, not no_browser)
 
@@ -296,7 +314,7 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
     """Check every derivative of problem NAME against differences, near its guess."""
     _, problem, _ = _build(name, robot, options)
     with progress(f"{name}, checking derivatives"):
-        report = check_derivatives(problem, *excited(problem))
+        report = check_derivatives(problem)
     if as_json:
         names = ("name", "knot", "error", "tolerance", "smooth", "ok")
         checks = [{name: getattr(item, name) for name in names} for item in report.checks]
@@ -427,10 +445,33 @@ def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | Non
     with progress(f"{entry.name}, drawing"):
         page = Path(html) if html else None
         where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser)
+    _play(entry.name, where, html)
+
+
+def _view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:
+    """Draw the states that a solution's file holds as those of a robot."""
+    found = archive.read(Path(file), {"X": "f2"})
+    if "X" not in found:
+        raise ProblemError(f"file: {file} is not a solution file, or is damaged")
+    X = found["X"][np.isfinite(found["X"]).all(axis=1)]
+    with progress(f"{source}, drawing"):
+        robot = load(source)
+        if X.shape[1] not in (robot.nq, robot.nq + robot.nv):
+            sizes = f"{robot.nq} or {robot.nq + robot.nv} numbers"
+            raise ProblemError(f"--robot: expected one whose states have {X.shape[1]} numbers, {source} has {sizes}")
+        if html:
+            where = viz.save_html(html, robot, X, dt).where
+        else:
+            where = viz.animate(robot, X, dt, open_browser=open_browser).where
+    _play(source, where, html)
+
+
+def _play(name: str, where: str, html: str | None) -> None:
+    """Say where a motion was drawn, and wait until it is interrupted if it is not a file."""
     if html:
         click.echo(f"wrote {where}", err=True)
         return
-    click.echo(f"{entry.name} moves at {where} until you press Ctrl-C", err=True)
+    click.echo(f"{name} moves at {where} until you press Ctrl-C", err=True)
     sys.stdout.flush()  # what was printed is there, however the waiting ends
     try:
         while True:

@@ -231,6 +231,8 @@ def test_numbers_with_commas_are_an_array(mayne):
         (["solve", SMALL, "--mass", "heavy"], ["--mass", "'heavy'"]),
         (["solve", SMALL, "--horizon"], ["--horizon", "value"]),
         (["solve", SMALL, "80"], ["'80'"]),
+        (["list", "robot"], ["did you mean 'robots'"]),
+        (["solve", SMALL, "--html", "."], ["--html: expected a file, got a folder"]),
         (["list", "arm/reac"], ["did you mean 'arm/reach'"]),
         (["solve", "arm/reac"], ["arm/reac", "did you mean 'arm/reach'"]),
         (["compare", "nothing"], ["nothing"]),
@@ -268,7 +270,9 @@ def test_kernels_are_compiled_ahead(mayne, tmp_path):
 
 
 def test_solutions_are_saved_with_their_problem_in_one_step(mayne, tmp_path):
-    assert mayne("solve", SMALL, "--save", tmp_path / "swing.npz").exit_code == 0
+    result = mayne("solve", SMALL, "--save", tmp_path / "swing.npz")
+    assert result.exit_code == 0
+    assert f"wrote {tmp_path / 'swing.npz'}" in result.stderr
     kept = (tmp_path / "swing.npz").read_bytes()
     assert ddp.Solution.load(tmp_path / "swing.npz").converged
     assert mayne("view", tmp_path / "swing.npz", "--html", tmp_path / "swing.html").exit_code == 0
@@ -356,3 +360,15 @@ def test_the_help_of_a_gait_is_complete(mayne, gait):
         name = row.split()[0].removeprefix("--").removeprefix("weights-").replace("-", "_")
         assert name == "robot" or name in about
     assert "walk`" not in text
+
+
+def test_the_motion_of_a_robot_is_viewed_without_a_problem(mayne, tmp_path):
+    saved, page = tmp_path / "own.npz", tmp_path / "own.html"
+    solution = ddp.solve(ALL["arm/reach"].build(horizon=20))
+    solution.save(saved)
+    assert mayne("view", saved, "--robot", "ur5", "--dt", 0.02, "--html", page).exit_code == 0
+    assert page.stat().st_size > 10_000
+    fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
+    fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
+    fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
+    fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")

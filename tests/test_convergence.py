@@ -114,8 +114,8 @@ def test_exact_gains_are_the_optimal_sensitivity_and_gauss_newtons_are_not(solve
 def test_residuals_that_stay_large_on_an_unstable_arm_do_not_stop_it():
     problem = problems.find("arm/out-of-reach").build(robot="kinova", position=(1.33, -1.94, 0.11))
     solution = ddp.solve(problem)
-    assert solution.iterations <= 60  # in 1000 it is not there by Gauss-Newton and the exact model alone
-    assert "convex" in {record.hessian for record in solution.history}
+    assert solution.iterations <= 60
+    assert solution.kind == "minimum"
 
 
 def test_controls_that_make_an_arm_diverge_are_a_guess_all_the_same(rng):

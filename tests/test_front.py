@@ -89,6 +89,27 @@ def test_loading_is_told_on_a_terminal_and_leaves_nothing():
     assert text.endswith("\rready\r\n")
 
 
+def test_the_command_tells_a_terminal_at_once_that_it_loads():
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "MAYNE_QUIET": ""}
+    command = [sys.executable, "-m", "mayne", "list", "nothing"]
+    subprocess.run(command, stdout=theirs, stderr=theirs, check=False, cwd=ROOT, env=environment)
+    text = os.read(ours, 4096).decode()
+    os.close(theirs)
+    os.close(ours)
+    assert text.startswith("loading mayne...\r   ")
+    assert "there is none called 'nothing'" in text
+
+
+def test_a_misspelt_command_is_refused_at_once():
+    code = "import sys; sys.argv[1:] = ['slove']; from mayne.__main__ import main; main()"
+    command = [sys.executable, "-X", "importtime", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert "no such command: 'slove'; did you mean 'solve'?" in done.stderr
+    assert "numpy" not in done.stderr
+
+
 HIDING = [
     ("dynamics.py", "import mayne"),
     ("dynamics.py", "from ddp import solve"),

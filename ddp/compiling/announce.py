@@ -9,7 +9,8 @@ moment, or a solve ends, it says how many there were:
 Loading them from the cache, or waiting for another process that compiles them, shows a line, too, where it takes long.
 Elsewhere there is no line. The logger ``mayne`` has a record of each in any case. MAYNE_QUIET=1, or a level of that
 logger above INFO, turns the line off. Nobody knows before how many kernels a solve will compile: the total is that of
-the kernels that those begun so far can call, and grows as others are begun.
+the kernels that those begun so far can call. It grows as others are begun, and never falls while kernels compile; when
+all of it is begun, the line says that more may come. What is interrupted is said to be.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import CodeType
 from typing import Any, Protocol
+
+from numba.core import event
 
 from ddp.compiling import kernel
 from ddp.compiling.compiled import Kernel
@@ -84,9 +87,14 @@ class Line:
 
 def is_watched() -> bool:
     """Whether someone sees standard error, a terminal's or a notebook's, and did not ask for silence."""
-    if os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or logger.level > logging.INFO:
+    if is_quiet():
         return False
     return sys.stderr is not None and ("ipykernel" in sys.modules or sys.stderr.isatty())
+
+
+def is_quiet() -> bool:
+    """Whether silence is asked for, by MAYNE_QUIET or the logger's level."""
+    return os.environ.get("MAYNE_QUIET", "0") not in ("", "0") or logger.level > logging.INFO
 
 
 class _Announcer:
@@ -98,7 +106,8 @@ class _Announcer:
 
     def reset(self) -> None:
         self._guard = threading.RLock()
-        self._begun = 0
+        self._begun = self._failed = self._total = 0
+        self._stopped = False
         self._expected: set[str] = set()
         self._met: set[str] = set()
         self._seconds = self._since = self._last = 0.0
@@ -119,8 +128,18 @@ class _Announcer:
                 self._expected |= callable_from(name) - self._met
             self._expected.discard(name)
             self._met.add(name)
+            self._total = max(self._total, self._begun + len(self._expected))
             self._draw()
             self._start()
+
+    def fail(self) -> None:
+        """A kernel that was begun is not compiled, because of an error or an interrupt."""
+        with self._guard:
+            self._failed, self._stopped = self._failed + 1, True
+
+    def stop(self) -> None:
+        """An interrupt ends the stretch, whether or not a kernel was being compiled."""
+        self._stopped = self._begun > 0
 
     def wait(self) -> None:
         """Kernels have to be loaded or compiled."""
@@ -139,6 +158,8 @@ class _Announcer:
         if self._thread is not None:
             with self._guard:
                 self._last = time.perf_counter()
+                if isinstance(sys.exception(), KeyboardInterrupt):
+                    self.stop()
                 if self._since:
                     self._seconds, self._since = self._seconds + self._last - self._since, 0.0
                     self._expected.clear()  # what no call has led to, or was in the cache
@@ -149,16 +170,21 @@ class _Announcer:
         if self._begun:
             with self._guard:
                 if self._begun and not self._since:
-                    text = f"compiled {self._begun} of {self._begun} kernels in {self._seconds:.0f} s"
-                    self._begun, self._seconds = 0, 0.0
+                    if self._stopped:
+                        done = f"{self._begun - self._failed} kernels, then stopped,"
+                    else:
+                        done = f"{self._begun} of {self._begun} kernels"
+                    text = f"compiled {done} in {self._seconds:.0f} s"
+                    self._begun, self._failed, self._total, self._seconds = 0, 0, 0, 0.0
+                    self._stopped = False
                     self._met.clear()
                     logger.info(text)
                     self.display.end(text)
 
     def _draw(self) -> None:
         lasting = self._seconds + time.perf_counter() - self._since
-        total = self._begun + len(self._expected)
-        self.display.show(f"{COMPILING}: {self._begun} of {total}, {lasting:.0f} s")
+        more = ", more may come" if self._begun >= self._total else ""
+        self.display.show(f"{COMPILING}: {self._begun} of {self._total}, {lasting:.0f} s{more}")
 
     def _watch(self) -> None:
         """Draw the line again and again, so that time is seen to pass, until compiling is over."""
@@ -216,19 +242,41 @@ def finish() -> None:
 
 
 @contextmanager
-def shown_by(display: Display) -> Iterator[None]:
-    """Within the block, show the progress of compiling by other means than a line."""
-    _announcer.finish()
+def shown_by(display: Display, ends: bool = True) -> Iterator[None]:
+    """Within the block, show the progress of compiling by other means than a line.
+
+    ends: whether the block has a count of its own; without, what compiles before and after it is counted with it.
+    """
+    if ends:
+        _announcer.finish()
     before, _announcer.display = _announcer.display, display
+    before.hide()
     try:
         yield
+    except KeyboardInterrupt:
+        _announcer.stop()
+        ends = True
+        raise
     finally:
-        _announcer.finish()
+        if ends:
+            _announcer.finish()
         _announcer.display = before
+
+
+class _Failures(event.Listener):  # type: ignore[misc]
+    """Tells of kernels whose compiling ended with an exception."""
+
+    def on_start(self, happening: event.Event) -> None:
+        """`kernel.compilations` tells of those that begin."""
+
+    def on_end(self, happening: event.Event) -> None:
+        if any(happening._exc_details or ()):  # `is_failed` of numba 0.68 is true where there is none
+            _announcer.fail()
 
 
 _listening = ExitStack()
 _listening.enter_context(kernel.compilations(_announcer.begin))
+event.register("numba:compile", _Failures())
 around_setup(_announcer.wait, _announcer.pause)
 atexit.register(_announcer.finish)
 if sys.platform != "win32":

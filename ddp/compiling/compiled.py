@@ -42,6 +42,7 @@ from numba.core.sigutils import normalize_signature
 from numba.core.targetconfig import ConfigStack
 
 from ddp.compiling import content, lowering, store
+from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
@@ -262,7 +263,8 @@ def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) 
         made = _Making(0, [])
         _making.append(made)
         try:
-            return make(), not made.impure
+            with uninterrupted():
+                return make(), not made.impure
         finally:
             _making.pop()
     if key in _made:
@@ -276,7 +278,8 @@ def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) 
                 made = _Making(0, [True]) if number in _numbers else _Making(number, [])
                 _making.append(made)
                 try:
-                    found = make()
+                    with uninterrupted():
+                        found = make()
                 finally:
                     _making.pop()
                 _numbers.add(number)
@@ -293,8 +296,9 @@ def _kept(name: str, key: bytes, context: Any) -> Any:
     if raw is None:
         return None
     try:
-        context.refresh()
-        return compiler.CompileResult._rebuild(context, *pickle.loads(raw))
+        with uninterrupted():
+            context.refresh()
+            return compiler.CompileResult._rebuild(context, *pickle.loads(raw))
     except OtherSymbolError:
         return None
     except Exception as reason:  # whatever loading what is no more can raise

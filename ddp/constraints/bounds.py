@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,20 @@ from ddp.errors import ProblemError, as_array, axes, known_shape
 from ddp.protocols import Array, Dynamics, Limited
 
 
+class Inherited(NamedTuple):
+    """Limits (nu,) that a problem has of its dynamics; one that is made of it takes those of its own."""
+
+    lower: Array
+    upper: Array
+
+
 def as_limits(limits: Any, N: int, dynamics: Dynamics) -> tuple[Array, Array]:
     """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper.
 
-    None: those of the dynamics, if they have any.
+    None, or `Inherited`: those of the dynamics, if they have any.
     """
     nu, field = dynamics.nu, "control_limits"
-    if limits is None:
+    if limits is None or isinstance(limits, Inherited):
         field, limits = "dynamics.control_limits", (-np.inf, np.inf)
         if isinstance(dynamics, Limited):
             limits = as_array(field, dynamics.control_limits, (nu, 2), finite=False).T

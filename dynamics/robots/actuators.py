@@ -33,7 +33,7 @@ def left_out(model: pin.Model, document: ElementTree.Element | None = None) -> O
     for name in _joints_with(model, friction):
         found.drop("dry friction of {} is not modelled", name)
     for name in [] if document is None else _mimics(document, model):
-        found.drop("<mimic> is ignored, {} move on their own", name)
+        found.drop("joints that mimic others move on their own: {}", name)
     return found
 
 

@@ -261,7 +261,7 @@ def load(
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
     joints than the source. Rotor inertia becomes armature.
 
-    MJCF is read by MuJoCo's own compiler (``pip install 'mayne[mujoco]'``): q is MuJoCo's qpos and v its qvel, but that
+    MJCF is read by MuJoCo's own compiler (the extra ``mayne[mujoco]``): q is MuJoCo's qpos and v its qvel, but that
     quaternions are (x, y, z, w) and a free joint's linear velocity is in the body's axes. q0 is the keyframe called
     "home", else the first, else qpos0. Sites are frames, geoms the shapes to draw. Motors become
     ``equipment.actuation`` and their ranges of control and force ``equipment.control_limits``. The control of a
@@ -281,7 +281,7 @@ def load(
         if root is not None:
             raise ModelError(f"root: a pinocchio.{type(source).__name__} already has its root joint; leave root out")
         found = loading.read_model(source)
-    elif not isinstance(source, (str, os.PathLike)):
+    elif not isinstance(source, (str, os.PathLike)) or source == "":
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {said(source)}")
     else:
         found = loading.read(source, root)

@@ -65,5 +65,5 @@ def _sentence(effects: dict[str, list[str]], most: int | None = None) -> str:
 
 def _listed(elements: list[str], most: int | None) -> str:
     if most is not None and len(elements) > most:
-        elements = [*elements[: most - 1], f"{len(elements) - most + 1} more"]
+        return f"{', '.join(elements[: most - 1])} and {len(elements) - most + 1} more"
     return ", ".join(elements)

@@ -31,7 +31,9 @@ def check_file(option: str, path: str | None, suffixes: Sequence[str] = ()) -> N
     target = as_path(path, option)
     if suffixes and target.suffix.lower() not in suffixes:
         raise ProblemError(f"{option}: expected {' or '.join(suffixes)}, got {said(path)}")
-    if target.is_dir() or not target.parent.is_dir():
+    if target.is_dir():
+        raise ProblemError(f"{option}: expected a file, got a folder, {said(path)}")
+    if not target.parent.is_dir():
         raise ProblemError(f"{option}: expected a file in an existing folder, got {said(path)}")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ddp.compiling.announce import COMPILING, shown_by
+from ddp.compiling.announce import COMPILING, is_quiet, shown_by
 from ddp.solution import Record
 
 
@@ -17,29 +17,32 @@ def progress(label: str) -> Iterator[Callable[[Record], None]]:
     """Within the block, show that ``label`` is at work; yields a callback for ``ddp.solve``.
 
     On a terminal: a line with the kernels that compile and one with the iteration. Elsewhere: one line, once a
-    process, if anything has to be compiled.
+    process, if anything has to be compiled. With MAYNE_QUIET=1 nothing.
     """
+    if is_quiet():
+        yield lambda record: None
+        return
     console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.fields[note]}"),
-    )
-    bars = Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-    )
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     compiling = _Compiling(bars)
-    solving = bars.add_task(label, total=None, note="")
+    solving = bars.add_task(_fitting(label, console), total=None)
     iterations = 0
 
     def iterated(record: Record) -> None:
         nonlocal iterations
         iterations += 1
         note = f"iteration {iterations}: cost {record.cost:.6g}, gradient {record.gradient:.1e}"
-        bars.update(solving, note=note)
+        bars.update(solving, description=_fitting(f"{label} {note}", console))
 
-    with bars, shown_by(compiling):
+    with bars, shown_by(compiling, ends=False):
         yield iterated
+
+
+def _fitting(text: str, console: Console) -> str:
+    """As much of a text as leaves room for the spinner and the time in one line."""
+    room = max(1, console.width - len("s  0:00:00 "))
+    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 class _Compiling:
@@ -48,11 +51,11 @@ class _Compiling:
     announced = False
 
     def __init__(self, bars: Progress) -> None:
-        self._bars, self._task = bars, bars.add_task("", total=None, note="", visible=False)
+        self._bars, self._task = bars, bars.add_task("", total=None, visible=False)
 
     def show(self, text: str) -> None:
         if self._bars.console.is_terminal:
-            self._bars.update(self._task, description=text, visible=True)
+            self._bars.update(self._task, description=_fitting(text, self._bars.console), visible=True)
         elif not _Compiling.announced:
             _Compiling.announced = True
             self._bars.console.print(f"{COMPILING}...", highlight=False)

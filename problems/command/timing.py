@@ -5,22 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
-
+from ddp.check import excited
 from ddp.problem import Problem
-from ddp.protocols import Array
-from ddp.solver import DDP, solve, start_policy
+from ddp.solver import DDP, solve
 
 ITERATIONS = 5
-
-
-def excited(problem: Problem) -> tuple[Array, Array]:
-    """States (N+1, nx) and controls (N, nu) near the guess, where no derivative vanishes by chance."""
-    rng = np.random.default_rng(0)
-    system, given = problem.dynamics, start_policy(problem, problem.guess)
-    U = given.U + 0.1 * rng.normal(size=given.U.shape)
-    X = given.X if given.imposed else system.rollout(problem.x0, U)
-    return system.integrate(X, 0.1 * rng.normal(size=(len(X), system.n))), U
 
 
 def warm(problem: Problem) -> None:

@@ -79,12 +79,20 @@ def on_a_terminal(tmp_path, code="import chain", **environment):
     return written
 
 
+def uncached(function):
+    """A kernel that compiles in every process."""
+    made = kernel.kernel(function)
+    made.is_kept = False
+    return made
+
+
 def test_a_line_on_a_terminal_counts_to_a_total_and_ends_at_it(tmp_path):
     written = on_a_terminal(tmp_path)
     text = "".join(part for _, part in written)
     counts = [(int(k), int(n)) for k, n in re.findall(r"\(first run only\): (\d+) of (\d+), \d+ s", text)]
     assert {(1, 3), (2, 3), (3, 3)} <= set(counts)
     assert all(k <= n for k, n in counts)
+    assert [n for _, n in counts] == sorted(n for _, n in counts)
     assert re.search(r"\ncompiled 3 of 3 kernels in \d+ s\r\n$", text)
     assert "\rfound 11.0\r\n" in text  # a line of its own
     began = float(re.search(r"at work ([\d.]+)", text)[1])
@@ -102,6 +110,59 @@ def test_the_command_line_s_progress_ends_at_the_same_total(tmp_path):
 def test_silence_can_be_asked_for(tmp_path):
     text = "".join(part for _, part in on_a_terminal(tmp_path, MAYNE_QUIET="1"))
     assert "compil" not in text
+
+
+def test_the_command_line_s_progress_is_silent_on_request(tmp_path):
+    assert on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm", MAYNE_QUIET="1")[0][1].startswith("at work")
+    text = "".join(part for _, part in on_a_terminal(tmp_path, WITH_PROGRESS, TERM="xterm", MAYNE_QUIET="1"))
+    assert "adding" not in text
+    assert "\x1b" not in text
+
+
+def test_progress_in_two_blocks_is_one_count(shown):
+    announce.finish()
+    with announce.shown_by(shown, ends=False):
+        uncached(lambda x: x + 11.0)(np.float64(1.5))
+    with announce.shown_by(shown, ends=False):
+        uncached(lambda x: x + 12.0)(np.float64(1.5))
+    announce.finish()
+    assert [text for text in shown if text.startswith("compiled")] == [shown[-1]]
+    assert shown[-1].startswith("compiled 2 of 2 kernels")
+
+
+def test_a_total_does_not_fall_and_says_that_more_may_come(shown):
+    announcer = announce._Announcer()
+    announcer.display = shown
+    announcer._start = lambda: None
+    announcer.begin("first")
+    assert ": 1 of 1, 0 s, more may come" in shown[-1]
+    announcer._total = 30
+    announcer.pause()
+    announcer.begin("second")
+    assert shown[-1].endswith(": 2 of 30, 0 s")
+
+
+def test_an_interrupted_compile_is_not_said_to_be_done(shown, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    function = uncached(lambda x: x - 4.5)
+    monkeypatch.setattr(function._compiler, "compile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        function(np.float64(1.0))
+    announce.finish()
+    assert shown[-1].startswith("compiled 0 kernels, then stopped, in")
+
+
+def test_an_interrupt_after_a_kernel_does_not_say_that_all_are_compiled(shown):
+    def interrupted():
+        with announce.shown_by(shown, ends=False):
+            uncached(lambda x: x - 5.5)(np.float64(1.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert shown[-1].startswith("compiled 1 kernels, then stopped, in")
 
 
 @pytest.fixture
@@ -125,7 +186,7 @@ def shown(monkeypatch):
 
 def test_compiling_in_this_process_is_shown_and_logged(shown, caplog):
     caplog.set_level(logging.INFO, "mayne")
-    double = kernel.kernel(lambda x: 2.0 * x)
+    double = uncached(lambda x: 2.0 * x)
     assert double(np.float64(1.5)) == 3.0
     assert double(np.float64(2.5)) == 5.0
     announce.finish()
@@ -148,7 +209,7 @@ def test_loading_that_takes_long_is_shown_until_it_is_done(shown, monkeypatch):
 
 
 def test_the_line_is_finished_by_itself(shown):
-    triple = kernel.kernel(lambda x: 3.0 * x)
+    triple = uncached(lambda x: 3.0 * x)
     assert triple(np.float64(1.0)) == 3.0
     for _ in range(100):
         if shown[-1].startswith("compiled"):
@@ -158,7 +219,7 @@ def test_the_line_is_finished_by_itself(shown):
 
 
 def test_nothing_is_written_where_nobody_looks(capfd):
-    half = kernel.kernel(lambda x: 0.5 * x)
+    half = uncached(lambda x: 0.5 * x)
     assert half(np.float64(1.0)) == 0.5
     announce.finish()
     assert capfd.readouterr().err == ""
@@ -179,7 +240,7 @@ def test_the_logger_s_level_asks_for_silence(monkeypatch, level, seen):
 
 def test_a_stopwatch_tells_compiling_from_work():
     watch = Stopwatch()
-    kernel.kernel(lambda x: np.sqrt(x) + x)(np.float64(4.0))
+    uncached(lambda x: np.sqrt(x) + x)(np.float64(4.0))
     compiling = watch.setup_seconds
     time.sleep(0.05)
     assert watch.setup_seconds == compiling > 0.0
@@ -189,7 +250,7 @@ def test_a_stopwatch_tells_compiling_from_work():
 def test_seconds_of_a_solve_are_without_compiling():
     problem = pendulum.swing_up(horizon=20)
     known = ddp.solve(problem)
-    square = kernel.kernel(lambda x: x * x + 1.0)
+    square = uncached(lambda x: x * x + 1.0)
     compiled = []
 
     def compiling(record):

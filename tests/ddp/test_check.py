@@ -5,6 +5,7 @@ import pytest
 from systems import Arrive, Quadratic, Swing, pendulum, user_pendulum
 
 import ddp
+from ddp.check import excited
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 
@@ -18,6 +19,17 @@ def test_right_derivatives_pass(make):
     report = ddp.check_derivatives(make(), *trajectory(make()))
     assert report.ok
     assert str(report).startswith("all 7 derivatives are right")
+
+
+def test_without_a_trajectory_derivatives_are_checked_near_the_guess():
+    problem = pendulum()
+    assert ddp.check_derivatives(problem).checks == ddp.check_derivatives(problem, *excited(problem)).checks
+    assert ddp.check_derivatives(problem, knots=[3]).ok
+    wrong = with_terms([Swing()], [WrongGradient()]).with_guess(trajectory(problem)[1])
+    assert not ddp.check_derivatives(wrong).ok
+    U = trajectory(problem)[1]
+    with pytest.raises(ddp.ProblemError, match="X: expected X and U, or neither, got one"):
+        ddp.check_derivatives(problem, U=U)
 
 
 class WrongGradient(Arrive):

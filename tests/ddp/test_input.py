@@ -31,7 +31,7 @@ def problem(**changes):
         ({"dynamics": FunctionDynamics}, "dynamics: .* got the class FunctionDynamics"),
         ({"x0": np.zeros(3)}, r"x0: expected shape \(2,\), got \(3,\)"),
         ({"x0": np.array([0.0, np.nan])}, r"x0: .*finite.* got nan at \[1\]"),
-        ({"x0": "somewhere"}, "x0: expected real numbers"),
+        ({"x0": "somewhere"}, r"x0: expected real numbers .*\(their type is text\)"),
         ({"horizon": 0}, "horizon: .* at least 1, got 0"),
         ({"horizon": 10.0}, "horizon: .* got 10.0"),
         ({"horizon": 10**10}, "horizon: 10000000000 would need .* GiB of memory, this machine has .* GiB"),

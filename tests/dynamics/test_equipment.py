@@ -1,6 +1,7 @@
 """Actuators of robots and limits of controls: what a file gives, what it does not, and where both arrive."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
@@ -96,6 +97,22 @@ def test_a_problem_keeps_the_limits_of_its_dynamics_unless_it_is_given_others():
     assert not cartpole.swing_up().limited
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(problem)).upper, problem.upper)
     np.testing.assert_array_equal(problem.starting_at(0.1 * np.ones(4)).upper, problem.upper)
+
+
+def test_the_limits_in_force_are_shown_and_a_problem_with_other_dynamics_takes_theirs():
+    system, unlimited = RobotDynamics(driven_cart(), 0.02), RobotDynamics(driven_cart(None), 0.02)
+    problem, given = swing_up(system), swing_up(system, control_limits=(-5.0, 0.5))
+    other = RobotDynamics(driven_cart(), 0.02, control_limits=[[-3.0, 2.0]])
+    derived = problem, problem.starting_at(problem.x0), replace(problem, horizon=7), pickle.loads(pickle.dumps(problem))
+    for one in (*derived, replace(pickle.loads(pickle.dumps(problem)), horizon=9)):
+        np.testing.assert_array_equal(one.control_limits, [[-1.0], [0.8]])
+        np.testing.assert_array_equal(one.upper, np.full((one.horizon, 1), 0.8))
+    np.testing.assert_array_equal(replace(problem, dynamics=other).control_limits, [[-3.0], [2.0]])
+    np.testing.assert_array_equal(replace(problem, dynamics=other).lower[0], [-3.0])
+    assert replace(problem, dynamics=unlimited).control_limits is None
+    assert swing_up(unlimited).control_limits is None
+    assert not replace(problem, control_limits=(-np.inf, np.inf)).limited
+    assert replace(given, horizon=7, dynamics=other).control_limits == (-5.0, 0.5)
 
 
 def test_a_swing_up_within_the_range_of_its_actuator_is_that_of_the_same_limits_given():

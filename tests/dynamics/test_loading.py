@@ -217,9 +217,14 @@ def test_mimic_in_a_file_is_said_aloud(tmp_path, caplog):
     path = tmp_path / "hand.urdf"
     path.write_text(text.replace("</robot>", finger))
     assert dynamics.load(path).nv == 2
-    assert "<mimic> is ignored, curl move" in caplog.text
-    with pytest.raises(ModelError, match="<mimic> is ignored, curl move on their own"):
+    assert "joints that mimic others move on their own: curl" in caplog.text
+    with pytest.raises(ModelError, match="joints that mimic others move on their own: curl"):
         dynamics.load(path, strict=True)
+
+
+def test_an_empty_name_is_refused():
+    with pytest.raises(ModelError, match=r"source: expected a name, a path or a pinocchio\.Model, got ''"):
+        dynamics.load("")
 
 
 def test_a_named_robot_is_warned_of_once_a_process(caplog):

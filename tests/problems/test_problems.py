@@ -335,7 +335,7 @@ def test_weightless_leaves_the_given_robot_alone():
         ("horizon", lambda: arm.reach(horizon=0)),
         ("q0", lambda: arm.reach(q0=np.zeros(3))),
         ("tool0", lambda: arm.reach(frame="tool")),
-        ("weights", lambda: arm.reach(posture_weight=-1.0)),
+        ("posture_weight", lambda: arm.reach(posture_weight=-1.0)),
         ("robot", lambda: arm.reach("hyq")),
         ("angle", lambda: quadruped.reorientation(angle=4.0)),
         ("robot", lambda: quadruped.reorientation("ur5")),

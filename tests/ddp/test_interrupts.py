@@ -1,0 +1,109 @@
+"""Ctrl-C while kernels are compiled or loaded is a KeyboardInterrupt, once, and leaves the handler as it was."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ddp.compiling.interrupts import uninterrupted
+
+ROOT = Path(__file__).parents[2]
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+from ddp.compiling import kernel
+
+def made(number):
+    inner = kernel.kernel(lambda x: np.sin(x) + number)
+    return kernel.kernel(lambda x: inner(x) + number)
+
+start = time.perf_counter()
+assert made(-1.0)(0.0) == -2.0
+lasting = time.perf_counter() - start
+start = time.perf_counter()
+assert made(-2.0)(0.0) == -4.0
+lasting = min(lasting, time.perf_counter() - start)
+rng = np.random.default_rng(7)
+outcomes = []
+for number in range(24):
+    timer = threading.Timer(rng.uniform(0.0, lasting), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        function = made(float(number))
+        for _ in range(1000):
+            function(0.0)
+        time.sleep(20.0)
+        outcomes.append("swallowed")
+    except KeyboardInterrupt:
+        outcomes.append("interrupted")
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print(*outcomes)
+"""
+
+
+def test_ctrl_c_while_a_kernel_compiles_is_a_keyboard_interrupt():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == 24 * ["interrupted"]
+    assert "Exception ignored" not in done.stderr
+
+
+def test_an_interrupt_is_deferred_to_the_end_of_the_block_and_comes_once():
+    reached = []
+
+    def work():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            reached.append("end")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached == ["end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with uninterrupted():
+        reached.append("again")
+
+
+def test_an_interrupt_is_delivered_where_an_inner_block_begins():
+    def work():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            with uninterrupted():
+                raise AssertionError("the inner block was entered")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_handlers_of_users_are_called_and_ignoring_stays():
+    came = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            assert came == []
+        assert came == [signal.SIGINT]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with uninterrupted():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_the_handler_alone():
+    found = []
+
+    def work():
+        with uninterrupted():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]
