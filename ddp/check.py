@@ -316,14 +316,18 @@ def _compared(
     smooth = np.full(errors.shape, True)
     if (errors > tolerance).any():
         smooth = errors <= tolerance
-        before, steady, apart = np.abs(given - far.numerical), np.full_like(smooth, True), np.full_like(smooth, False)
+        before, steady = np.abs(given - far.numerical), np.full_like(smooth, True)
+        apart, judged = np.full_like(smooth, False), np.full_like(smooth, False)
         for closeness in CLOSER:
             # Of a smooth function, a wrong derivative is as wrong seen from closer by, and the two sides come together.
             close = look(closeness)
             seen, after = close.noise < 0.25 * before, np.abs(given - close.numerical)
             steady &= ~seen | ((after > 0.5 * before) & (after < 2.0 * before))
             apart |= seen & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
-        smooth |= (steady & ~apart) | ~np.isfinite(errors)
+            judged |= seen
+        kinked = (~smooth & judged & ~(steady & ~apart)).any()
+        # Where some entries are not smooth, others are wrong only if that is seen from closer by as well.
+        smooth |= (steady & ~apart & (judged | ~kinked)) | ~np.isfinite(errors)
     wrong = np.where(smooth, errors, 0.0)
     worst = wrong if (wrong > tolerance).any() else errors
     entry = tuple(int(i) for i in np.unravel_index(int(np.argmax(worst)), errors.shape))

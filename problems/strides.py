@@ -70,7 +70,7 @@ def lay_out(
     motion: of the body over level ground, which feet follow from one hold to the next.   lift [m]: how high feet swing.
     rise: what moves the body alone, on top of that: up and down in a jump, or to look around.
     """
-    positive("dt", dt)
+    dt = positive("dt", dt)
     for field, value, kind in (("stance", stance, Stance), ("schedule", schedule, Schedule)):
         if not isinstance(value, kind):
             raise ProblemError(f"{field}: expected a {kind.__name__}, got {said(value)}")

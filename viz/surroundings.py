@@ -7,11 +7,13 @@ import uuid
 
 import numpy as np
 
-from ddp.errors import as_array
+from ddp.errors import ProblemError, as_array
 from viz.messages import Message, set_property
 from viz.shapes import Array, Color, Mesh, grid
 
 FIELD_OF_VIEW = 40.0
+FARTHEST = 1e6
+"""Largest height of the ground [m] that is drawn."""
 GROUND: Color = (0.62, 0.66, 0.70, 1.0)
 PLANE: Color = (0.93, 0.94, 0.95, 1.0)
 
@@ -36,7 +38,10 @@ def grid_under(center: Array, radius: float, lowest: float, ground: float | None
 
 def height(ground: float) -> float:
     """The height of the ground [m], checked."""
-    return float(as_array("ground", ground, ()))
+    found = float(as_array("ground", ground, ()))
+    if abs(found) > FARTHEST:
+        raise ProblemError(f"ground: expected a height of at most {FARTHEST:g} m, got {found:g}")
+    return found
 
 
 def surroundings(radius: float) -> list[Message]:
