@@ -72,6 +72,7 @@ class Fresh:
         """Start a program among the modules of a folder: (its process or its exit status, the file of its output)."""
         self._count += 1
         output = folder / f"output-{self._count}"
+        output.touch()  # whoever asks for it may be quicker than its process
         wish = {
             "folder": str(folder), "program": program, "output": str(output), "wait": wait, "level": level,
             "env": {"MAYNE_CACHE_DIR": str(cache or folder / "cache")},
