@@ -318,16 +318,17 @@ def _compared(
         smooth = errors <= tolerance
         before, steady = np.abs(given - far.numerical), np.full_like(smooth, True)
         apart, judged = np.full_like(smooth, False), np.full_like(smooth, False)
-        for closeness in CLOSER:
+        for closeness in (1.0, *CLOSER):
             # Of a smooth function, a wrong derivative is as wrong seen from closer by, and the two sides come together.
             close = look(closeness)
             seen, after = close.noise < 0.25 * before, np.abs(given - close.numerical)
-            steady &= ~seen | ((after > 0.5 * before) & (after < 2.0 * before))
-            apart |= seen & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
-            judged |= seen
+            steady &= (after < 2.0 * before + close.noise) & (~seen | ((after > 0.5 * before) & (after < 2.0 * before)))
+            apart |= seen & (closeness < 1.0) & (close.gap > 0.3 * far.gap) & (close.gap > 0.1 * after + close.noise)
+            judged |= seen & (closeness < 1.0)
         kinked = (~smooth & judged & ~(steady & ~apart)).any()
-        # Where some entries are not smooth, others are wrong only if that is seen from closer by as well.
-        smooth |= (steady & ~apart & (judged | ~kinked)) | ~np.isfinite(errors)
+        # Where some entries are not smooth, others whose two sides are apart may be hidden by what looks like rounding.
+        steady &= judged | ~kinked | (far.gap < 0.5 * before)
+        smooth |= (steady & ~apart) | ~np.isfinite(errors)
     wrong = np.where(smooth, errors, 0.0)
     worst = wrong if (wrong > tolerance).any() else errors
     entry = tuple(int(i) for i in np.unravel_index(int(np.argmax(worst)), errors.shape))

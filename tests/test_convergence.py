@@ -74,9 +74,9 @@ def test_ilqr_reaches_fddps_optimum_in_about_its_iterations(solved, name):
 
 
 def order_of_convergence(solution):
-    """The slope of log expected decrease (quadratic in the error) over the last iterations above rounding."""
-    e = [record.expected for record in solution.history if record.expected > 1e-25][-3:]
-    return float(np.log(e[2] / e[1]) / np.log(e[1] / e[0]))
+    """The slope of log expected decrease (quadratic in the error) over the last four iterations above rounding."""
+    e = [record.expected for record in solution.history if record.expected > 1e-25][-4:]
+    return float(np.log(e[3] / e[1]) / np.log(e[2] / e[0]))
 
 
 @pytest.mark.parametrize("name", ["pendulum/swing-up", "quadrotor/loop", "quadruped/reorientation"])

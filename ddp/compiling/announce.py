@@ -150,7 +150,7 @@ class _Announcer:
     def _start(self) -> None:
         self._last = time.perf_counter()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="mayne-announce", daemon=True)
+            self._thread = threading.Thread(target=self._watch, name="announce-kernels", daemon=True)
             self._thread.start()
 
     def pause(self) -> None:
