@@ -25,6 +25,9 @@ LARGEST = 1 << 30
 LONGEST, LONGEST_OF_MANY = 1 << 16, 1 << 8
 """Bytes of a text, at most: of one, and of each in a row."""
 
+FEW = 16
+"""Texts that are not many."""
+
 _PIECE = 1 << 20
 """Bytes that are read at once."""
 
@@ -120,7 +123,8 @@ def _arrays(
             if info.file_size != size + nbytes:
                 raise ValueError(f"{name} is {info.file_size} bytes long, its header says {size + nbytes}")
             left -= 0 if name in shapes else nbytes
-            if left < 0 or (dtype.kind == "U" and dtype.itemsize > (LONGEST_OF_MANY if shape else LONGEST)):
+            longest = LONGEST if math.prod(shape) <= FEW else LONGEST_OF_MANY
+            if left < 0 or (dtype.kind == "U" and dtype.itemsize > longest):
                 raise ValueError(f"{name} is too large: expected at most {LARGEST >> 30} GiB in all")
             array = np.frombuffer(_bytes(stream, name, nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
             found[name] = array.astype(dtype.newbyteorder("="), order="C", copy=False)
