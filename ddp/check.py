@@ -276,7 +276,7 @@ class _Differences:
         return self.function(X, self.u + Z[:, n:])
 
     def _noise(self, shape: tuple[int, ...], values: Array) -> Array:
-        """What rounding may do to each value, of this shape: as measured nearby, but no less than is to be expected."""
+        """Bound of the rounding of each value, of this shape: as measured nearby, but no less than expected."""
         expected = 100.0 * float(np.finfo(float).eps) * max(self.size, float(np.abs(values).max()))
         return np.maximum(expected, DEVIATIONS * self._measured.reshape(shape))
 

@@ -210,7 +210,7 @@ def is_findable(function: Any) -> bool:
 
 @cache
 def environment() -> bytes:
-    """What machine code depends on beside a kernel: versions, the processor, numba's options, our own code."""
+    """Describe all that machine code depends on beside a kernel: versions, processor, numba's options, our code."""
     options = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
     for name in ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"):
         options.pop(name, None)
@@ -242,7 +242,7 @@ _made: dict[bytes, Any] = {}
 
 
 def key_of(kind: str, thing: Any, args: Any) -> bytes | None:
-    """What something compiled is kept under; None if nobody knows what it depends on."""
+    """Key that something compiled is kept under; None if nobody knows what it depends on."""
     found = [content.digest(thing), content.digest(args)]
     if None in found:
         return None
@@ -250,7 +250,7 @@ def key_of(kind: str, thing: Any, args: Any) -> bytes | None:
 
 
 def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) -> tuple[Any, bool]:
-    """What is compiled: had in this process, kept by another, or made and kept; and whether it is as its key says.
+    """Get something compiled: had here, kept by another process, or made and kept; and whether it is as its key says.
 
     Whoever makes it holds a lock on it, so that others wait and load it.
     """
@@ -291,7 +291,7 @@ def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) 
 
 
 def _kept(name: str, key: bytes, context: Any) -> Any:
-    """What another process has kept; None if there is nothing, or nothing that can be used here."""
+    """Load what another process has kept; None if there is nothing, or nothing that can be used here."""
     raw = store.load(name, key)
     if raw is None:
         return None

@@ -1,6 +1,6 @@
-"""What a function is, as a digest: equal for equal functions, in any process, wherever their files are.
+"""Digests of functions: equal for equal functions, in any process, wherever their files are.
 
-It is made of a function's bytecode and constants and, transitively, of the values of every global and closure variable
+Each is made of a function's bytecode and constants and, transitively, of the values of every global and closure cell
 that it names: numbers, tuples, arrays, records with the names of their fields, other functions and kernels, and the
 Python code of numba's extensions that writes instructions. Names of files, lines, comments and docstrings do not count.
 Functions and classes of Python, numpy, numba and llvmlite count by their names: the caller adds their versions.
@@ -207,7 +207,7 @@ class _Walk:
             self._add(into, chosen[function])
 
     def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
-        """What a name stands for; of a module, what may be read of it."""
+        """Add the value of a name; of a module, all that may be read of it."""
         self._add(into, value)
         if isinstance(value, ModuleType) and not extensions.is_library_itself(value) and id(value) not in seen:
             into.modules.add(value.__name__)
@@ -262,7 +262,7 @@ class _Walk:
             self._add_object(into, value)
 
     def _add_object(self, into: _Open, value: Any) -> None:
-        """What is rarer."""
+        """Add a value of the rarer kinds."""
         kind = type(value)
         if isinstance(value, types.Type):
             self._type(into, value)
