@@ -1,6 +1,7 @@
 """The rules of the house, as tests: who imports whom, and who may use numba's decorators."""
 
 import ast
+import re
 from pathlib import Path
 
 import grimp
@@ -67,3 +68,13 @@ def test_packages_export_and_do_nothing_else(package):
         exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
+
+
+KERNELS = re.compile(r"^@(kernel|inline|intrinsic|for_constants|by_types|specialised)\b", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_modules_of_kernels_leave_their_types_to_numba(path):
+    text = path.read_text(encoding="utf-8")
+    if text.startswith("# mypy: allow"):
+        assert KERNELS.search(text), "it has no kernel: annotate its functions"

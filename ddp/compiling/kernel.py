@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """The one module that owns numba: how kernels are compiled, cached, announced and called.
 
 A *kernel* is a plain function of numbers and arrays. It never validates, raises, prints or allocates

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Cost terms as C functions: kernels with what they belong to bound, so that one kernel can call them all.
 
 A term's kernels are ``values(*arguments, first, X, U, out)`` and ``expand(*arguments, first, X, U, scale, exact, l, lz,

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """All compiled cost terms of a problem, evaluated along a trajectory in one call.
 
 A table has a row for each: where its C function is, its context, the knots begin .. end-1 that it belongs to, and what

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Costs' Hessians (N+1, nz, nz), or at separable knots their diagonals (N+1, nz)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Small dense algebra of one knot."""
 
 from __future__ import annotations

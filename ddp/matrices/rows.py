@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Rows of small matrices on raw addresses, as tiles.py has them: copies, sums, and transposition by blocks of 8 x 8."""
 
 from __future__ import annotations

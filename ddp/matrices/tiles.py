@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Register tiles: small dense linear algebra on raw addresses, for matrices far below what BLAS is made for.
 
 A matrix is (address, ld): row i begins ld doubles after row i - 1, and ld is a multiple of ``WIDTH``, so that every

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Products of transposed dense matrices, whose rows are as long as they are, and vectors, which are padded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Elimination in a symmetric matrix by panels of six, two or one rows, in registers: its factors are U_uu = Uᵀ D U.
 
 Of a panel's rows Q_p, whose own block U_pp, D_p is on the diagonal, that block's factors are found first, as scalars;

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Control limits at one knot: a quadratic programme in a box, by projected Newton (Bertsekas 1982; Tassa et al. 2014).
 
     minimise ½ xᵀ H x + q_uᵀ x   with low <= x <= high,   H = Q_uu

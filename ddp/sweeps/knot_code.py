@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What the code of a knot of the backward sweep is made with, where it is compiled for its sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Control limits over the whole horizon: the quadratic model's step, kept in the box by projected Newton.
 
 A backward sweep finds which controls are held while the states are at their nominal; where its own policy leads them

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What the compiled sweep is told: sizes and addresses, and one knot's costs from there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """One knot of the backward sweep on register tiles: from the next value to the action value, the policy, the value.
 
 With z = (dx, du), F = [A B], V and v the next value's Hessian and gradient:

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Where the backward sweep works: one knot's matrices in one piece of memory, padded as tiles.py wants them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The backward sweep cut into segments of the horizon that are swept at the same time, with exact gains.
 
 What happens after a segment touches it through the costate λ at its end alone. Its value as a function of both,

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """One knot of the backward sweep, compiled for its sizes when a sweep of them is first prepared.
 
 The tiles of riccati.py serve every size: they ask how large matrices are, move rows to where whole registers can be

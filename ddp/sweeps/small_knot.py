@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """A knot of the backward sweep of two or four states and one control, written out: all of it is in scalar registers.
 
 The recursion is that of riccati.py, V and v where it has them. Its tiles move whole registers for a few numbers, and

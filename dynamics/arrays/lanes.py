@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """Eight knots at once: a number type for kernels that is one SIMD register of eight doubles.
 
 A kernel does not care what a number is. Given arrays of floats it works on one knot; given ``lane_array(x)`` of an

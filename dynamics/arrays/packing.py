@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Knots between rows of ordinary arrays and lanes: one to a lane, by transposing eight of them at a time.
 
 Where fewer than eight knots are left, the last one is repeated: its lanes hold, and write, the same numbers.

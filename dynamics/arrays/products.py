@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Products of small matrices, of floats by BLAS or rows and of lanes in register tiles: eighteen sums at a time.
 
 A column of such a matrix has entries for the relatives of its degree of freedom (ancestors, itself, descendants) only,

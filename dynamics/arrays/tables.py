@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """Tables: memory seen as rows, by its address alone, for kernels that would spend more on arrays than on arithmetic.
 
 A numba array is seven words and a reference count; a workspace of twenty, handed from kernel to kernel, costs more

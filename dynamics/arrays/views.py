@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """Views: arrays that know where their elements are and how many, and nothing else.
 
 A numba array is seven words and a reference count; a tree and a workspace, thirty of them, handed from kernel to

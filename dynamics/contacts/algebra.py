@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Algebra of contacts on tuples of scalars: motions at a point, first moments, and parts of rows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Contact forces in the axes that were asked for: a point's in its frame's, a surface's in the world's.
 
 The relation has points' forces in the world's axes and surfaces' in their frames' own (contacts/relation.py). Turned by

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of motion under contacts and of impacts over batches of samples, one compiled call each.
 
 They return the first sample whose mass matrix is not positive definite, or -1. A sample whose contacts turn out to be

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Torques of contact forces to first order, and the second order of L = νᵀ c(q, v, a) - fᵀ J(q) μ.
 
 c is what must vanish at contacts (kinematics.py), J μ the velocities that μ gives them. For points, summed over all

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The inverse of the Delassus matrix J M⁻¹ Jᵀ + ε, and of K = [M -Jᵀ ; J ε] by it.
 
 Arguments r are relations of contacts/relation.py. Floats are solved by factors or, with ε, by eigenvectors; lanes by

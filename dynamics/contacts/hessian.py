@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of motion under contacts and of impacts, contracted with weights on (a, f) or (v⁺, Λ).
 
 It is the relation of implicit.py, with the curvature of inverse dynamics (hessian.py) and of contacts/curvature.py.

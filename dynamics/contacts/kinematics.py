@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Contacts' velocities and accelerations with first and second derivatives, and the torques of their forces.
 
 A *point* works in the world's axes. With P(m) = m_l + m_a × p the velocity that a motion m gives its place p, and

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Motion under contacts and impacts of four states at once, by articulated bodies: what rollouts and forces need.
 
 With U, d, u of articulated.py, a force F on a body, 6 numbers, is felt by one degree of freedom after another on the

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Products of full small matrices, of floats by BLAS and of lanes in register tiles."""
 
 from __future__ import annotations

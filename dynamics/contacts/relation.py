@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Motion under contacts, and impacts, as implicit functions z(y) of R(y, z) = 0: first order, second contracted.
 
 =========  ==========  ===============  =====================================================================

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The scalar functions of t = θ² in Exp, Log and their derivatives: smooth at zero, float64 or complex128.
 
 Stumpff's ``c_k(t) = Σ_j (-t)^j / (2j + k)!`` are c0 = cos θ, c1 = sin θ/θ, c2 = (1 - cos θ)/θ² and so on,

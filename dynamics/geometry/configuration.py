@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The configuration manifold of a tree: q ⊕ ξ, q1 ⊖ q0, and what a joint's step means to second order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Joints that move by smaller groups than SE(3), attitudes and poses in a plane; and all of them seen inside SE(3).
 
 A subgroup's adjoint, Exp, Log and their derivatives are those of SE(3) on its own twists: a joint of several degrees

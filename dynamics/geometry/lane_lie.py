@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Exp and Log of joints on lanes: what lie.py and groups.py do, with selections where those branch."""
 
 from __future__ import annotations

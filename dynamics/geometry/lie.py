@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Rotations and rigid displacements: Exp, Log and their derivatives to second order, exact at every angle.
 
 Pinocchio's conventions: a tangent vector of SE(3) is ``[linear; angular]``, perturbations are local (on the

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Spatial algebra on tuples of scalars, after Featherstone; linear part first, as in Pinocchio.
 
 ========  ==========================================================================================

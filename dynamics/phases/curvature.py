@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of a hybrid system's knot, contracted with a weight.
 
 That of steps under contacts is as in curvature.py, of those that hold them exactly as in held_curvature.py; impacts

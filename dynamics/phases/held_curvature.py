@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of a held step (held_steps.py), contracted.
 
 With R = (motion, e(q') / h²) and ω = -K⁻ᵀ w = (μ, ν), the motion adds what it does under any contact without gains.

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What ends of held steps add to their second order (held_curvature.py): eight degrees of freedom to a register.
 
 With ν over h², of points at p' and motions s at q', summed over contacts that a degree of freedom moves,

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps that end with contacts exactly where they are held, eight knots at a time: the first order of held_steps.py.
 
 Newton's method does as many sweeps as the slowest knot needs; those that are done already stay where they are, so that

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps that end with contacts exactly where they are held, of four states at once: held_steps.py for rollouts.
 
 Rows of (M⁻¹ Jᵀ)ᵀ are the accelerations that unit forces cause, by articulated bodies (contacts/motion.py). Lanes that

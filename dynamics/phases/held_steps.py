@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps of time that end with every contact exactly where it is held.
 
 Semi-implicit Euler, with forces that act where the step begins, q, and hold positions where it ends, q':

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The second order of one step under point contacts, contracted with weights: eight degrees of freedom to a register.
 
 It is that of knot_curvature.py under ω = -K⁻ᵀ w = (μ, ν), to which contacts add what contacts/curvature.py says. With

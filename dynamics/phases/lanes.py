@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
 
 Impacts stay with single knots, and so do the rows of joints whose motions do not commute; knots whose contacts turn out

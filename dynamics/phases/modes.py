@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What a hybrid system does at a knot: modes, each a step of time under some contacts, one that
 holds them exactly (held_steps.py), or an impact of some.
 

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What phases/knot.py works on: the plan of a tree (knot_plan.py), how its modes' contacts are held, and scratch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps of four states of a hybrid system at once, their contact forces, and rollouts of four step lengths.
 
 Surfaces pulled to a pose, unless they are held there exactly (held_rollouts.py), and contacts that turn out to be

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps, rollouts and first order of a hybrid system: semi-implicit Euler under contacts, and impacts.
 
 A step is ``v' = v + h a``, ``q' = q ⊕ h v'`` with the acceleration of motion under contacts; an impact ``v' = v⁺``,

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of the quantities of quantities.py over batches of samples; Hessians are zero before they are called."""
 
 from __future__ import annotations

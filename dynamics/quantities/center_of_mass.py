@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The centre of mass of a robot, with its first and second variations.
 
 A degree of freedom j of body b moves all that b carries (mass m_b, first moment h_b) about the column s_j,

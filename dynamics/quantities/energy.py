@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The energy of a robot, kinetic and potential, with its first and second derivatives.
 
 T = ½ Σ v·I v + ½ Σ armature q'²,  U = -Σ m gravity·c.  With composites I, h = Σ I v of what a joint carries, for j on

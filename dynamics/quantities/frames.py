@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Frames: placement, velocity, and how their first and second variations pull back to the joints.
 
 Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes

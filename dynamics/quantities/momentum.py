@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The momentum of a robot, about its centre of mass or the origin, with its first and second derivatives.
 
 About the origin, in world axes, h = Σ I v (rotors have none, as in Pinocchio). With composites I_i, h_i of what joint i

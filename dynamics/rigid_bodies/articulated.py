@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Forward dynamics of four states at once by articulated bodies (Featherstone, ch. 7), in world axes.
 
 With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I v of every body, from the leaves on

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of inverse and forward dynamics over batches of samples, one compiled call each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """One body after the other: where it is, how it moves, what it feels, and what it hands to the one that carries it.
 
 kinematics.py goes through all bodies, with a row of the workspace for each; a walk depth first keeps those of a path

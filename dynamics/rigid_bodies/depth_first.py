@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Inverse dynamics' mass matrix and first derivatives in one walk through the tree, in the axes of a root that floats.
 
 Nothing in them depends on the axes that vectors are written in. Those of a root that floats make its columns s_j unit

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Wrenches held constant in world axes at their bodies' origins: the torques τ_ext = Jᵀ f and their derivatives by q.
 
 Unlike a wrench that turns with its body, which is part of the force its body feels (``accelerations``), such a wrench

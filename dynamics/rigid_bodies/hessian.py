@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """Second derivatives of μᵀ ID(q, v, a), contracted: one forward and one backward sweep, no tensor.
 
 The scalar μᵀ ID is the power of the force distribution against the velocity field w that μ would generate

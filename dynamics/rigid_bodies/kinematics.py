@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Forward pass over the tree: placements, velocities and accelerations of all bodies, in world axes.
 
 The common reference point is the world's origin, or the root body's frame: nothing in the dynamics depends on where

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of batch.py on eight samples at a time, for whoever has many; the tree is behind ``Robot.packed``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Torques that joints exert of themselves: springs and viscous friction.
 
     τ_i = -stiffness_i (q_i - springref_i) - damping_i v_i

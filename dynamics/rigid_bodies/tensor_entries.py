@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Where the entries of the second derivatives of inverse dynamics are found among what tensors.py computes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """The second derivatives of inverse dynamics as tensors: IDSVA-SO (Singh et al., Algorithm 1 and Appendix B).
 
 The matrices A_0..A_7 of the algorithm are applied, never formed: ``f ×̄* x`` is ``x ×* f``, and the Coriolis operators

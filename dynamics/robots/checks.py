@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Whether numbers make sense, in one compiled pass over all arguments: Python finds out which do not, and says so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Kinds of joint: which of Pinocchio's they are, and how joints that are chains of others become chains.
 
 Every kind moves its body by a subgroup of SE(3), so that its motion subspace is constant in the joint's own frame.

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What ``Packed`` flattened, taken apart again inside kernels: arrays on the same memory, nothing copied."""
 
 from __future__ import annotations

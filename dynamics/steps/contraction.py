@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The contraction of a robot's second order as a C function, for the compiled backward sweep."""
 
 from __future__ import annotations

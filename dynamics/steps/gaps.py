@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What an open gap does to deviations on the manifold, to second order.
 
 A trajectory of multiple shooting misses its next state X' by gap = f(X, U) ⊖ X'. When the step deviates by

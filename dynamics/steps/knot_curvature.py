@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The second order of one semi-implicit Euler step, contracted with a weight: eight degrees of freedom to a register.
 
 The formulas are those of curvature.py and of rigid_bodies/hessian.py and implicit.py; here whole rows of them are

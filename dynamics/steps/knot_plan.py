@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What knot_curvature.py works on: how a tree's degrees of freedom are related, as factors of products, and scratch."""
 
 from __future__ import annotations

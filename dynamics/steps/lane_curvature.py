@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """What the second order of many knots needs and no weight changes, eight knots to a register.
 
 Each degree of freedom is described by ``FIELDS`` numbers, by the symbols of spatial.py and rigid_bodies/hessian.py:

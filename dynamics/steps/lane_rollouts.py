@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Steps of four states at once, and closed-loop rollouts of four step lengths: a line search for the price of one.
 
 Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for the steps of semi_implicit_euler.py and

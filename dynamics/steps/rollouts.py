@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Rollouts of a robot's discrete steps, open loop and closed loop; ``stages`` is 0 for semi-implicit Euler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Explicit steps on the configuration manifold: Euler's, and a fourth-order one of Runge-Kutta-Munthe-Kaas type.
 
 With u held over the step and a_i = a(q_i, v_i, u), every stage leaves from q:  q_i = q ⊕ ξ_i,  v_i = v + c_i h a_{i-1},

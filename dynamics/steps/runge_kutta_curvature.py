@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of the explicit steps of runge_kutta.py, contracted with a weight: back through the stages.
 
 A stage's acceleration carries a weight ω_i and adds [Q V E_u]ᵀ (Hessian of ω_i·a) [Q V E_u]; what it passes on to q_i

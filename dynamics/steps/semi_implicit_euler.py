@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """One step of semi-implicit Euler, v' = v + h a(q, v, u), q' = q ⊕ h v'."""
 
 from __future__ import annotations

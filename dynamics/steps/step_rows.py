@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """A and B of eight knots' semi-implicit steps, from lanes to where they belong, with nothing in between.
 
 With rows a_q, a_v, a_u of the rates of accelerations and h the step, each of them becomes two rows,

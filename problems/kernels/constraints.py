@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the constraints on frames: one call for all knots of a block.
 
 Everywhere X (M, nx); values go into ``out`` (M, size), Jacobians into ``out`` (M, size, nz), curvatures, the Hessians

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Contact forces of many knots as functions of states and controls through the dynamics, and their derivatives.
 
 Two kinds: forces of accelerations under contacts, and of held steps (phases/held_steps.py), whose time step h they

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the costs on frames and the centre of mass: one call for all knots of a block.
 
 The conventions are those of kernels/states.py.

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the costs on energy and momentum: one call for all knots of a block.
 
 The conventions are those of kernels/states.py.

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the costs on states and controls: one call for all knots of a block.
 
 A term has two, ``..._values(*arguments, first, X, U, out)`` and ``expand_...(*arguments, first, X, U, scale, exact, l,
