@@ -326,7 +326,7 @@ ENDLESS = """
 class Endless:
     def value(self, x, u):
         if multiprocessing.parent_process() is not None:
-            print(os.getpid(), flush=True)
+            os.write(1, b"%d\\n" % os.getpid())  # at once: print writes the end of the line apart
             while True:
                 pass
         return 0.0
@@ -340,8 +340,10 @@ if __name__ == "__main__":
 
 def test_workers_that_never_answer_end_with_their_parent_too(tmp_path):
     process = run(tmp_path / "endless.py", ENDLESS, start_new_session=True)
-    workers = [int(process.stdout.readline()) for _ in range(2)]
-    process.kill()
+    try:
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+    finally:
+        process.kill()
     deadline = time.monotonic() + 20.0
     while not all(gone(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
