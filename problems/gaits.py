@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pinocchio as pin
@@ -20,10 +21,12 @@ from ddp.problem import Problem
 from problems import checks, legs, schedule, strides
 from problems.legged import Weights, follow_nominal, legged
 from problems.legs import Stance
-from problems.schedule import Schedule
+from problems.schedule import Groups, Schedule
 from problems.sensitivity import with_durations
 
 Gait = TypeVar("Gait", bound=Callable[..., Problem])
+Arguments = ParamSpec("Arguments")
+Turns = Callable[[Stance], Groups]
 
 STEP, SUPPORT, REST = 1.4, 0.2, 0.7
 """How long feet swing, all stand in between, and at both ends, in units of √(h / g)."""
@@ -36,7 +39,8 @@ STEPPING = """\
 cycles: how often.
 speed forward and sideways (to the left) [m/s] and turning [rad/s] while feet step; or step_length [m], how far the
 body moves in a cycle, in place of speed or of step_duration.
-step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between."""
+step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: how long all stand in between;
+flight_duration [s]: how long no foot stands in between, instead, if it is not zero."""
 
 STANDING = """\
 friction: of the ground.   cones: "barrier", a cost on forces near and beyond their cones of friction; or "constraint":
@@ -56,7 +60,7 @@ LANDING = 'footholds: "cost" on where feet touch down; or "constraint": moreover
 
 
 def _explained(*parameters: str) -> Callable[[Gait], Gait]:
-    """Adds to the docstring of a gait what it shares with others."""
+    """Add the descriptions of shared parameters to the docstring of a gait."""
 
     def add(gait: Gait) -> Gait:
         gait.__doc__ = "\n".join([inspect.cleandoc(gait.__doc__ or ""), "", *parameters])
@@ -65,104 +69,8 @@ def _explained(*parameters: str) -> Callable[[Gait], Gait]:
     return add
 
 
-@_explained(STEPPING, LANDING, STANDING)
-def walk(
-    robot: checks.RobotLike = "anymal",
-    cycles: int = 1,
-    speed: float | None = None,
-    sideways: float = 0.0,
-    turning: float = 0.0,
-    step_length: float | None = None,
-    step_height: float | None = None,
-    step_duration: float | None = None,
-    support_duration: float | None = None,
-    friction: float = 0.7,
-    cones: str = "barrier",
-    footholds: str = "cost",
-    gains: tuple[float, float] | None = None,
-    ground: float | None = None,
-    feet: str | Sequence[str] | None = None,
-    q0: ArrayLike | None = None,
-    dt: float = 0.01,
-    phase_durations: ArrayLike | None = None,
-    weights: Weights = Weights(),  # noqa: B008  # immutable
-) -> Problem:
-    """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times."""
-    stand = _stance(robot, feet, q0, ground)
-    pace_of = _Pace(stand, 4, speed, step_length, step_duration, support_duration)
-    plan = schedule.walk(stand.corners(), *pace_of.durations, cycles)
-    return _gait(
-        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
-        phase_durations,
-    )  # fmt: skip
-
-
-@_explained(STEPPING, LANDING, STANDING)
-def trot(
-    robot: checks.RobotLike = "anymal",
-    cycles: int = 1,
-    speed: float | None = None,
-    sideways: float = 0.0,
-    turning: float = 0.0,
-    step_length: float | None = None,
-    step_height: float | None = None,
-    step_duration: float | None = None,
-    support_duration: float | None = None,
-    friction: float = 0.7,
-    cones: str = "barrier",
-    footholds: str = "cost",
-    gains: tuple[float, float] | None = None,
-    ground: float | None = None,
-    feet: str | Sequence[str] | None = None,
-    q0: ArrayLike | None = None,
-    dt: float = 0.01,
-    phase_durations: ArrayLike | None = None,
-    weights: Weights = Weights(),  # noqa: B008  # immutable
-) -> Problem:
-    """Trot: diagonal pairs of feet step in turn."""
-    stand = _stance(robot, feet, q0, ground)
-    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
-    plan = schedule.trot(stand.corners(), *pace_of.durations, cycles)
-    return _gait(
-        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
-        phase_durations,
-    )  # fmt: skip
-
-
-@_explained(STEPPING, LANDING, STANDING)
-def pace(
-    robot: checks.RobotLike = "anymal",
-    cycles: int = 1,
-    speed: float | None = None,
-    sideways: float = 0.0,
-    turning: float = 0.0,
-    step_length: float | None = None,
-    step_height: float | None = None,
-    step_duration: float | None = None,
-    support_duration: float | None = None,
-    friction: float = 0.7,
-    cones: str = "barrier",
-    footholds: str = "cost",
-    gains: tuple[float, float] | None = None,
-    ground: float | None = None,
-    feet: str | Sequence[str] | None = None,
-    q0: ArrayLike | None = None,
-    dt: float = 0.01,
-    phase_durations: ArrayLike | None = None,
-    weights: Weights = Weights(),  # noqa: B008  # immutable
-) -> Problem:
-    """Pace: both feet of a side step in turn."""
-    stand = _stance(robot, feet, q0, ground)
-    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
-    plan = schedule.pace(stand.corners(), *pace_of.durations, cycles)
-    return _gait(
-        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
-        phase_durations,
-    )  # fmt: skip
-
-
-@_explained(STEPPING, LANDING, STANDING)
-def bound(
+def _stepping(
+    turns: Turns,
     robot: checks.RobotLike = "anymal",
     cycles: int = 1,
     speed: float | None = None,
@@ -184,18 +92,76 @@ def bound(
     phase_durations: ArrayLike | None = None,
     weights: Weights = Weights(),  # noqa: B008  # immutable
 ) -> Problem:
-    """Bound: both fore feet, then both hind feet.
-
-    flight_duration [s]: how long no foot stands in between, if it is not zero.
-    """
+    """Step with groups of feet in turn; the body moves between the first phase and the last, which are made longer."""
     stand = _stance(robot, feet, q0, ground)
-    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
+    groups = turns(stand)
+    speed, swing, support = _pace(stand, len(groups), speed, step_length, step_duration, support_duration)
     flight = _at_least_zero("flight_duration", flight_duration)
-    plan = schedule.bound(stand.corners(), *pace_of.durations, cycles, flight)
-    return _gait(
-        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
-        phase_durations,
-    )  # fmt: skip
+    first, *middle, last = schedule.cycling(stand.feet, groups, swing, support, cycles, flight).phases
+    rest = REST * stand.unit
+    plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
+    counts, dt = plan.knots(dt), positive("dt", dt)
+    sideways, turning = _numbers(sideways=sideways, turning=turning)
+    start, end = dt * counts[0], dt * sum(counts[:-1])
+    moving = strides.straight((speed, sideways), turning, start, end, rest)
+    lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
+    laid = strides.lay_out(stand, plan, dt, moving, lift)
+    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
+
+
+def _with_arguments_of(
+    gait: Callable[Concatenate[Turns, Arguments], Problem], robot: str = "anymal"
+) -> Callable[[Turns], Callable[Arguments, Problem]]:
+    """Make gaits of functions that say which feet step in turn: with the parameters of ``gait``, and a usual robot."""
+    general: Callable[..., Problem] = gait
+    _, first, *others = inspect.signature(gait).parameters.values()
+    signature = inspect.Signature([first.replace(default=robot), *others], return_annotation=Problem)
+
+    def made(turns: Turns) -> Callable[Arguments, Problem]:
+        @wraps(turns)
+        def build(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Problem:
+            try:
+                given = signature.bind(*args, **kwargs)
+            except TypeError as reason:
+                raise TypeError(f"{turns.__name__}() {reason}") from None
+            given.apply_defaults()
+            return general(turns, *given.args)
+
+        vars(build)["__signature__"] = signature
+        return _explained(STEPPING, LANDING, STANDING)(build)
+
+    return made
+
+
+@_with_arguments_of(_stepping)
+def walk(stand: Stance) -> Groups:
+    """Walk: one foot after the other, right hind, right fore, left hind, left fore, ``cycles`` times."""
+    return schedule.in_turn(stand.corners(), "walk")
+
+
+@_with_arguments_of(_stepping)
+def trot(stand: Stance) -> Groups:
+    """Trot: diagonal pairs of feet step in turn."""
+    return schedule.in_turn(stand.corners(), "trot")
+
+
+@_with_arguments_of(_stepping)
+def pace(stand: Stance) -> Groups:
+    """Pace: both feet of a side step in turn."""
+    return schedule.in_turn(stand.corners(), "pace")
+
+
+@_with_arguments_of(_stepping)
+def bound(stand: Stance) -> Groups:
+    """Bound: both fore feet, then both hind feet."""
+    return schedule.in_turn(stand.corners(), "bound")
+
+
+@_with_arguments_of(_stepping, robot="talos_legs")
+def step(stand: Stance) -> Groups:
+    """Step with the two feet of a biped: right foot, left foot, ``cycles`` times."""
+    sides = stand.sides()
+    return [[sides["R"]], [sides["L"]]]
 
 
 @_explained(LANDING, STANDING)
@@ -290,69 +256,35 @@ def stand(
     return _lasting(legged(laid, weights, friction, gains, cones=cones), phase_durations)
 
 
-@_explained(STEPPING, LANDING, STANDING)
-def step(
-    robot: checks.RobotLike = "talos_legs",
-    cycles: int = 1,
-    speed: float | None = None,
-    sideways: float = 0.0,
-    turning: float = 0.0,
-    step_length: float | None = None,
-    step_height: float | None = None,
-    step_duration: float | None = None,
-    support_duration: float | None = None,
-    friction: float = 0.7,
-    cones: str = "barrier",
-    footholds: str = "cost",
-    gains: tuple[float, float] | None = None,
-    ground: float | None = None,
-    feet: str | Sequence[str] | None = None,
-    q0: ArrayLike | None = None,
-    dt: float = 0.01,
-    phase_durations: ArrayLike | None = None,
-    weights: Weights = Weights(),  # noqa: B008  # immutable
-) -> Problem:
-    """A biped steps: right foot, left foot, ``cycles`` times."""
-    stand = _stance(robot, feet, q0, ground)
-    sides = stand.sides()
-    pace_of = _Pace(stand, 2, speed, step_length, step_duration, support_duration)
-    plan = schedule.cycling(stand.feet, [[sides["R"]], [sides["L"]]], *pace_of.durations, cycles)
-    return _gait(
-        stand, plan, pace_of, sideways, turning, step_height, friction, gains, dt, weights, cones, footholds,
-        phase_durations,
-    )  # fmt: skip
-
-
-class _Pace:
-    """Speed [m/s], and how long a step and a support last [s]: what is given of them, the rest in proportion."""
-
-    def __init__(
-        self, stand: Stance, groups: int, speed: float | None, step_length: float | None, step_duration: float | None,
-        support_duration: float | None,
-    ) -> None:  # fmt: skip
-        swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
-        support = SUPPORT * stand.unit
-        if support_duration is not None:
-            support = _at_least_zero("support_duration", support_duration)
-        self.speed = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
-        if step_length is not None:
-            length, cycle = float(as_array("step_length", step_length, ())), groups * (swing + support)
-            if speed is None:
-                self.speed = length / cycle
-            elif step_duration is None:
-                swing = length / self.speed / groups - support if self.speed != 0.0 else 0.0
-                if swing <= 0.0:
-                    raise ProblemError(f"step_length: {length} m at {speed} m/s leaves no time for {groups} steps")
-            elif abs(self.speed * cycle - length) > 1e-9:
-                raise ProblemError(
-                    f"step_length: {speed} m/s for {cycle:g} s, of {groups} steps and supports, is"
-                    f" {speed * cycle:g} m, not {length}"
-                )
-        self.durations = swing, support
+def _pace(
+    stand: Stance, groups: int, speed: float | None, length: float | None, step_duration: float | None,
+    support_duration: float | None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Speed [m/s], durations of a swing and of a support [s]: as given, the rest in proportion to the robot."""
+    swing = STEP * stand.unit if step_duration is None else positive("step_duration", step_duration)
+    support = SUPPORT * stand.unit
+    if support_duration is not None:
+        support = _at_least_zero("support_duration", support_duration)
+    moving = FROUDE * stand.gravity * stand.unit if speed is None else float(as_array("speed", speed, ()))
+    if length is None:
+        return moving, swing, support
+    length, cycle = float(as_array("step_length", length, ())), groups * (swing + support)
+    if speed is None:
+        return length / cycle, swing, support
+    if step_duration is None:
+        swing = length / moving / groups - support if moving != 0.0 else 0.0
+        if swing <= 0.0:
+            raise ProblemError(f"step_length: {length} m at {speed} m/s leaves no time for {groups} steps")
+    elif abs(moving * cycle - length) > 1e-9:
+        raise ProblemError(
+            f"step_length: {speed} m/s for {cycle:g} s, of {groups} steps and supports, is"
+            f" {speed * cycle:g} m, not {length}"
+        )
+    return moving, swing, support
 
 
 def _numbers(**values: float) -> list[float]:
-    """Numbers by the names of the arguments that they are."""
+    """Check numbers, given by the names of their arguments."""
     return [float(as_array(name, value, ())) for name, value in values.items()]
 
 
@@ -370,26 +302,8 @@ def _stance(
     return legs.stance(checks.loaded(robot, root_of_files="free-flyer"), names, q0, ground)
 
 
-def _gait(
-    stand: Stance, plan: Schedule, chosen: _Pace, sideways: float, turning: float, step_height: float | None,
-    friction: float, gains: tuple[float, float] | None, dt: float, weights: Weights, cones: str, footholds: str,
-    phase_durations: ArrayLike | None,
-) -> Problem:  # fmt: skip
-    """A gait whose body moves between the first phase and the last, which are made longer."""
-    first, *middle, last = plan.phases
-    rest = REST * stand.unit
-    plan = Schedule(stand.feet, [first._replace(duration=rest), *middle, last._replace(duration=rest)])
-    counts, dt = plan.knots(dt), positive("dt", dt)
-    sideways, turning = _numbers(sideways=sideways, turning=turning)
-    start, end = dt * counts[0], dt * sum(counts[:-1])
-    moving = strides.straight((chosen.speed, sideways), turning, start, end, rest)
-    lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
-    laid = strides.lay_out(stand, plan, dt, moving, lift)
-    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
-
-
 def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
-    """The gait whose phases last so long, if that is given."""
+    """Return the problem with phases of these durations, if some are given."""
     if durations is None:
         return problem
     given = as_array("phase_durations", durations, (None,) if axes(durations) else ())
@@ -400,4 +314,4 @@ def _lasting(problem: Problem, durations: ArrayLike | None) -> Problem:
 GAITS: dict[str, Callable[..., Problem]] = {
     "walk": walk, "trot": trot, "pace": pace, "bound": bound, "jump": jump, "stand": stand,
 }  # fmt: skip
-"""Those of quadrupeds, by name."""
+"""Gaits of quadrupeds, by name."""

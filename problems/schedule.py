@@ -14,7 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, items, nearest, positive, positive_integer, said, text
+from ddp.errors import (
+    ProblemError,
+    affordable,
+    as_array,
+    choice,
+    items,
+    nearest,
+    positive,
+    positive_integer,
+    said,
+    text,
+)
 
 logger = logging.getLogger("mayne")
 
@@ -136,26 +147,51 @@ def cycling(
     return Schedule(feet, [*phases, Interval(tuple(feet), ends, "stand")])
 
 
-def walk(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
-    """One foot after the other: right hind, right fore, left hind, left fore."""
-    return cycling(_all(corners), _groups(corners, ["RH"], ["RF"], ["LH"], ["LF"]), swing, support, cycles)
+ORDERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "walk": (("RH",), ("RF",), ("LH",), ("LF",)),
+    "trot": (("RF", "LH"), ("LF", "RH")),
+    "pace": (("RF", "RH"), ("LF", "LH")),
+    "bound": (("LF", "RF"), ("LH", "RH")),
+}
+"""Corners of a quadruped that swing together, one group after the other."""
 
 
-def trot(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
-    """Diagonal pairs."""
-    return cycling(_all(corners), _groups(corners, ["RF", "LH"], ["LF", "RH"]), swing, support, cycles)
+def in_turn(corners: Mapping[str, str], gait: str) -> list[list[str]]:
+    """Groups of feet that swing one after the other in one of `ORDERS`."""
+    choice("gait", gait, ORDERS)
+    _all(corners)
+    for corner in (name for group in ORDERS[gait] for name in group):
+        if corner not in corners:
+            raise ProblemError(f"corners: expected LF, RF, LH and RH, got {said(tuple(corners))}")
+    return [[corners[name] for name in group] for group in ORDERS[gait]]
 
 
-def pace(corners: Mapping[str, str], swing: float, support: float, cycles: int = 1) -> Schedule:
-    """Both feet of a side."""
-    return cycling(_all(corners), _groups(corners, ["RF", "RH"], ["LF", "LH"]), swing, support, cycles)
+def walk(
+    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
+) -> Schedule:
+    """One foot after the other: right hind, right fore, left hind, left fore; times as in `cycling`."""
+    return cycling(_all(corners), in_turn(corners, "walk"), swing, support, cycles, flight)
+
+
+def trot(
+    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
+) -> Schedule:
+    """Diagonal pairs in turn."""
+    return cycling(_all(corners), in_turn(corners, "trot"), swing, support, cycles, flight)
+
+
+def pace(
+    corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
+) -> Schedule:
+    """Both feet of a side in turn."""
+    return cycling(_all(corners), in_turn(corners, "pace"), swing, support, cycles, flight)
 
 
 def bound(
     corners: Mapping[str, str], swing: float, support: float, cycles: int = 1, flight: float = 0.0
 ) -> Schedule:
     """Both fore feet, then both hind feet; with a ``flight`` [s] in between if it is to fly."""
-    return cycling(_all(corners), _groups(corners, ["LF", "RF"], ["LH", "RH"]), swing, support, cycles, flight)
+    return cycling(_all(corners), in_turn(corners, "bound"), swing, support, cycles, flight)
 
 
 def jump(feet: Sequence[str], push: float, flight: float, land: float) -> Schedule:
@@ -183,10 +219,3 @@ def _all(corners: Mapping[str, str]) -> tuple[str, ...]:
     if not isinstance(corners, Mapping):
         raise ProblemError(f"corners: expected a mapping from LF, RF, LH and RH to feet, got {said(corners)}")
     return tuple(corners.values())
-
-
-def _groups(corners: Mapping[str, str], *groups: Sequence[str]) -> list[list[str]]:
-    for corner in (name for group in groups for name in group):
-        if corner not in corners:
-            raise ProblemError(f"corners: expected LF, RF, LH and RH, got {said(tuple(corners))}")
-    return [[corners[name] for name in group] for group in groups]

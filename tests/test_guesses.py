@@ -3,13 +3,14 @@
 import pickle
 from dataclasses import replace
 
+import crocoddyl_gaits
 import numpy as np
 import pytest
 
 import ddp
 import problems
 from ddp.errors import ProblemError
-from problems import anymal_gaits, gaits, legged, pendulum
+from problems import gaits, legged, pendulum
 from problems.durations import solve_durations
 from problems.sensitivity import with_durations
 
@@ -119,8 +120,8 @@ def test_gaits_of_other_durations_know_theirs():
 
 
 def test_the_gaits_of_crocoddyl_s_examples_know_their_guess():
-    problem = anymal_gaits.gait("jump")
-    np.testing.assert_array_equal(problem.guess[1], anymal_gaits.guess(problem)[1])
+    problem = crocoddyl_gaits.gait("jump")
+    np.testing.assert_array_equal(problem.guess[1], crocoddyl_gaits.guess(problem)[1])
 
 
 def test_the_registry_tells_a_copy_of_the_problem_s_own_guess():

@@ -1,5 +1,6 @@
 """Gaits from random starts, and every gait of every robot: ``make bench`` does all of them, the tests a few."""
 
+import crocoddyl_gaits
 import numpy as np
 import pytest
 
@@ -7,7 +8,7 @@ import ddp
 import dynamics
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Expansion
-from problems import anymal_gaits, gaits, legged
+from problems import gaits, legged
 
 ROBOTS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]
 NOISE = 2.0
@@ -20,7 +21,7 @@ KNOT = 12e-6
 
 def test_a_constrained_knot_to_second_order(benchmark):
     robot, rng, N = dynamics.load("anymal"), np.random.default_rng(0), 104
-    feet = [dynamics.Contact(foot, gains=(0.0, 50.0)) for foot in anymal_gaits.FEET]
+    feet = [dynamics.Contact(foot, gains=(0.0, 50.0)) for foot in crocoddyl_gaits.FEET]
     system = dynamics.PhasedDynamics(robot, 0.01, dynamics.Phase(feet, N))
     n, nu = system.n, system.nu
     X = system.integrate(np.tile(np.concatenate([robot.q0, np.zeros(18)]), (N, 1)), 0.1 * rng.normal(size=(N, n)))
@@ -40,10 +41,10 @@ def test_a_constrained_knot_to_second_order(benchmark):
         assert benchmark.stats["min"] / N <= KNOT
 
 
-@pytest.mark.parametrize("name", anymal_gaits.GAITS)
+@pytest.mark.parametrize("name", crocoddyl_gaits.GAITS)
 def test_crocoddyls_gaits_from_random_starts(benchmark, name):
-    problem = anymal_gaits.gait(name)
-    _from_random_starts(benchmark, problem, anymal_gaits.guess(problem))
+    problem = crocoddyl_gaits.gait(name)
+    _from_random_starts(benchmark, problem, crocoddyl_gaits.guess(problem))
 
 
 @pytest.mark.parametrize("name", gaits.GAITS)

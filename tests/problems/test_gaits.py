@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import pickle
 from itertools import pairwise
 
+import crocoddyl_gaits
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -15,7 +18,7 @@ from ddp.errors import ProblemError
 from ddp.iterate import Iterate
 from dynamics.contacts.dynamics import impact_dynamics
 from dynamics.robots.model import load
-from problems import anymal_gaits, gaits, legged, legs, reaction, schedule, strides
+from problems import gaits, legged, legs, reaction, schedule, strides
 from problems.legged import Weights
 
 CROCODDYL = {
@@ -40,8 +43,8 @@ def quiet():
 @pytest.mark.parametrize("name", CROCODDYL)
 def test_crocoddyls_gaits_have_its_costs_and_optima_in_no_more_iterations(name):
     N, start, optimum, iterations = CROCODDYL[name]
-    problem = anymal_gaits.gait(name)
-    guess = anymal_gaits.guess(problem)
+    problem = crocoddyl_gaits.gait(name)
+    guess = crocoddyl_gaits.guess(problem)
     assert problem.horizon == N
     assert problem.cost(*guess) == pytest.approx(start, rel=1e-9)
     solution = ddp.solve(problem, guess=guess)
@@ -52,7 +55,7 @@ def test_crocoddyls_gaits_have_its_costs_and_optima_in_no_more_iterations(name):
 
 def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
     """To the last, where weights of controls have moved a little and a promise is less than rounding can show."""
-    problem = anymal_gaits.gait("bound")
+    problem = crocoddyl_gaits.gait("bound")
     done, found = {"sweep": 0, "total": 0}, []
 
     def count(owner, name):
@@ -66,7 +69,7 @@ def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
 
     count(Iterate, "sweep")
     count(type(problem), "total")
-    solver, guess = ddp.DDP(tolerance=1e-9), anymal_gaits.guess(problem)
+    solver, guess = ddp.DDP(tolerance=1e-9), crocoddyl_gaits.guess(problem)
     ddp.solve(problem, solver, guess, lambda step: found.append((step, dict(done))))
     last = [(step, after, before) for (_, before), (step, after) in pairwise(found) if step.hessian == "exact"]
     assert len(last) >= 3
@@ -77,8 +80,8 @@ def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
 
 
 def test_knot_zero_of_crocoddyls_guess_costs_what_it_says():
-    problem = anymal_gaits.gait("trot")
-    X, U = anymal_gaits.guess(problem)
+    problem = crocoddyl_gaits.gait("trot")
+    X, U = crocoddyl_gaits.guess(problem)
     assert problem.values(X, problem.padded(U))[0] == pytest.approx(0.3537450889348759, rel=1e-12)
 
 
@@ -306,6 +309,22 @@ def test_what_is_wrong_with_a_gait_is_named(arguments, message):
         Weights(torque=-1.0)
 
 
+@pytest.mark.parametrize("gait", [gaits.walk, gaits.trot, gaits.pace, gaits.bound, gaits.step])
+def test_gaits_that_step_show_their_names_and_parameters(gait):
+    parameters = inspect.signature(gait).parameters
+    assert list(parameters)[:3] == ["robot", "cycles", "speed"]
+    assert parameters["robot"].default == ("talos_legs" if gait is gaits.step else "anymal")
+    assert "flight_duration [s]" in gait.__doc__
+    assert pickle.loads(pickle.dumps(gait)) is gait
+    with pytest.raises(TypeError, match=rf"^{gait.__name__}\(\) got an unexpected keyword argument 'sped'"):
+        gait("go2", sped=0.3)
+
+
+def test_a_trot_flies_if_it_is_told_to():
+    system = gaits.trot("solo12", 2, dt=0.02, flight_duration=0.06).dynamics
+    assert [phase.knots for phase in system.phases if not phase.contacts] == [3, 3, 3]
+
+
 def test_an_unknown_gait_of_crocoddyl_is_refused():
     with pytest.raises(ProblemError, match="gait: there is none called 'gallop'"):
-        anymal_gaits.gait("gallop")
+        crocoddyl_gaits.gait("gallop")

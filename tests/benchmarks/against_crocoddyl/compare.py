@@ -14,6 +14,9 @@ import time
 from math import exp, log
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import crocoddyl_gaits
 import random_starts
 from crocoddyl_client import ONE_THREAD, Crocoddyl
 from mayne_runs import guess_of, timed
@@ -22,7 +25,6 @@ from rich.table import Table
 
 import ddp
 import problems
-from problems import anymal_gaits
 
 ITERATION_BARS = {
     "pendulum/swing-up": 0.5, "cartpole/swing-up": 0.5, "arm/reach": 0.25, "arm/out-of-reach": 0.25,
@@ -135,8 +137,8 @@ def times(crocoddyl, name, options):
 def ours_of(name):
     """Our problem of a name, its guess, and the controls of that for Crocoddyl, whose guess of gaits is its own."""
     if name in GAITS:
-        problem = anymal_gaits.gait(name.split("/")[1])
-        return problem, anymal_gaits.guess(problem), None
+        problem = crocoddyl_gaits.gait(name.split("/")[1])
+        return problem, crocoddyl_gaits.guess(problem), None
     entry = problems.find(name)
     problem = entry()
     return problem, entry.guess(problem), guess_of(entry, problem).tolist()
