@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from ddp.matrices.rows import write_scaled
 from dynamics.contacts.batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contacts.kinematics import Place, places
@@ -21,8 +21,7 @@ from dynamics.phases.held_steps import Hold, hold, relate_held, solve_held
 from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of, whole, without_gravity
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
-from dynamics.steps.rollouts import clipped, scaled
-from dynamics.steps.semi_implicit_euler import actuate
+from dynamics.rigid_bodies.passive import actuate
 
 
 class Bench(NamedTuple):
@@ -110,6 +109,22 @@ def steps(tree, modes, schedule, S, X, U, Xn):
         w = bench(tree, contacts, modes.table[schedule[t], 2], X)
         if not step(tree, still, modes, schedule[t], contacts, e, S, X[t], U[t], w, Xn[t]):
             Xn[t] = np.nan
+
+
+@inline
+def clipped(u, lower, upper):
+    """u within its limits; NaN stays NaN."""
+    return lower if u < lower else (upper if u > upper else u)
+
+
+@kernel
+def scaled(factor, gap, out):
+    """out := factor gap, and whether any of it is not zero."""
+    moved = False
+    for i in range(gap.size):
+        out[i] = factor * gap[i]
+        moved = moved or out[i] != 0.0
+    return moved
 
 
 @kernel

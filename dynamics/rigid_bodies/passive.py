@@ -29,6 +29,16 @@ def passive_torque(tree, i, q, v):
     return torque
 
 
+@kernel
+def actuate(tree, S, u, q, v, tau):
+    """τ := S u and what joints exert of themselves."""
+    for i in range(tau.size):
+        total = passive_torque(tree, i, q, v)
+        for j in range(u.size):
+            total += S[i, j] * u[j]
+        tau[i] = total
+
+
 @inline
 def resist(tree, dq, dv):
     """Add -∂τ/∂q and -∂τ/∂v to the derivatives of inverse dynamics."""

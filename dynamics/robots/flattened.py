@@ -35,12 +35,13 @@ def walk_through(tree: Model) -> Walk:
 
 
 class Packed:
-    """A tree, its step h, number of controls and stages behind one address; alive as long as this object is.
+    """A tree, its step h, number of controls and method behind one address; alive as long as this object is.
 
+    method (stages + 1, stages + 3): of explicit steps, see steps/runge_kutta.py; without stages by default.
     packed.py takes it apart. The memory is one knot's: who works in it must be alone.
     """
 
-    def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, stages: int = 0) -> None:
+    def __init__(self, tree: Model, nq: int, nu: int = 0, h: float = 0.0, method: Any = None) -> None:
         lists = (tree.parent, tree.kind, tree.iq, tree.iv, tree.nj, tree.body, tree.previous)
         walk = walk_through(tree)
         self.integers = np.concatenate([*lists, tree.segment.ravel(), tree.relatives, *walk])
@@ -49,6 +50,8 @@ class Packed:
         self.reals = np.concatenate([np.ravel(block) for block in (*blocks, tree.turns, *springs)])
         nb, nv, nz = len(tree.parent), len(tree.body), 2 * len(tree.body) + nu
         self.scratch = np.zeros(95 * nb + 36 * nv + 6 * nv**2 + nv * nu + 5 * nv + 108 + 18 * nz)
-        where = [self.integers.ctypes.data, self.reals.ctypes.data, stages, self.scratch.ctypes.data]
+        self.method = np.zeros((1, 3)) if method is None else method
+        where = [self.integers.ctypes.data, self.reals.ctypes.data, len(self.method) - 1, self.scratch.ctypes.data]
+        where.append(self.method.ctypes.data)
         self.header = np.array([nb, nv, nq, nu, len(tree.segment), len(tree.relatives), *where], dtype=np.int64)
         self.address = int(self.header.ctypes.data)

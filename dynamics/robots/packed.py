@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""What ``Packed`` flattened, taken apart again inside kernels: arrays on the same memory, nothing copied."""
+"""Read a ``Packed`` inside kernels: arrays on its memory, nothing copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dynamics.rigid_bodies.kinematics import views_of as views_of
 from dynamics.robots.flattened import Walk
 from dynamics.robots.model import Model
 
-_HEADER = 10
+_HEADER = 11
 
 
 @kernel
@@ -22,6 +22,13 @@ def read_numbers(context):
     header = carray(integer_pointer(context), _HEADER)
     h = carray(pointer(header[7]), 22 * header[0] + 8 * header[1] + 7)[22 * header[0] + 8 * header[1] + 6]
     return header[2], header[3], h, header[8], header[9]
+
+
+@kernel
+def read_method(context):
+    """The method of an explicit step (stages + 1, stages + 3), see steps/runge_kutta.py."""
+    header = carray(integer_pointer(context), _HEADER)
+    return matrix(header[10], header[8] + 1, header[8] + 3)
 
 
 @kernel

@@ -11,7 +11,7 @@ from numba import carray
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
 from dynamics.rigid_bodies.kinematics import workspace
-from dynamics.robots.packed import read_numbers, read_tree
+from dynamics.robots.packed import read_method, read_numbers, read_tree
 from dynamics.steps.curvature import second_scratch
 from dynamics.steps.knot_curvature import contract_knot
 from dynamics.steps.knot_plan import read_plan
@@ -35,16 +35,16 @@ def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-de
 
 
 def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The same for the explicit steps of runge_kutta.py; its context is a ``Packed`` header."""
+    """The C function for the explicit steps of runge_kutta.py, likewise; its context is a ``Packed`` header."""
     nq, nu, h, stages, _ = read_numbers(context)
-    tree = read_tree(context)
+    tree, method = read_tree(context), read_method(context)
     nv = tree.body.size
     n, nz = 2 * nv, 2 * nv + nu
     stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
     H = carray(pointer(hessian), (nz, nz))
     ws, c, d = workspace(tree, stored), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
     no_fext = np.zeros((0, 6))
-    contract_explicit(tree, nq, nu, h, stages, stored, carray(pointer(weight), n), no_fext, ws, c, d, H)
+    contract_explicit(tree, method, nq, nu, h, stored, carray(pointer(weight), n), no_fext, ws, c, d, H)
 
 
 @cache

@@ -1,11 +1,13 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Steps of four states at once, and closed-loop rollouts of four step lengths: a line search for the price of one.
 
-Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for the steps of semi_implicit_euler.py and
-runge_kutta.py. Lanes that diverge become NaN and stay so; the others do not notice.
+Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap  for steps of semi-implicit Euler, v' = v + h a
+and q' = q ⊕ h v', and for those of runge_kutta.py. Lanes that diverge become NaN and stay so; the others do not notice.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +40,6 @@ from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree
-from dynamics.steps.runge_kutta import fraction, share
 
 
 def size(tree: Model, nq: int, nu: int, stages: int) -> int:
@@ -166,24 +167,23 @@ def poison(pivot, a, nv):
 
 
 @kernel
-def bracket(tree, scale, x, y, out):
-    """out += scale [x, y], joint by joint: tables of tangent vectors."""
+def bracket(tree, scale, v, i, j, out):
+    """out += scale [v_i, v_j], joint by joint, of the i-th and the j-th of some tangent vectors."""
     for b in range(tree.nb):
         iv, kind = tree.iv[b], tree.kind[b]
-        zero = spread(0.0, x[iv])
+        x, y = i * tree.nv + iv, j * tree.nv + iv
+        zero = spread(0.0, out[iv])
         if kind == FREE_FLYER:
-            z = cross_motion(six(x, iv), six(y, iv))
+            z = cross_motion(six(v, x), six(v, y))
             for k in range(6):
                 out[iv + k] += scale * z[k]
         elif kind == SPHERICAL:
             none = (zero, zero, zero)
-            z = cross_motion(join(none, three(x, iv)), join(none, three(y, iv)))
+            z = cross_motion(join(none, three(v, x)), join(none, three(v, y)))
             for k in range(3):
                 out[iv + k] += scale * z[3 + k]
         elif kind == PLANAR:
-            z = cross_motion(
-                (x[iv], x[iv + 1], zero, zero, zero, x[iv + 2]), (y[iv], y[iv + 1], zero, zero, zero, y[iv + 2])
-            )
+            z = cross_motion((v[x], v[x + 1], zero, zero, zero, v[x + 2]), (v[y], v[y + 1], zero, zero, zero, v[y + 2]))
             out[iv] += scale * z[0]
             out[iv + 1] += scale * z[1]
 
@@ -202,54 +202,60 @@ def euler_step(tree, entries, h, nq, x, u, w, memory):
     moved(tree, q, xi, q)
 
 
+class Stages(NamedTuple):
+    """Tables of any number: v and a (stages nv,) of the stages so far, ξ (nv,) of the last one reached."""
+
+    v: Any
+    a: Any
+    xi: Any
+
+
 @kernel
-def explicit_step(tree, entries, h, stages, nq, x, u, w, memory):
-    """x := its next state by the method of runge_kutta.py; memory: lanes for τ, ξ, a configuration, and all v and a."""
-    nv = tree.nv
+def reach_stage(tree, method, h, i, q, v, zero, s, qi, vi):
+    """qi, vi := q_i, v_i of a stage, or of the step's end, which may be q and v; zero: what is added to v_i and ξ_i."""
+    nv, stages = tree.nv, method.shape[0] - 1
+    for j in range(nv):
+        s.xi[j] = zero
+        vi[j] = v[j] + zero
+    for k in range(i):
+        share = h * method[i, k]
+        if share != 0.0:
+            for j in range(nv):
+                s.xi[j] += share * s.v[k * nv + j]
+                vi[j] += share * s.a[k * nv + j]
+    if method[i, stages] != 0.0:
+        scale = h * h * method[i, stages]
+        bracket(tree, scale, s.v, int(method[i, stages + 1]), int(method[i, stages + 2]), s.xi)
+    moved(tree, q, s.xi, qi)
+
+
+@kernel
+def explicit_step(tree, entries, h, method, nq, x, u, w, memory):
+    """x := its next state by a method; memory: lanes for τ, ξ, a configuration, v and a of all stages."""
+    nv, stages = tree.nv, method.shape[0] - 1
     q, v = column(x), column(x + 32 * nq)
-    tau, xi, stage = column(memory), column(memory + 32 * nv), column(memory + 64 * nv)
-    first = memory + 32 * (2 * nv + nq)
+    tau, qi, first = column(memory), column(memory + 64 * nv), memory + 32 * (2 * nv + nq)
+    s = Stages(column(first), column(first + 32 * stages * nv), column(memory + 32 * nv))
     wrong = spread(0.0, v[0])
     for i in range(stages):
         vi, ai = column(first + 32 * i * nv), column(first + 32 * (stages + i) * nv)
-        before, a_before = column(first + 32 * (i - 1) * nv), column(first + 32 * (stages + i - 1) * nv)
-        for j in range(nv):
-            vi[j] = v[j]
-        if i == 0:
-            for j in range(nq):
-                stage[j] = q[j]
-        else:
-            for j in range(nv):
-                vi[j] += fraction(i) * h * a_before[j]
-                xi[j] = fraction(i) * h * before[j]
-            if i == 2:
-                bracket(tree, h * h / 8.0, column(first), before, xi)
-            moved(tree, q, xi, stage)
-        actuated(tree, entries, u, stage, vi, tau)
-        wrong += poison(forward_dynamics(tree, stage, vi, tau, w, ai), ai, nv)
-    for j in range(nv):
-        xi[j] = wrong
-        total = wrong
-        for i in range(stages):
-            xi[j] += share(i, stages) * h * column(first + 32 * i * nv)[j]
-            total += share(i, stages) * h * column(first + 32 * (stages + i) * nv)[j]
-        v[j] += total
-    if stages == 4:
-        bracket(tree, h * h / 12.0, column(first), column(first + 32 * 3 * nv), xi)
-    moved(tree, q, xi, q)
+        reach_stage(tree, method, h, i, q, v, wrong, s, qi, vi)
+        actuated(tree, entries, u, qi, vi, tau)
+        wrong += poison(forward_dynamics(tree, qi, vi, tau, w, ai), ai, nv)
+    reach_stage(tree, method, h, stages, q, v, wrong, s, q, v)
 
 
 @kernel
-def one_step(tree, entries, h, stages, nq, x, u, w, memory):
+def one_step(tree, entries, h, method, nq, x, u, w, memory):
     """x := its next state by either method."""
-    if stages == 0:
+    if method.shape[0] == 1:
         euler_step(tree, entries, h, nq, x, u, w, memory)
     else:
-        explicit_step(tree, entries, h, stages, nq, x, u, w, memory)
+        explicit_step(tree, entries, h, method, nq, x, u, w, memory)
 
 
 @kernel
-def step(context, arena, S, h, stages, X, U, Xn):
+def step(context, arena, S, h, method, X, U, Xn):
     """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
     M, nx = X.shape
     nu, tree, entries = U.shape[1], tables_of(read_tree(context)), entries_of(S)
@@ -257,7 +263,7 @@ def step(context, arena, S, h, stages, X, U, Xn):
     x = arena.ctypes.data + 64
     u = x + 32 * (nx + QUAD)
     memory = u + 32 * nu
-    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
     states, controls = numbers(x), numbers(u)
     for begin in range(0, M, QUAD):
         for lane in range(QUAD):
@@ -266,13 +272,13 @@ def step(context, arena, S, h, stages, X, U, Xn):
                 states[QUAD * i + lane] = X[t, i]
             for i in range(nu):
                 controls[QUAD * i + lane] = U[t, i]
-        one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
+        one_step(tree, entries, h, method, nx - nv, x, column(u), w, memory)
         for i in range(0, nx, QUAD):
             scatter(x + 32 * i, nx - i, Xn.ctypes.data + 8 * (begin * nx + i), nx, min(QUAD, M - begin))
 
 
 @kernel
-def rollout(context, arena, S, h, stages, U, X):
+def rollout(context, arena, S, h, method, U, X):
     """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
     N, nu = U.shape
     nx, tree, entries = X.shape[1], tables_of(read_tree(context)), entries_of(S)
@@ -280,19 +286,19 @@ def rollout(context, arena, S, h, stages, U, X):
     x = arena.ctypes.data + 64
     u = x + 32 * (nx + QUAD)
     memory = u + 32 * nu
-    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * stages * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
     for i in range(nx):
         column(x)[i] = X[0, i]
     for t in range(N):
         for i in range(nu):
             column(u)[i] = U[t, i]
-        one_step(tree, entries, h, stages, nx - nv, x, column(u), w, memory)
+        one_step(tree, entries, h, method, nx - nv, x, column(u), w, memory)
         for i in range(0, nx, QUAD):
             scatter(x + 32 * i, nx - i, X.ctypes.data + 8 * ((t + 1) * nx + i), nx, 1)
 
 
 @kernel
-def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+def track(context, arena, S, h, method, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
 
     Rows of a knot are views: to count references to an array for each costs more than a small step.
@@ -308,7 +314,7 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
     dx = x + 32 * (nx + QUAD)
     u = dx + 32 * n
     memory = u + 32 * (nu + QUAD)
-    w = bodies_at(memory + 32 * (3 * nv + nq + 2 * stages * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (3 * nv + nq + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
     for begin in range(0, alphas.size, QUAD):
         count = min(QUAD, alphas.size - begin)
         lane = numbers(memory)
@@ -329,7 +335,7 @@ def track(context, arena, S, h, stages, X, U, k, K, alphas, gaps, lower, upper, 
             )  # fmt: skip
             for i in range(0, nu, QUAD):
                 scatter(u + 32 * i, nu - i, to_U + 8 * ((begin * N + t) * nu + i), N * nu, count)
-            one_step(tree, entries, h, stages, nq, x, column(u), w, memory)
+            one_step(tree, entries, h, method, nq, x, column(u), w, memory)
             if torn:
                 open_gap(tree, nq, alpha, row_of(open_gaps, t), column(x), column(dx), column(memory))
 

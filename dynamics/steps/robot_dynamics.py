@@ -26,13 +26,14 @@ from dynamics.steps.knot_plan import Curvature, record_parts
 from dynamics.steps.lane_rollouts import rollout, step, track
 from dynamics.steps.lane_rollouts import size as room_of_rollouts
 from dynamics.steps.linearization import keep_rates, linearize, size
-from dynamics.steps.runge_kutta import EULER, RK4
+from dynamics.steps.runge_kutta import EULER, RK4, SEMI_IMPLICIT
 from dynamics.steps.runge_kutta_linearization import linearize_explicit, stage_sizes
+from dynamics.steps.runge_kutta_linearization import size as room_of_stages
 
 Array = NDArray[np.float64]
 
-INTEGRATORS = {"semi-implicit-euler": 0, "euler": EULER, "rk4": RK4}
-"""Their stages; 0 is the default's own code."""
+INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT, "euler": EULER, "rk4": RK4}
+"""Their methods, see runge_kutta.py."""
 
 
 class RobotDynamics:
@@ -65,7 +66,8 @@ class RobotDynamics:
         self.integrator = integrator
         self.damping = robot.equipment.damped if damping is None else flag("damping", damping)
         self.springs = springs is None or flag("springs", springs)
-        self._stages = INTEGRATORS[integrator]
+        self._method = INTEGRATORS[integrator]
+        self._stages = len(self._method) - 1
         self._tree = robot.resisting(self.damping, self.springs)
         self._own = threading.local()
         self._dt = positive("dt", dt)
@@ -83,7 +85,10 @@ class RobotDynamics:
         self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
         self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
-        self._room_of_expansions = size(self._tree, self._nu, self.record_size)
+        if self._stages:
+            self._room_of_expansions = room_of_stages(self._tree, robot.nq, self._nu, self._stages)
+        else:
+            self._room_of_expansions = size(self._tree, self._nu, self.record_size)
 
     @property
     def nx(self) -> int:
@@ -219,21 +224,21 @@ class RobotDynamics:
         return Xs, Us
 
     @property
-    def _roller(self) -> tuple[int, Array, Array, float, int]:
-        """What the kernels of rollouts ask for."""
-        return self._packed.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._stages
+    def _roller(self) -> tuple[int, Array, Array, float, Array]:
+        """First arguments of the kernels of rollouts."""
+        return self._packed.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._method
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
         memory = arena(self._room_of_expansions)
         knots = self.actuation, self._dt, X, U, out.A, out.B, out.record
         if self._stages:
-            linearize_explicit(self._tree, memory, self._stages, *knots)
+            linearize_explicit(self._tree, memory, self._method, *knots)
         else:
             linearize(self._packed.address, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """What the contraction of a semi-implicit step needs and no multiplier changes; nothing more of others."""
+        """Complete records of semi-implicit steps by what no multiplier changes; others are complete."""
         if not self._stages:
             nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
             keep_rates(nq, self._dt, out.A, out.B, out.record)
@@ -260,7 +265,7 @@ class RobotDynamics:
     def _contraction(self) -> Contraction:
         packed: Packed | Curvature
         if self._stages:
-            packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+            packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
         else:
             packed = Curvature(self._tree, self.robot.nq, self.nu, self._dt)
         return Contraction(contraction_callback(self._stages > 0).address, packed.address, packed)
@@ -274,7 +279,7 @@ class RobotDynamics:
     def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
-        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._stages)
+        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
         return Contraction(closing_callback().address, packed.address, packed)
 
     def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:

@@ -15,20 +15,28 @@ from ddp.compiling.kernel import kernel
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import right_jacobian6
 from dynamics.geometry.spatial import cross_force, cross_motion, dot6
+from dynamics.rigid_bodies.kinematics import clear
 from dynamics.robots.joints import is_group, slot
 from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
-from dynamics.steps.runge_kutta import fraction, share, stage_twist, step_twist, unit_twist
-from dynamics.steps.runge_kutta_linearization import rates_of, stage_sizes, twist_rates
+from dynamics.steps.runge_kutta_linearization import (
+    add_bracket,
+    add_scaled,
+    bracket_of,
+    rates_of,
+    stage_sizes,
+    twist_rates,
+    unit_twist,
+    velocities_of,
+)
 
 
 class Adjoint(NamedTuple):
-    """Weights (stages, nv) on the stages' v and a, on ξ and on q (nv,); stages' v, ξ, Ξ; products (nz, nz)."""
+    """Weights: on v (stages + 1, nv) and a (stages, nv) of stages, on ξ and q (nv,); ξ, Ξ; products (nz, nz)."""
 
     on_v: np.ndarray
     on_a: np.ndarray
     on_xi: np.ndarray
     on_q: np.ndarray
-    v: np.ndarray
     xi: np.ndarray
     Xi: np.ndarray
     Z: np.ndarray
@@ -42,51 +50,47 @@ def adjoint_scratch(tree, nu, stages):
     nv = tree.body.size
     nz = 2 * nv + nu
     return Adjoint(
-        np.zeros((stages, nv)), np.zeros((stages, nv)), np.zeros(nv), np.zeros(nv), np.zeros((stages, nv)),
-        np.zeros(nv), np.zeros((nv, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)),
+        np.zeros((stages + 1, nv)), np.zeros((stages, nv)), np.zeros(nv), np.zeros(nv), np.zeros(nv),
+        np.zeros((nv, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)),
     )  # fmt: skip
 
 
 @kernel
-def contract_explicit(tree, nq, nu, h, stages, record, weight, no_fext, ws, c, d, H):
+def contract_explicit(tree, method, nq, nu, h, record, weight, no_fext, ws, c, d, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
-    nv = tree.body.size
-    nz = 2 * nv + nu
-    own, size = stage_sizes(nq, nv, nu)
+    stages, nv = method.shape[0] - 1, tree.body.size
     H[:] = 0.0
-    for i in range(stages):
-        for j in range(nv):
-            d.v[i, j] = record[i * size + nq + j]
-            d.on_a[i, j] = h * share(i, stages) * weight[nv + j]
-    step_twist(tree, h, stages, d.v, d.xi)
-    if stages == 1:
-        d.Xi[:] = 0.0
-        for j in range(nv):
-            d.Xi[j, nv + j] = h
-    else:
-        twist_rates(tree, h, 4, d.v, record, size, own, d.Xi)
-    through_placement(tree, weight[:nv], c, d, H)
-    for i in range(stages):
-        for j in range(nv):
-            d.on_v[i, j] = h * share(i, stages) * d.on_xi[j]
-    if stages > 1:
-        through_bracket(tree, h * h / 12.0, 3, record, size, own, d, H)
-    for i in range(stages - 1, -1, -1):
-        stored = record[i * size : (i + 1) * size]
-        through_acceleration(tree, nq, nu, i, stored, own, no_fext, ws, c, d, H)
-        if i == 0:
-            break
-        stage_twist(tree, h, i, d.v, d.xi)
-        twist_rates(tree, h, i, d.v, record, size, own, d.Xi)
+    d.on_a[:] = 0.0
+    d.on_v[:stages] = 0.0
+    for j in range(nv):
+        d.on_q[j], d.on_v[stages, j] = weight[j], weight[nv + j]
+    for i in range(stages, 0, -1):
+        twist(tree, method, h, i, nq, nu, record, d.xi)
+        twist_rates(tree, method, h, i, nq, record, d.Xi)
         through_placement(tree, d.on_q, c, d, H)
-        for j in range(nv):
-            d.on_v[i - 1, j] += fraction(i) * h * d.on_xi[j]
-            d.on_a[i - 1, j] += fraction(i) * h * d.on_v[i, j]
-        if i == 2:
-            through_bracket(tree, h * h / 8.0, 1, record, size, own, d, H)
-    for i in range(nz):
+        for j in range(i):
+            for k in range(nv):
+                d.on_v[j, k] += h * method[i, j] * d.on_xi[k]
+                d.on_a[j, k] += h * method[i, j] * d.on_v[i, k]
+        through_bracket(tree, method, h, i, nq, record, d, H)
+        through_acceleration(tree, nq, nu, i - 1, record, no_fext, ws, c, d, H)
+    for i in range(H.shape[0]):
         for j in range(i):
             H[i, j] = H[j, i]
+
+
+@kernel
+def twist(tree, method, h, i, nq, nu, record, xi):
+    """ξ (nv,) of stage i from the velocities in a record."""
+    nv, size = xi.size, stage_sizes(nq, xi.size, nu)[1]
+    column = xi.reshape(nv, 1)
+    clear(column)
+    for j in range(i):
+        add_scaled(column, h * method[i, j], velocities_of(record, j, size, nq, nv).reshape(nv, 1))
+    scale, j, k = bracket_of(method, h, i)
+    if scale != 0.0:
+        x, y = velocities_of(record, j, size, nq, nv), velocities_of(record, k, size, nq, nv)
+        add_bracket(tree, scale, x, y.reshape(nv, 1), column)
 
 
 @kernel
@@ -110,33 +114,38 @@ def through_placement(tree, weight, c, d, H):
 
 
 @kernel
-def through_bracket(tree, scale, i, record, size, own, d, H):
-    """Second order of scale [v_0, v_i] in ξ into H's upper triangle; what v_0 and v_i inherit from ξ's weight."""
+def through_bracket(tree, method, h, i, nq, record, d, H):
+    """Second order of ξ_i's bracket into H's upper triangle; what the velocities in it inherit from ξ's weight."""
     nv, nz = d.Xi.shape
-    V0, Vi = rates_of(record, 0, size, own, nv, nz)[1], rates_of(record, i, size, own, nv, nz)[1]
+    own, size = stage_sizes(nq, nv, nz - 2 * nv)
+    scale, first, second = bracket_of(method, h, i)
+    if scale == 0.0:
+        return
+    X, Y = rates_of(record, first, size, own, nv, nz)[1], rates_of(record, second, size, own, nv, nz)[1]
+    x, y = velocities_of(record, first, size, nq, nv), velocities_of(record, second, size, nq, nv)
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             w = twist_of(kind, d.on_xi, iv, scale)
-            on_0 = cross_force(twist_of(kind, d.v[i], iv, 1.0), w)
-            on_i = cross_force(twist_of(kind, d.v[0], iv, 1.0), w)
+            on_x, on_y = cross_force(twist_of(kind, y, iv, 1.0), w), cross_force(twist_of(kind, x, iv, 1.0), w)
             for k in range(nj):
-                d.on_v[0, iv + k] += on_0[slot(kind, k)]
-                d.on_v[i, iv + k] -= on_i[slot(kind, k)]
+                d.on_v[first, iv + k] += on_x[slot(kind, k)]
+                d.on_v[second, iv + k] -= on_y[slot(kind, k)]
                 for l in range(nj):
                     factor = dot6(w, cross_motion(unit_twist(kind, k), unit_twist(kind, l)))
                     if factor != 0.0:
-                        x, y = V0[iv + k], Vi[iv + l]
                         for r in range(nz):
                             for s in range(r, nz):
-                                H[r, s] += factor * (x[r] * y[s] + x[s] * y[r])
+                                H[r, s] += factor * (X[iv + k, r] * Y[iv + l, s] + X[iv + k, s] * Y[iv + l, r])
 
 
 @kernel
-def through_acceleration(tree, nq, nu, i, stored, own, no_fext, ws, c, d, H):
+def through_acceleration(tree, nq, nu, i, record, no_fext, ws, c, d, H):
     """Second order of a stage's acceleration under the weight ω = d.on_a[i]; what its q and v inherit."""
     nv = tree.body.size
     nz = 2 * nv + nu
+    own, size = stage_sizes(nq, nv, nu)
+    stored = record[i * size : (i + 1) * size]
     q, v, a = stored[:nq], stored[nq : nq + nv], stored[nq + nv : nq + 2 * nv]
     Minv = stored[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
     aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)

@@ -3,11 +3,12 @@
 
 With E_q, E_v, E_u the rows of the identity that pick δq, δv, δu out of δz = (δq, δv, δu), stage by stage
 
-    V_i = E_v + c_i h W_{i-1}            rates of v_i           W_i = a_q Q_i + a_v V_i + a_u E_u    of a_i
-    Q_i = T_i E_q + J_i Ξ_i              of q_i                 Ξ_i    of ξ_i, by its formula
+    V_i = E_v + h Σ_j A_ij W_j       rates of v_i           W_i = a_q Q_i + a_v V_i + a_u E_u    of a_i
+    Q_i = T_i E_q + J_i Ξ_i          of q_i                 Ξ_i    of ξ_i, by its formula
 
-with T = Ad_{Exp(-ξ)} and J = Jr(ξ), joint by joint, 1 but for free-flyers, spherical and planar joints.
-A record holds, for every stage, what a semi-implicit step's does, (q, v, a, M⁻¹, a_q, a_v, a_u), then Q, V (nv, nz).
+with T = Ad_{Exp(-ξ)} and J = Jr(ξ), joint by joint, 1 but for free-flyers, spherical and planar joints. Those of the
+stage after the last are [A B]. A record holds, for every stage, what a semi-implicit step's does,
+(q, v, a, M⁻¹, a_q, a_v, a_u), then Q, V (nv, nz).
 """
 
 from __future__ import annotations
@@ -16,26 +17,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import WIDTH, lane_vector
-from dynamics.arrays.packing import pack, unpack
+from ddp.compiling.kernel import inline, kernel
+from dynamics.arrays.lanes import WIDTH, lane_array, lane_memory, lanes
+from dynamics.arrays.packing import pack, unpack, unpack_columns
+from dynamics.arrays.tables import spread, table_of
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.rigid_bodies.kinematics import clear, lane_workspace
+from dynamics.geometry.spatial import cross_motion
+from dynamics.rigid_bodies.articulated import tables_of
+from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
 from dynamics.robots.joints import is_group, slot
+from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
 from dynamics.steps.curvature import accelerations_of
+from dynamics.steps.lane_rollouts import Stages, reach_stage
 from dynamics.steps.linearization import embed_rows, multiply6, relate_controls, relation_scratch
-from dynamics.steps.runge_kutta import Stages, add_bracket, begin_stage, fraction, share, step_twist
+
+_lanes1 = table_of(lanes, 1)
 
 
 class Rates(NamedTuple):
-    """Scratch of one knot: W (nv, nz) of the last stage, Σ b_i W_i, Ξ, a result; 6 x 6 and 6 x nz blocks."""
+    """Scratch: W (stages, nv, nz), Q and V (nv, nz) of the end for each of eight knots; of one, Ξ and 6 x 6, 6 x nz."""
 
     W: np.ndarray
-    total: np.ndarray
+    Q: np.ndarray
+    V: np.ndarray
     Xi: np.ndarray
-    out: np.ndarray
     T: np.ndarray
     J: np.ndarray
     six: np.ndarray
@@ -50,50 +57,54 @@ def stage_sizes(nq, nv, nu):
     return of_acceleration, of_acceleration + 2 * nv * nz
 
 
+def size(tree: Model, nq: int, nu: int, stages: int) -> int:
+    """How many lanes the arena must hold for ``linearize_explicit``."""
+    nv = len(tree.body)
+    own, _ = stage_sizes(nq, nv, nu)
+    return int(lane_workspace_size(tree) + own + nq + nu + 2 * (stages + 2) * nv + 3 * nv**2 + 2 * nv)
+
+
 @kernel
-def linearize_explicit(tree, arena, stages, S, h, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of the explicit step with so many stages."""
+def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of a step by a method."""
     N, nu = U.shape
-    nv = tree.body.size
+    stages, nv = method.shape[0] - 1, tree.body.size
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
-    u, packed = lane_vector(arena, nu), lane_vector(arena, own)
-    x, kept = np.empty((WIDTH, nq + nv)), np.empty((WIDTH, own))
-    light = views_of(tree)
+    x, u, xi = lane_memory(arena, nq + nv), lane_memory(arena, nu), lane_memory(arena, nv)
+    v, a, packed = lane_memory(arena, stages * nv), lane_memory(arena, stages * nv), lane_memory(arena, own)
+    light, tables, moved = views_of(tree), tables_of(tree), np.empty((WIDTH, nv))
     ws, scratch = lane_workspace(light, arena), relation_scratch(light, arena)
-    v, a = np.empty((WIDTH, stages, nv)), np.empty((WIDTH, stages, nv))
-    W, total = np.zeros((WIDTH, nv, nz)), np.zeros((WIDTH, nv, nz))
-    Xi, out, T, J = np.empty((nv, nz)), np.empty((nv, nz)), np.empty((6, 6)), np.empty((6, 6))
-    six, turned, q, xi = np.zeros((6, nz)), np.empty((6, nz)), np.empty(nq), np.empty(nv)
+    r = Rates(
+        np.empty((WIDTH, stages, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((nv, nz)),
+        np.empty((6, 6)), np.empty((6, 6)), np.zeros((6, nz)), np.empty((6, nz)),
+    )  # fmt: skip
     for t in range(0, N, WIDTH):
         count = min(WIDTH, N - t)
         pack(U, t, u)
-        for i in range(stages):
-            for k in range(count):
-                s = Stages(v[k], a[k], q, xi)
-                begin_stage(tree, h, i, X[t + k, :nq], X[t + k, nq:], s)
-                for j in range(nq):
-                    x[k, j] = q[j]
+        pack(X, t, x)
+        q, v0, vi = _lanes1(x.ctypes.data), _lanes1(x[nq:].ctypes.data), _lanes1(packed[nq:].ctypes.data)
+        s = Stages(_lanes1(v.ctypes.data), _lanes1(a.ctypes.data), _lanes1(xi.ctypes.data))
+        for i in range(stages + 1):
+            reach_stage(tables, method, h, i, q, v0, spread(0.0, v0[0]), s, _lanes1(packed.ctypes.data), vi)
+            unpack(xi, moved, 0)
+            if i < stages:
+                relate_controls(light, S, nq, lane_array(u), lane_array(packed), ws, scratch)
+                unpack_columns(packed, record, t, i * size)
                 for j in range(nv):
-                    x[k, nq + j] = v[k, i, j]
-                r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
-                begin_rates(tree, h, i, v[k], xi, r, record[t + k], size, own)
-            pack(x[:count], 0, packed[: x.shape[1]])
-            relate_controls(light, S, nq, u, packed, ws, scratch)
-            unpack(packed, kept[:count], 0)
+                    s.v[i * nv + j] = vi[j]
+                    s.a[i * nv + j] = vi[nv + j]
             for k in range(count):
-                stored = record[t + k, i * size : (i + 1) * size]
-                for j in range(own):
-                    stored[j] = kept[k, j]
-                for j in range(nv):
-                    a[k, i, j] = kept[k, nq + nv + j]
-                end_rates(nq, nv, nu, share(i, stages), stored, own, W[k], total[k])
+                stage_rates(tree, method, h, i, nq, moved[k], r, k, record[t + k])
         for k in range(count):
-            r = Rates(W[k], total[k], Xi, out, T, J, six, turned)
-            step_twist(tree, h, stages, v[k], xi)
-            step_rates(tree, h, stages, v[k], xi, r, record[t + k], size, own)
-            write_blocks(h, r, A[t + k], B[t + k])
-            clear(total[k])
+            write_rates(r.Q[k], A[t + k, :nv], B[t + k, :nv])
+            write_rates(r.V[k], A[t + k, nv:], B[t + k, nv:])
+
+
+@inline
+def velocities_of(record, i, size, nq, nv):
+    """v_i (nv,) of stage i in a record."""
+    return record[i * size + nq : i * size + nq + nv]
 
 
 @kernel
@@ -105,65 +116,83 @@ def rates_of(record, i, size, own, nv, nz):
 
 
 @kernel
-def begin_rates(tree, h, i, v, xi, r, record, size, own):
-    """Q and V of stage i, into the record."""
-    nv, nz = r.W.shape
-    Q, V = rates_of(record, i, size, own, nv, nz)
+def stage_rates(tree, method, h, i, nq, xi, r, k, record):
+    """Q, V and W of stage i of knot k, the former two into its record; those of the step's end into the scratch."""
+    nv, nz = r.Xi.shape
+    own, size = stage_sizes(nq, nv, nz - 2 * nv)
+    ends = i == method.shape[0] - 1
+    Q, V = (r.Q[k], r.V[k]) if ends else rates_of(record, i, size, own, nv, nz)
+    clear(V)
     for a in range(nv):
-        for j in range(nz):
-            V[a, j] = fraction(i) * h * r.W[a, j] if i > 0 else 0.0
-        V[a, nv + a] += 1.0
-    if i == 0:
-        Q[:] = 0.0
-        for a in range(nv):
-            Q[a, a] = 1.0
-    else:
-        twist_rates(tree, h, i, v, record, size, own, r.Xi)
-        place_rates(tree, xi, r, Q)
+        V[a, nv + a] = 1.0
+    for j in range(i):
+        add_scaled(V, h * method[i, j], r.W[k, j])
+    twist_rates(tree, method, h, i, nq, record, r.Xi)
+    place_rates(tree, xi, r, Q)
+    if not ends:
+        W = r.W[k, i]
+        aq, av, au = accelerations_of(record[i * size : i * size + own], nq + 2 * nv + nv * nv, nv, nz - 2 * nv)
+        np.dot(aq, Q, W)
+        np.dot(av, V, r.Xi)
+        add_scaled(W, 1.0, r.Xi)
+        add_scaled(W[:, 2 * nv :], 1.0, au)
 
 
 @kernel
-def end_rates(nq, nv, nu, b, stored, own, W, total):
-    """W of the stage whose record is given, and b W added to the total."""
-    nz = 2 * nv + nu
-    aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)
-    Q = stored[own : own + nv * nz].reshape(nv, nz)
-    V = stored[own + nv * nz : own + 2 * nv * nz].reshape(nv, nz)
-    np.dot(aq, Q, W)
-    W += np.dot(av, V)
-    for a in range(nv):
-        for j in range(nu):
-            W[a, 2 * nv + j] += au[a, j]
-        for j in range(nz):
-            total[a, j] += b * W[a, j]
-
-
-@kernel
-def twist_rates(tree, h, i, v, record, size, own, Xi):
-    """Ξ (nv, nz) of stage i from the rates V of the stages before; i = 4 is the step's own."""
+def twist_rates(tree, method, h, i, nq, record, Xi):
+    """Ξ (nv, nz) of stage i from the rates V of the stages before."""
     nv, nz = Xi.shape
-    if i < 4:
-        V = rates_of(record, i - 1, size, own, nv, nz)[1]
-        for a in range(nv):
-            for j in range(nz):
-                Xi[a, j] = fraction(i) * h * V[a, j]
-        if i == 2:
-            add_bracket_rates(tree, h * h / 8.0, v, 1, record, size, own, Xi)
-        return
-    V0, V1 = rates_of(record, 0, size, own, nv, nz)[1], rates_of(record, 1, size, own, nv, nz)[1]
-    V2, V3 = rates_of(record, 2, size, own, nv, nz)[1], rates_of(record, 3, size, own, nv, nz)[1]
-    for a in range(nv):
-        for j in range(nz):
-            Xi[a, j] = h / 6.0 * (V0[a, j] + 2.0 * (V1[a, j] + V2[a, j]) + V3[a, j])
-    add_bracket_rates(tree, h * h / 12.0, v, 3, record, size, own, Xi)
+    own, size = stage_sizes(nq, nv, nz - 2 * nv)
+    clear(Xi)
+    for j in range(i):
+        add_scaled(Xi, h * method[i, j], rates_of(record, j, size, own, nv, nz)[1])
+    scale, j, k = bracket_of(method, h, i)
+    if scale != 0.0:
+        x, y = velocities_of(record, j, size, nq, nv), velocities_of(record, k, size, nq, nv)
+        add_bracket(tree, scale, x, rates_of(record, k, size, own, nv, nz)[1], Xi)
+        add_bracket(tree, -scale, y, rates_of(record, j, size, own, nv, nz)[1], Xi)
 
 
 @kernel
-def add_bracket_rates(tree, scale, v, i, record, size, own, Xi):
-    """Ξ += rates of scale [v_0, v_i]."""
-    nv, nz = Xi.shape
-    add_bracket(tree, scale, v[0], rates_of(record, i, size, own, nv, nz)[1], Xi)
-    add_bracket(tree, -scale, v[i], rates_of(record, 0, size, own, nv, nz)[1], Xi)
+def add_scaled(out, factor, X):
+    """out (n, m) += factor X."""
+    if factor != 0.0:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                out[i, j] += factor * X[i, j]
+
+
+@inline
+def bracket_of(method, h, i):
+    """h² γ, j and k of a row's bracket."""
+    stages = method.shape[0] - 1
+    return h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
+
+
+@inline
+def unit_twist(kind, k):
+    """The twist (6,) of a joint's k-th degree of freedom at unit speed."""
+    s = slot(kind, k)
+    return (
+        1.0 if s == 0 else 0.0, 1.0 if s == 1 else 0.0, 1.0 if s == 2 else 0.0,
+        1.0 if s == 3 else 0.0, 1.0 if s == 4 else 0.0, 1.0 if s == 5 else 0.0,
+    )  # fmt: skip
+
+
+@kernel
+def add_bracket(tree, scale, x, Y, out):
+    """out (nv, m) += scale [x, Y], joint by joint and column by column, for x (nv,) and Y (nv, m)."""
+    for b in range(tree.parent.size):
+        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+        if is_group(kind):
+            along = twist_of(kind, x, iv, scale)
+            for k in range(nj):
+                turned = cross_motion(along, unit_twist(kind, k))
+                for i in range(nj):
+                    factor = turned[slot(kind, i)]
+                    if factor != 0.0:
+                        for j in range(Y.shape[1]):
+                            out[iv + i, j] += factor * Y[iv + k, j]
 
 
 @kernel
@@ -188,28 +217,11 @@ def place_rates(tree, xi, r, out):
 
 
 @kernel
-def step_rates(tree, h, stages, v, xi, r, record, size, own):
-    """r.Xi := Ξ of the whole step, r.out := the rates of q'."""
-    nv = xi.size
-    if stages == 1:
-        r.Xi[:] = 0.0
-        for i in range(nv):
-            r.Xi[i, nv + i] = h
-    else:
-        twist_rates(tree, h, 4, v, record, size, own, r.Xi)
-    place_rates(tree, xi, r, r.out)
-
-
-@kernel
-def write_blocks(h, r, A, B):
-    """A and B from the rates of q' and of v' = v + h Σ b_i a_i."""
-    nv, nz = r.out.shape
-    n = 2 * nv
-    for i in range(nv):
+def write_rates(rates, A, B):
+    """Columns of rates (nv, nz) by δx and by δu."""
+    n = A.shape[1]
+    for i in range(A.shape[0]):
         for j in range(n):
-            A[i, j] = r.out[i, j]
-            A[nv + i, j] = h * r.total[i, j]
-        A[nv + i, nv + i] += 1.0
-        for j in range(n, nz):
-            B[i, j - n] = r.out[i, j]
-            B[nv + i, j - n] = h * r.total[i, j]
+            A[i, j] = rates[i, j]
+        for j in range(B.shape[1]):
+            B[i, j] = rates[i, n + j]

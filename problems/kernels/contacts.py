@@ -27,8 +27,8 @@ from dynamics.phases.held_steps import relate_held, solve_held
 from dynamics.phases.steps import bench
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import workspace
+from dynamics.rigid_bodies.passive import actuate
 from dynamics.steps.curvature import second_scratch
-from dynamics.steps.semi_implicit_euler import actuate
 from problems.kernels.states import row_of
 
 
@@ -50,7 +50,7 @@ def contact_forces(tree, contacts, nc, S, X, U, F):
 
 @kernel
 def held_forces(tree, contacts, nc, S, h, X, U, F):
-    """The same of held steps; NaN where there is none."""
+    """Likewise for held steps; NaN where there is none."""
     nv = S.shape[0]
     nq, w = X.shape[1] - nv, bench(tree, contacts, nc, X)
     for k in range(X.shape[0]):
@@ -84,7 +84,7 @@ def differentiate(tree, contacts, nc, S, X, U, g, exact, Fz, H):
 
 @kernel
 def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
-    """The same of held steps."""
+    """Likewise for held steps."""
     nv, nu = S.shape
     n, nq = 2 * nv, X.shape[1] - nv
     w, c, weight = bench(tree, contacts, nc, X), second_scratch(tree, nu), np.zeros(nv + nc)

@@ -1,4 +1,4 @@
-"""Rollouts in lanes against the one-by-one rollouts of rollouts.py, whose steps other tests compare with Pinocchio."""
+"""Closed-loop rollouts against one step after another, which other tests compare with Pinocchio's."""
 
 import numpy as np
 import pinocchio as pin
@@ -6,7 +6,6 @@ import pytest
 from oracles import sprung
 
 import dynamics
-from dynamics.steps.rollouts import track
 
 JOINTS = [
     pin.JointModelRX, pin.JointModelPZ, pin.JointModelRUBY, pin.JointModelSpherical, pin.JointModelPlanar,
@@ -26,9 +25,15 @@ def random_robot(rng, floating):
     return sprung(dynamics.load(model), rng)
 
 
-def one_by_one(system, X, U, *rest):
-    Xs, Us = np.empty((len(rest[2]), *X.shape)), np.empty((len(rest[2]), *U.shape))
-    track(system._tree, system.actuation, system.dt, system._stages, X, U, *rest, Xs, Us)
+def one_by_one(system, X, U, k, K, alphas, gaps, lower, upper):
+    Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+    for alpha, Xn, Un in zip(alphas, Xs, Us, strict=True):
+        Xn[0] = X[0]
+        for t in range(len(U)):
+            Un[t] = np.clip(U[t] + alpha * k[t] + K[t] @ system.difference(X[t], Xn[t]), lower[t], upper[t])
+            Xn[t + 1] = system.step(Xn[t], Un[t])
+            if gaps[t].any():
+                Xn[t + 1] = system.integrate(Xn[t + 1], (alpha - 1.0) * gaps[t])
     return Xs, Us
 
 

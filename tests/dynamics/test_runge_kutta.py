@@ -3,11 +3,13 @@
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import chain_of, random_state, random_tree
+from oracles import chain_of, fourth_order, random_state, random_tree, relative_error
 from scipy.integrate import solve_ivp
 
 import dynamics
 from dynamics import RobotDynamics
+from dynamics.steps.robot_dynamics import INTEGRATORS
+from dynamics.steps.runge_kutta import method
 
 TIME = 0.4
 
@@ -45,10 +47,28 @@ ROBOTS = {
 }
 
 
+OTHERS = {
+    "midpoint": method([(), (1 / 2,), (0.0, 1.0)]),
+    "heun": method([(), (1.0,), (1 / 2, 1 / 2)]),
+    "kutta": method([(), (1 / 2,), (-1.0, 2.0), (1 / 6, 2 / 3, 1 / 6)], {3: (1 / 12, 0, 2)}),
+}
+"""Methods that are no more than tables: two of order two, one of order three."""
+
+
+@pytest.fixture(autouse=True)
+def _known_methods(monkeypatch):
+    for name, table in OTHERS.items():
+        monkeypatch.setitem(INTEGRATORS, name, table)
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize(
-    ("integrator", "order", "steps"), [("euler", 1, 400), ("semi-implicit-euler", 1, 400), ("rk4", 4, 40)]
-)
+    ("integrator", "order", "steps"),
+    [
+        ("euler", 1, 400), ("semi-implicit-euler", 1, 400), ("midpoint", 2, 200), ("heun", 2, 200), ("kutta", 3, 80),
+        ("rk4", 4, 40),
+    ],
+)  # fmt: skip
 def test_steps_converge_at_their_order(name, integrator, order, steps, rng):
     robot = ROBOTS[name]()
     q, v, tau = gentle(robot, rng)
@@ -59,6 +79,29 @@ def test_steps_converge_at_their_order(name, integrator, order, steps, rng):
     coarse, fine = error(system, x, tau, steps, truth), error(system, x, tau, 2 * steps, truth)
     assert fine < 1e-2
     assert abs(np.log2(coarse / fine) - order) < 0.25
+
+
+@pytest.mark.parametrize("integrator", OTHERS)
+@pytest.mark.parametrize("name", ["free body", "spherical", "planar", "branches"])
+def test_derivatives_of_any_method_are_those_of_its_steps(name, integrator, rng):
+    """Along curves f(x ⊕ t dx, u + t du) ⊖ f(x, u), whose first and second derivatives at 0 are A, B and δᵀ H δ."""
+    robot = ROBOTS[name]()
+    system = RobotDynamics(robot, 0.05, rng.normal(size=(robot.nv, 3)), integrator)
+    x, u = np.concatenate([robot.random_configuration(rng), rng.normal(size=robot.nv)]), rng.normal(size=3)
+    weight, nominal = rng.normal(size=system.n), system.step(x, u)
+    (A, B), H, h = system.linearize(x, u), system.hessian(x, u, weight), 5e-3
+    for _ in range(4):
+        delta = rng.normal(size=system.n + 3)
+        delta /= np.linalg.norm(delta)
+
+        def moved(t, delta=delta):
+            start = system.integrate(x, t * delta[: system.n])
+            return system.difference(nominal, system.step(start, u + t * delta[system.n :]))
+
+        assert relative_error(A @ delta[: system.n] + B @ delta[system.n :], fourth_order(moved)) < 1e-9
+        near, far = moved(h) + moved(-h), moved(2.0 * h) + moved(-2.0 * h)
+        second = weight @ (16.0 * near - far) / (12.0 * h * h)
+        assert abs(delta @ H @ delta - second) < 1e-7 * (np.abs(delta) @ np.abs(H) @ np.abs(delta))
 
 
 @pytest.mark.parametrize("name", ["free body", "branches", "free chain"])
