@@ -177,7 +177,7 @@ def throw(
 
 
 def lock(robot: Robot, joints: list[str]) -> Robot:
-    """The same robot with some joints rigid, as in its usual posture."""
+    """Make some joints rigid, as in the robot's usual posture."""
     checks.robot("robot", robot)
     for name in (joints := list(items("joints", joints, "names of joints"))):
         if not isinstance(name, str) or name not in robot.joint_names:

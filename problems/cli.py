@@ -66,7 +66,7 @@ class _BadInput(click.ClickException):
 
 
 class _Commands(click.Group):
-    """Turns the errors that mayne raises on purpose into messages."""
+    """Turn the errors that mayne raises on purpose into messages."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -429,7 +429,7 @@ def _list_robots(as_json: bool) -> None:
 
 
 def _describe(entry: Entry, as_json: bool) -> None:
-    """What a problem is about, and its parameters with their defaults."""
+    """Print a problem's description, and its parameters with their defaults."""
     defaults = parameters(entry)
     about = inspect.cleandoc(entry.build.__doc__ or "")
     if as_json:
@@ -467,7 +467,7 @@ def _view_robot(file: str, source: str, dt: float, html: str | None, open_browse
 
 
 def _play(name: str, where: str, html: str | None) -> None:
-    """Say where a motion was drawn, and wait until it is interrupted if it is not a file."""
+    """Print where a motion was drawn; if that is not a file, wait for Ctrl-C."""
     if html:
         click.echo(f"wrote {where}", err=True)
         return
@@ -481,12 +481,12 @@ def _play(name: str, where: str, html: str | None) -> None:
 
 
 def _save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
-    """Write a solution, and with it which problem it solves, and with which parameters."""
+    """Write a solution together with the name and the parameters of its problem."""
     archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
 
 
 def _signature(path: str) -> tuple[str, dict[str, Any]]:
-    """The problem and the parameters that a solution's file names; empty where it does not."""
+    """Read the problem and the parameters that a solution's file names; empty where it names none."""
     found = archive.read(Path(path), {"signature": "U1"})
     try:
         name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")

@@ -18,7 +18,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 
 
 class Run(NamedTuple):
-    """What happened in S steps.
+    """Record of S steps.
 
     X (S+1, nx), U (S, nu): the states after pushes, and the controls applied.
     milliseconds (S,), iterations (S,), converged (S,): of each solve.
@@ -75,7 +75,7 @@ def close_loop(
 
 
 def terminal_cost(problem: Problem, x: Array) -> float:
-    """What the terms of the horizon's end say of a state x (nx,)."""
+    """Evaluate the terms at the end of the horizon at a state x (nx,)."""
     x, u = np.array([x]), np.zeros((1, problem.dynamics.nu))
     ends = [term for _, term, knots in problem.terms() if knots.start == problem.horizon]
     return float(sum(term.values(x, u)[0] for term in ends))

@@ -151,7 +151,7 @@ def solve_durations(
 
 
 def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
-    """Those of a text: "free", or "0.8,1.5", how many times as long phases may last as they do; price [1/s]."""
+    """Parse "free", or "0.8,1.5": least and most duration of phases in multiples of their own; price [1/s]."""
     try:
         least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""How the numbers of a state make its tangent: what a state cost knows of the manifold it lives on."""
+"""Layout of a state: which numbers make which tangent coordinates, for costs and constraints on states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     group: NDArray[np.int64]
 
     def weighted(self, weights: Array) -> Layout:
-        """What is left of it where only tangent numbers of some weight count."""
+        """Keep the rows whose tangent numbers have a weight."""
         flat, circle = (rows[weights[rows[:, 1]] != 0.0] for rows in (self.flat, self.circle))
         moving = [weights[t : t + nj].any() for _, t, _, nj in self.group]
         return Layout(flat, circle, self.group[np.array(moving, dtype=bool)])

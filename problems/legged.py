@@ -31,20 +31,20 @@ from problems.reaction import stretches
 from problems.strides import Strides
 
 FACES, PART, MARGIN = 8, 0.9, 0.01
-"""Of the pyramid inside a cone of friction: its faces; what part of it forces may use before they cost; and how far
+"""Pyramid inside a cone of friction: its faces; the part of it that forces may use before they cost; and a margin
 within that, in units of the robot's weight, so that a foot that presses lightly does not slip either."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What a gait costs, per second unless said otherwise; units as in the module's docstring.
+    """Weights of a gait's costs, per second unless said otherwise; units as in the module's docstring.
 
     torque [1/(m g h)²].   position [1/h²] and rotation [1/rad²] of the base, posture [1/rad²] of the joints, about
     their nominal path; velocity [1/(g h)] and turning [h/g] of the base, speed [h/g] of the joints.
     foot [1/h²]: swinging feet about their paths.   friction [1/(m g)²]: forces beyond their cones.   limits [1/rad²]:
     joints beyond their limits.   landing [1/h²], landing_speed [1/(g h)]: of feet where they touch down, once.
     impulse [1/(m² g h)]: impulses of touch-down beyond their cones, once.
-    final: what the weights of the state are multiplied by at the end, once, in units of √(h/g).
+    final: factor on the weights of the state at the end, once, in units of √(h/g).
     """
 
     torque: float = 1.0
@@ -174,13 +174,13 @@ def _joint_limits(robot: Robot) -> tuple[Array, Array]:
 
 
 def _next_hold(laid: Strides, foot: str, i: int) -> pin.SE3:
-    """How a sole that swings in phase i stands next, or else stood before."""
+    """Pose at which a sole that swings in phase i stands next, or else stood before."""
     order = [*range(i, len(laid.holds)), *range(i, -1, -1)]
     return next(laid.holds[k][foot] for k in order if foot in laid.holds[k])
 
 
 def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[BatchTerm]:
-    """What a touch-down costs: feet off their places, and fast."""
+    """Terms of a touch-down: on feet's distance from their places, and on their speed."""
     robot = laid.stance.robot
     terms: list[BatchTerm] = []
     for foot in laid.schedule.landing(i):
@@ -195,7 +195,7 @@ def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[Batc
 
 
 def _footholds(laid: Strides, i: int) -> list[Constraint]:
-    """Feet that touch down do so in their places."""
+    """Constraints that feet touch down in their places."""
     robot, holds = laid.stance.robot, laid.holds[i]
     if laid.stance.surface:
         return [FramePoseEquality(robot, foot, holds[foot]) for foot in laid.schedule.landing(i)]

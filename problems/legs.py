@@ -1,4 +1,4 @@
-"""Where a robot stands: its feet by the names of their frames, where they are, how high its centre of mass is."""
+"""Stance of a robot: the frames of its feet, their places, and the height of its centre of mass."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dynamics.robots.model import Robot
 from problems import checks
 
 POINT_NAMES, SURFACE_NAMES = ("foot",), ("sole",)
-"""What frames at feet are called; those called soles are surfaces, and go before others."""
+"""Words in the names of feet's frames; frames called soles are surfaces, and are preferred."""
 
 CORNERS = ("LF", "RF", "LH", "RH")
 """Left, right, fore, hind."""
 
 TOUCHING = 1e-3
-"""How far [m] a foot that stands may be from the ground."""
+"""Largest distance [m] from the ground of a foot that stands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +42,17 @@ class Stance:
 
     @property
     def height(self) -> float:
-        """Of the centre of mass above the mean foot [m]."""
+        """Height of the centre of mass above the mean foot [m]."""
         return float(self.center[2] - self.places[:, 2].mean())
 
     @property
     def weight(self) -> float:
-        """Of the robot [N]."""
+        """Weight of the robot [N]."""
         return self.mass * self.gravity
 
     @property
     def gravity(self) -> float:
-        """[m/s²]."""
+        """Acceleration of gravity [m/s²]."""
         return float(np.linalg.norm(self.robot.model.gravity.linear))
 
     @property
@@ -61,7 +61,7 @@ class Stance:
         return float(np.sqrt(self.height / self.gravity))
 
     def place(self, foot: str) -> Array:
-        """Where a foot is (3,)."""
+        """Place of a foot (3,) [m]."""
         return self.places[self.feet.index(foot)]
 
     def corners(self) -> dict[str, str]:
@@ -90,7 +90,7 @@ def stance(
     q0: ArrayLike | None = None,
     ground: float | None = None,
 ) -> Stance:
-    """How a floating robot stands in the posture q0 (nq,), its usual one by default.
+    """Find how a floating robot stands in the posture q0 (nq,), its usual one by default.
 
     feet: names of frames; default, every frame of a body that is called a sole, or else a foot.
     ground [m]: the height of level ground; by default, the ground is where the feet are.
@@ -145,7 +145,7 @@ def check_feet(robot: Robot, feet: Sequence[str] | Mapping[str, str]) -> list[st
 
 
 def base_pose(robot: Robot, q: Array) -> pin.SE3:
-    """Where the floating base is."""
+    """Pose of the floating base."""
     i = int(robot.tree.iq[robot.tree.body[robot.floating_dofs[0]]])
     return pin.SE3(pin.Quaternion(*q[[i + 6, i + 3, i + 4, i + 5]]).matrix(), np.array(q[i : i + 3]))
 

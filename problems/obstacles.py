@@ -60,7 +60,7 @@ class Body(NamedTuple):
 
 
 class Clearance(RobotConstraint, Protocol):
-    """What both share: the distances (K,) [m] of a body of the robot to K obstacles, at least a margin each."""
+    """Distances (K,) [m] of a body of the robot to K obstacles, at least a margin each: the base of both clearances."""
 
     obstacles: Sequence[Capsule]
     _body: Body
@@ -134,7 +134,7 @@ def _body(first: frames.Branch, second: frames.Branch, radius: float, long: bool
 
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:
-    """Check what both have in common."""
+    """Check obstacles and margin, and write them into the constraint."""
     obstacles = items("obstacles", obstacles, "spheres and capsules")
     if not obstacles:
         raise ProblemError("obstacles: expected a list of spheres and capsules, at least one; got none")

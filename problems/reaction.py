@@ -1,4 +1,4 @@
-"""What the ground does along a motion: the forces on the feet, and who stands when; for drawings and reports."""
+"""Reaction of the ground along a motion: forces on the feet and intervals of contact, for drawings and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands when: the schedule of a gait, for any number of legs.
+"""Schedules of gaits for any number of legs: which feet stand in which phase.
 
 A schedule is a sequence of phases. In each some feet stand and all others swing; a foot that swung and stands in the
 next phase touches down between the two, in an impact that takes no time.
@@ -76,7 +76,7 @@ class Schedule:
 
     @property
     def duration(self) -> float:
-        """Of all phases [s]."""
+        """Duration of all phases [s]."""
         return sum(phase.duration for phase in self.phases)
 
     @property
@@ -103,14 +103,14 @@ class Schedule:
         return tuple(foot for foot in self.feet if foot not in self.phases[i].stance)
 
     def knots(self, dt: float) -> list[int]:
-        """How many steps of dt [s] each phase takes, at least one."""
+        """Number of steps of dt [s] in each phase, at least one."""
         step = positive("dt", dt)
         counts = [max(1, round(min(phase.duration / step, 1e18))) for phase in self.phases]
         affordable("dt", step, 100 * sum(counts))
         return counts
 
     def flags(self, dt: float) -> dict[str, NDArray[np.bool_]]:
-        """For each foot, whether it stands at each step of dt [s], without impacts: for `viz.plot_schedule`."""
+        """Flags of each foot, true while it stands, at each step of dt [s] without impacts: for `viz.plot_schedule`."""
         counts = self.knots(dt)
         return {foot: np.repeat([foot in phase.stance for phase in self.phases], counts) for foot in self.feet}
 

@@ -1,4 +1,4 @@
-"""How the best cost of a motion in phases changes with how long these last: to second order.
+"""Sensitivity of the best cost of a motion in phases to their durations, to second order.
 
 With T (P,) the durations, h_k those of knots, E = ∂h/∂T, L the Lagrangian and z = (dx, du), the change of the best cost
 with a change θ of durations is, to second order,
@@ -35,8 +35,8 @@ from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.reaction import stretches
 
 SHARE, STIFFEST = 1e-4, 1e3
-"""Of a duration: the step of differences. Of penalties, which make L_zz convex where multipliers alone do not: they
-have no part in what is stationary, and stiffer ones leave too few digits to the recursion."""
+"""Step of differences as a share of a duration; and a bound on penalties, which make L_zz convex where multipliers
+alone do not: they have no part in what is stationary, and stiffer ones leave too few digits to the recursion."""
 
 
 def phased(problem: Problem) -> PhasedDynamics:
@@ -50,7 +50,7 @@ def phased(problem: Problem) -> PhasedDynamics:
 
 
 def with_durations(problem: Problem, durations: ArrayLike, field: str = "durations") -> Problem:
-    """The same problem, whose phases last so long (P,) [s] in as many knots; references stay those of their knots.
+    """Copy a problem with other durations (P,) [s] of its phases, in as many knots; references stay with their knots.
 
     Costs and constraints on contact forces are made anew for it; no other may depend on the steps of its dynamics.
     """

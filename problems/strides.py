@@ -1,4 +1,4 @@
-"""What a schedule means for a robot: the path of its body, footholds, swinging feet, and postures that follow them.
+"""Strides: a schedule laid out for a robot as a path of its body, footholds, swinging feet and postures that follow.
 
 While feet step, the body moves as `Motion` says; each foot lands where the body holds it halfway through its stance, as
 in Raibert's machines. Swinging feet leave and land without speed. Postures follow by inverse kinematics.
@@ -21,11 +21,11 @@ from problems.legs import Stance, base_pose, with_base
 from problems.schedule import Schedule
 
 Motion = Callable[[float], pin.SE3]
-"""Where the body is at a time [s], relative to its start, in the axes of its heading at the start."""
+"""Pose of the body at a time [s], relative to its start, in the axes of its heading at the start."""
 
 SWEEPS, DAMPING, ACCURACY = 10, 1e-6, 1e-9
-"""Of inverse kinematics: Newton steps from the posture of the knot before, and damping of the Jacobian [m²], and
-the error of a foot that is good enough [m, rad]."""
+"""Inverse kinematics: Newton steps from the posture of the knot before, damping of the Jacobian [m²], and the error of
+a foot that is good enough [m, rad]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What the built-in cost terms have in common: batches checked, and one knot at a time for people."""
+"""Base of the built-in cost terms: batches of knots, checked, and single knots for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from problems import checks
 
 
 def check_length(made: int | None, M: int) -> None:
-    """A term that is made for a number of knots is asked for so many."""
+    """Raise ProblemError unless a term made for some number of knots, None for any, is asked for M."""
     if made not in (None, M):
         raise ProblemError(f"made for a stretch of {made} knots, got {M}: a term for Problem.during")
 
@@ -90,7 +90,7 @@ class KernelTerm(Protocol):
 
     @property
     def knots(self) -> int | None:
-        """For how many knots it is made; None: for any."""
+        """Number of knots it is made for; None: any."""
         return None
 
     def values(self, X: Array, U: Array) -> Array:
@@ -137,11 +137,11 @@ class MovingTerm(Protocol):
 
     @property
     def knots(self) -> int | None:
-        """For how many knots it is made, None if its target stays."""
+        """Number of knots it is made for, None if its target stays."""
         return None if len(self._targets) == 1 else len(self._targets)
 
     def part(self, start: int, stop: int) -> Self:
-        """The same with the targets of the knots start .. stop-1 alone."""
+        """Copy of the term with the targets of the knots start .. stop-1 alone."""
         if (start, stop) == (0, len(self._targets)):
             return self
         twin = copy.copy(self)

@@ -19,7 +19,7 @@ UP = np.array([0.0, 0.0, 1.0])
 
 
 class Contact(NamedTuple):
-    """What is drawn of one frame's contact.
+    """Contact of one frame, as it is drawn.
 
     path (N+1, 3) [m]: where the frame is; force (N+1, 3) [N] or (N, 3), each held until the next state, in world axes,
     zero where there is none; scale [m/N]; mu: coefficient of friction, None: no cone; reach [m]: a length that suits
@@ -74,7 +74,7 @@ def contacts(
 
 
 def legend(contacts: list[Contact]) -> list[tuple[str, Color]]:
-    """What arrows and cones mean."""
+    """Entries of the legend for arrows and cones."""
     if not contacts:
         return []
     newtons = float(f"{1.0 / contacts[0].scale:.3g}")
@@ -127,7 +127,7 @@ def friction_cone(mu: float, side: float, color: Color) -> Mesh:
 
 
 def translucent(color: Color) -> Color:
-    """The same colour, as a cone has it."""
+    """Make a colour as translucent as cones are."""
     return (*color[:3], 0.25)
 
 

@@ -1,4 +1,4 @@
-"""What a robot looks like: coloured triangle meshes, each fixed to one joint."""
+"""Bodies of a robot as coloured triangle meshes, each fixed to one joint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MASS: Color = (0.90, 0.49, 0.13, 1.0)
 
 
 class Drawable(Protocol):
-    """What is drawn of a robot: ``dynamics.Robot`` is one."""
+    """Robot that can be drawn: ``dynamics.Robot`` is one."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What is drawn of contacts, read and checked: when, which forces, which friction."""
+"""Checks of the contacts to draw: their times, forces and friction."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def as_friction(field: str, mu: float | Mapping[str, float], names: Sequence[str
 
 
 def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
-    """Who stands when: flags (N,) of each foot, N the same for all and at least 1."""
+    """Check flags (N,) of each foot, true while it stands; N the same for all and at least 1."""
     found: dict[str, Flags] = {}
     for name, flags in named("schedule", schedule, "flags (N,)").items():
         length = len(next(iter(found.values()))) if found else None

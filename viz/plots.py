@@ -1,4 +1,4 @@
-"""How solvers converged: cost, gradient and step against iteration."""
+"""Plots of convergence: cost, gradient and step against iteration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 class Record(Protocol):
-    """What is read of one iteration."""
+    """Iteration of a solve, as far as it is plotted."""
 
     @property
     def cost(self) -> float: ...
@@ -40,7 +40,7 @@ class Record(Protocol):
 
 @runtime_checkable
 class Converged(Protocol):
-    """What is read of a solution."""
+    """Solution, as far as it is plotted."""
 
     @property
     def cost(self) -> float: ...

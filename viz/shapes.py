@@ -144,7 +144,7 @@ def _sleeve(rings: int, sides: int) -> Indices:
 
 
 def sharpen(mesh: Mesh, angle: float = np.radians(35.0)) -> Mesh:
-    """The same surface, welded where it is smooth and split along edges sharper than ``angle`` [rad].
+    """Weld a surface where it is smooth and split it along edges sharper than ``angle`` [rad].
 
     A viewer averages normals over the triangles that share a vertex: edges stay crisp only if their sides
     share none. Corners of triangles are joined across smooth edges; each connected set of them becomes one

@@ -1,4 +1,4 @@
-"""What is around a motion: the ground under it, the background and the camera."""
+"""Surroundings of a motion: the ground under it, the background and the camera."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a robot is: read from a file, its joints, its arrays for kernels, and the arguments of functions on it."""
+"""Robots: their files, joints, arrays for kernels, and the arguments of functions on them."""

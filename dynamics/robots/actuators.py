@@ -1,4 +1,4 @@
-"""What a file says of motors and bearings: rotors are honoured, and what the dynamics leave out is said aloud.
+"""Motors and bearings of robot files: rotors count as armature, effects that the dynamics leave out are collected.
 
 Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, know ``armature`` alone. So
 
@@ -29,7 +29,7 @@ def left_out(model: pin.Model, document: ElementTree.Element | None = None) -> O
     found = Omissions()
     friction = np.maximum(np.abs(model.upperDryFrictionLimit), np.abs(model.lowerDryFrictionLimit))
     for name in _joints_with(model, np.asarray(model.damping)):
-        found.place("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
+        found.doubt("viscous damping of {} acts in RobotDynamics(..., damping=True) alone", name)
     for name in _joints_with(model, friction):
         found.drop("dry friction of {} is not modelled", name)
     for name in [] if document is None else _mimics(document, model):

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Composite(NamedTuple):
-    """Of each joint j but the world, 0, at one posture.
+    """Composite inertias at one posture, for each joint j but the world, 0.
 
     carried[j] (6, 6): inertia of its body and all behind it, in its own frame.
     subspace[j] (nj, 6): its motions, there too.   place[j]: its frame in the world.

@@ -1,4 +1,4 @@
-"""What a robot file says beyond rigid bodies and joints: actuators, their limits, springs and bearings of joints."""
+"""Equipment of a robot: actuators, their limits, springs and bearings of joints."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _still(model: pin.Model, q: Array) -> list[int]:
 
 
 def carrying_no_mass(model: pin.Model, found: list[int]) -> list[int]:
-    """Those of these joints that carry bodies without mass; others turn a point or a rod about itself."""
+    """Keep the joints that carry bodies without mass; others turn a point or a rod about itself."""
     mass = [inertia.mass for inertia in model.inertias]
     for j in range(model.njoints - 1, 0, -1):
         mass[model.parents[j]] += mass[j]

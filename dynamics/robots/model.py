@@ -270,8 +270,8 @@ def load(
 
     One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
     friction, <mimic>; of MJCF equality constraints, tendons, gravity compensation, fluids, control laws, springs that
-    are not linear, flexes and plugins. ``strict`` refuses these. The warning also names viscous damping and springs,
-    which ``RobotDynamics`` has and inverse and forward dynamics have not; ``strict`` accepts them.
+    are not linear, flexes and plugins. ``strict`` refuses these. The log, at INFO for MJCF, names viscous damping and
+    springs, which ``RobotDynamics`` has and inverse and forward dynamics have not.
     """
     if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")

@@ -1,4 +1,4 @@
-"""Parts of a robot file that its robot goes without: collected while it is read, said in one warning or refused."""
+"""Parts of a robot file that its robot goes without: collected while it is read, then logged at once or refused."""
 
 from __future__ import annotations
 
@@ -14,38 +14,50 @@ _FEW = 6
 
 
 class Omissions:
-    """What the dynamics leave out, by kind of effect: "dry friction of {} is not modelled" and the elements."""
+    """Effects that the dynamics leave out, each with its elements: "dry friction of {} is not modelled"."""
 
     def __init__(self) -> None:
         self._dropped: dict[str, list[str]] = {}
-        self._elsewhere: dict[str, list[str]] = {}
+        self._doubted: dict[str, list[str]] = {}
+        self._partial: dict[str, list[str]] = {}
 
     def drop(self, effect: str, element: str) -> None:
         """Note an element whose effect mayne does not model; ``effect`` has {} where its elements are named."""
         _note(self._dropped, effect, element)
 
+    def doubt(self, effect: str, element: str) -> None:
+        """Note an element that is worth a warning and no reason to refuse a robot."""
+        _note(self._doubted, effect, element)
+
     def place(self, effect: str, element: str) -> None:
-        """Note an element whose effect is modelled, but not everywhere."""
-        _note(self._elsewhere, effect, element)
+        """Note an element whose effect is modelled in some functions alone, as its file has it."""
+        _note(self._partial, effect, element)
 
     @property
     def dropped(self) -> str:
-        """A sentence that names what is not modelled, empty if there is none."""
+        """Sentence that names the effects which are not modelled, empty if there are none."""
         return _sentence(self._dropped)
 
     @property
-    def all(self) -> str:
-        """A sentence that names these, and what acts in some functions alone."""
-        parts = _sentence(self._dropped), _sentence(self._elsewhere, _FEW)
+    def warned(self) -> str:
+        """Sentence that names these and the elements in doubt."""
+        parts = _sentence(self._dropped), _sentence(self._doubted, _FEW)
         return "; ".join(part for part in parts if part)
+
+    @property
+    def partial(self) -> str:
+        """Sentence that names the effects which act in some functions alone."""
+        return _sentence(self._partial, _FEW)
 
 
 def announce(name: str, omissions: Omissions, strict: bool, once: bool = False) -> None:
-    """Warn of what a robot goes without, once a process if ``once``; ModelError if ``strict`` and it is dropped."""
+    """Log the omissions, warnings once a process if ``once``; ModelError if ``strict`` and some is dropped."""
     if strict and omissions.dropped:
         raise ModelError(f"{name}: {omissions.dropped}")
-    if omissions.all:
-        (_warn_once if once else logger.warning)(f"{name}: {omissions.all}")
+    if omissions.warned:
+        (_warn_once if once else logger.warning)(f"{name}: {omissions.warned}")
+    if omissions.partial:
+        logger.info("%s: %s", name, omissions.partial)
 
 
 @cache

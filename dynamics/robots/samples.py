@@ -22,7 +22,7 @@ Named = TypeVar("Named", bound=tuple[Array, ...])
 _FLOAT = np.dtype(np.float64)
 
 FEXT_FRAMES = ("local", "world")
-"""What an external wrench keeps constant in: its joint's frame, or the world's axes, at its body's origin."""
+"""Axes in which an external wrench is constant: its joint's frame, or the world's, at its body's origin."""
 
 
 def _is_single(q: ArrayLike) -> bool:
@@ -171,5 +171,5 @@ class Samples:
         return tuple(array[0] for array in arrays) if self.single else arrays
 
     def named(self, found: Named) -> Named:
-        """The same of a named tuple."""
+        """Results of a named tuple without the leading axis, for one sample."""
         return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]

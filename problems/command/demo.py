@@ -50,7 +50,7 @@ def run(folder: Path) -> bool:
 
 
 def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: int | str) -> dict[str, Solution]:
-    """One solution for each solver, from the same guess; what compiles does so before any is timed."""
+    """Solve with each solver from the same guess; kernels are compiled before any solve is timed."""
     solutions = {}
     with progress(f"{entry.name}, preparing"):
         warm(problem)
@@ -87,7 +87,7 @@ def draw(
 
 
 def obstacles_of(problem: Problem) -> list[viz.Capsule]:
-    """What a problem's constraints keep the robot clear of, each once, for the viewer."""
+    """Obstacles of a problem's constraints, each once, as the viewer draws them."""
     lists = [
         placed.constraint.obstacles
         for placed in problem.placed

@@ -71,7 +71,7 @@ class Samples(NamedTuple):
 
 
 def samples(robot: dynamics.Robot) -> Samples:
-    """The same for everybody who asks."""
+    """Random samples from a fixed seed, computed once."""
     rng = np.random.default_rng(0)
     q = np.stack([robot.random_configuration(rng) for _ in range(KNOTS)])
     return Samples(q, *rng.normal(size=(3, KNOTS, robot.nv)))

@@ -77,7 +77,7 @@ def summary(solution: Solution) -> dict[str, Any]:
 
 
 def told(timed: TimedSolution) -> dict[str, Any]:
-    """What there is to say of durations that were found."""
+    """Outcome and history of a search for durations, for JSON."""
     fields = ("converged", "status", "cost", "time_value", "seconds", "setup_seconds")
     trials = [{**vars(trial), "durations": trial.durations.tolist()} for trial in timed.history]
     lasting = {"durations": timed.durations.tolist(), "duration_gradient": timed.gradient.tolist(), "solves": trials}
@@ -91,7 +91,7 @@ def taken(outcome: Solution | TimedSolution) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document; what JSON cannot say, NaN and infinity, is null."""
+    """Print one JSON document, with null for NaN and infinity."""
     print(json.dumps(_plain(value), indent=2))
 
 

@@ -1,4 +1,4 @@
-"""Progress on standard error: what compiles, which iteration a solve is at."""
+"""Progress on standard error: kernels that compile, iterations of a solve."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def progress(label: str) -> Iterator[Callable[[Record], None]]:
 
 
 def _fitting(text: str, console: Console) -> str:
-    """As much of a text as leaves room for the spinner and the time in one line."""
+    """Cut a text so that spinner, text and time fit into one line."""
     room = max(1, console.width - len("s  0:00:00 "))
     return text if len(text) <= room else f"{text[: room - 3]}..."
 
@@ -61,7 +61,7 @@ class _Compiling:
             self._bars.console.print(f"{COMPILING}...", highlight=False)
 
     def hide(self) -> None:
-        """The iterations' line tells of the time in between."""
+        """Do nothing: the line of the iterations shows the time in between."""
 
     def end(self, text: str) -> None:
         self._bars.update(self._task, visible=False)

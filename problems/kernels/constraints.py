@@ -64,7 +64,7 @@ def position_jacobian(branch, X, out):
 
 @kernel
 def position_curvature(branch, X, weight, out):
-    """Of the origin."""
+    """Hessian of weight · p of the origin p."""
     ws, J, gradient = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], ws, J)
@@ -97,7 +97,7 @@ def pose_jacobian(branch, target, X, out):
 
 @kernel
 def pose_curvature(branch, target, X, weight, out):
-    """Of log6, and of the displacement that it is taken of."""
+    """Hessian of weight · log6(target⁻¹ oMf): by the curvature of log6 and that of the displacement."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
@@ -114,7 +114,7 @@ def pose_curvature(branch, target, X, weight, out):
 
 @kernel
 def state_jacobian(layout, target, X, out):
-    """Of ``x ⊖ target``: units, and Jlog6 for free-flyers, spherical and planar joints."""
+    """Jacobian of ``x ⊖ target``: ones, and Jlog6 for free-flyers, spherical and planar joints."""
     r, J = np.zeros(out.shape[1]), np.zeros((6, 6))
     for k in range(X.shape[0]):
         difference(layout, target, X[k], r)

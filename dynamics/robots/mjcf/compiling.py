@@ -36,11 +36,14 @@ class Compiled(NamedTuple):
 
 
 def import_mujoco() -> ModuleType:
-    """The module mujoco; ModelError names the extra that installs it."""
+    """Import mujoco; ModelError says how to install it."""
     try:
         import mujoco
     except ImportError:
-        raise ModelError("MJCF files are read by MuJoCo, which is not installed: pip install 'mayne[mujoco]'") from None
+        raise ModelError(
+            "MJCF files are read by MuJoCo, which is not installed: pip install mujoco, or mayne with its extra:"
+            " mayne[mujoco]"
+        ) from None
     return mujoco
 
 

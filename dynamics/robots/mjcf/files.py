@@ -51,7 +51,7 @@ class _Named(NamedTuple):
             self.models[part.model, element.get("name", found.root.get("model", ""))] = found
 
     def at(self, element: Element, part: _Part) -> _Part | None:
-        """What an <include> or an <attach> of some part puts in its place."""
+        """Part that an <include> or an <attach> of some part stands for."""
         if element.tag == "include":
             return self.included.get((part.model, id(element)))
         return self.models.get((part.model, element.get("model", ""))) if element.tag == "attach" else None
@@ -83,7 +83,7 @@ def check(path: Path, text: bytes, where: str) -> None:
 
 
 def _read(element: Element, part: _Part, where: str) -> _Part | None:
-    """What an <include> or <model> names, None if there is no such file, which MuJoCo says in its words."""
+    """Read the file of an <include> or <model>; None if there is none, which MuJoCo reports in its words."""
     name = element.get("file", "")
     here, model = (part.files[-1] if part.files else part.model).parent, part.model.parent
     folders = (model, here) if element.tag == "include" else (model / here, here, model)  # in the order of MuJoCo

@@ -49,7 +49,7 @@ def read(path: Path, text: bytes, root: str | None = None) -> Described:
     S, limits = actuation(m, elements, omissions)
     note_the_rest(m, elements, omissions)
     for warning in compiled.warnings:
-        omissions.place("MuJoCo warns: {}", warning)
+        omissions.doubt("MuJoCo warns: {}", warning)
     name = compiled.spec.modelname
     model = pinocchio_model(m, path.stem if name in ("", _UNNAMED) else name, gravity(m))
     model.armature, model.damping = forces.armature, forces.damping
