@@ -12,7 +12,8 @@ PACKAGES = ("ddp", "dynamics", "problems", "viz")
 FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MATRICES = {"ddp.matrices.registers", "ddp.matrices.rows", "ddp.matrices.tiles"}
-VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", *MATRICES}
+MACHINE = {"ddp.machine.memory", "ddp.machine.number", "ddp.machine.struct"}
+VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", *MACHINE, *MATRICES}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_packages_export_and_do_nothing_else(package):
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
 
 
-KERNELS = re.compile(r"^@(kernel|inline|intrinsic|for_constants|by_types|specialised)\b", re.MULTILINE)
+KERNELS = re.compile(r"^@(kernel|inline|intrinsic|for_constants|by_types|specialised|register_model)\b", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

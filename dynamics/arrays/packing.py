@@ -12,8 +12,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.number import WIDTH, lane_of, lanes
 from ddp.matrices.registers import exchange, shuffle
-from dynamics.arrays.lanes import WIDTH, flat, lane_array, lanes
+from dynamics.arrays.lanes import flat, lane_array
 from dynamics.arrays.views import rows_of, view
 
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -35,12 +36,6 @@ def _gather(typingctx, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
         return total
 
     return lanes(*[types.float64] * WIDTH), codegen
-
-
-@intrinsic
-def lane_of(typingctx, x, k):  # type: ignore[no-untyped-def]
-    """The k-th lane."""
-    return types.float64(lanes, types.intp), lambda context, builder, sig, args: builder.extract_element(*args)
 
 
 def transposed(builder, addresses):  # type: ignore[no-untyped-def]

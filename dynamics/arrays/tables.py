@@ -18,8 +18,8 @@ from numba.core import cgutils, typing
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from ddp.machine.number import QUAD
 from ddp.matrices.registers import WORD, at, exchange, few, load, store_where, times
-from dynamics.arrays.lanes import QUAD, called, common
 
 
 class TableType(types.Type):
@@ -103,51 +103,6 @@ def _lower_items(index: Any) -> None:
 
 _lower_items(types.Integer)
 _lower_items(types.BaseTuple)
-
-
-# -- what a kernel may ask of lanes without branching ------------------------------------------------
-
-
-@intrinsic
-def lane_root(typingctx, x):  # type: ignore[no-untyped-def]
-    """Square roots; NaN of negative numbers."""
-    return x(x), called("sqrt")
-
-
-@intrinsic
-def lane_smaller(typingctx, x, y):  # type: ignore[no-untyped-def]
-    """Lane by lane the smaller one; the other if one is NaN."""
-    return x(x, x), called("minnum")
-
-
-@intrinsic
-def where_less(typingctx, a, b, x, y):  # type: ignore[no-untyped-def]
-    """Lane by lane x where a < b, else (NaN included) y; some of the four may be floats."""
-    kind = common(a, b, x, y)
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], args[3])
-
-    return kind(kind, kind, kind, kind), codegen
-
-
-@intrinsic
-def all_less(typingctx, a, b):  # type: ignore[no-untyped-def]
-    """Whether a < b in every lane; one of them may be a float."""
-    kind = common(a, b)
-
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        bits = ir.IntType(kind.width)
-        less = builder.bitcast(builder.fcmp_ordered("<", *args), bits)
-        return builder.icmp_unsigned("==", less, ir.Constant(bits, 2**kind.width - 1))
-
-    return types.boolean(kind, kind), codegen
-
-
-@intrinsic
-def spread(typingctx, x, like):  # type: ignore[no-untyped-def]
-    """A float as lanes that are all the same, as many as ``like`` has."""
-    return like(like, like), lambda context, builder, sig, args: args[0]
 
 
 @intrinsic

@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import QUAD
-from dynamics.arrays.tables import spread
+from ddp.machine.number import QUAD, spread
 from dynamics.contacts.algebra import seen_from, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import root_offset

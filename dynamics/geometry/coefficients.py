@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import by_types, inline, kernel
-from dynamics.arrays.lanes import LanesType, sine_cosine
-from dynamics.arrays.tables import all_less, lane_root, where_less
+from ddp.machine.number import LanesType, all_less, sine_cosine, square_root, where_less
 
 
 @inline
@@ -78,7 +77,7 @@ def _lane_stumpff(t):
     c1, c0 = 1.0 - near * c3, 1.0 - near * c2
     if all_less(t, ten):
         return c0, c1, c2, c3, c4, c5, c6, c7
-    theta, inverse = lane_root(far), 1.0 / far
+    theta, inverse = square_root(far), 1.0 / far
     sine, d0 = sine_cosine(theta)
     d1, d2 = sine / theta, (1.0 - d0) * inverse
     d3, d4 = (1.0 - d1) * inverse, (0.5 - d2) * inverse

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import sine_cosine
-from dynamics.arrays.tables import all_less, lane_root, spread, where_less
+from ddp.machine.number import all_less, sine_cosine, spread, square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratio, eighth_arctangent
 from dynamics.geometry.lie import quaternion_product, quaternion_to_rotation
 from dynamics.geometry.spatial import cross3, dot3, rotate, rotate_back
@@ -26,7 +25,7 @@ def coefficients(t):
     c1, c0 = 1.0 - near * c3, 1.0 - near * c2
     if all_less(t, four):
         return c0, c1, c2, c3
-    theta = lane_root(where_less(t, four, four, t))
+    theta = square_root(where_less(t, four, four, t))
     sine, cosine = sine_cosine(theta)
     far1 = sine / theta
     return (
@@ -75,7 +74,7 @@ def logarithm(q):
     """
     sign = where_less(q[3], 0.0, -1.0, 1.0)
     c, square = sign * q[3], dot3(q, q)
-    e = 1.0 / (1.0 + c + lane_root((1.0 + c) * (1.0 + c) + square))
+    e = 1.0 / (1.0 + c + square_root((1.0 + c) * (1.0 + c) + square))
     k = 8.0 * e * eighth_arctangent(square * (e * e))
     along = sign * k
     return (along * q[0], along * q[1], along * q[2]), 0.5 * k * c
@@ -112,7 +111,7 @@ def angle_of(c, s):
     """The angle in [-π, π] of a unit (cos, sin)."""
     side = where_less(c, 0.0, -1.0, 1.0)
     half = side * s / (1.0 + side * c)
-    e = half / (1.0 + lane_root(1.0 + half * half))
+    e = half / (1.0 + square_root(1.0 + half * half))
     back = where_less(s, 0.0, -np.pi, np.pi)
     return where_less(c, 0.0, back, 0.0) + 4.0 * e * eighth_arctangent(e * e)
 
@@ -151,7 +150,7 @@ def planar_between(old, new):
 def pose_between(R, p):
     """log6 of a displacement (R, p), a twist (6,); NaN where it turns by more than 178 degrees."""
     square = 1.0 + (R[0] + R[4] + R[8])
-    root = lane_root(where_less(1e-3, square, square, np.nan))
+    root = square_root(where_less(1e-3, square, square, np.nan))
     k = 0.5 / root
     w, straight = logarithm(((R[7] - R[5]) * k, (R[2] - R[6]) * k, (R[3] - R[1]) * k, 0.5 * root))
     moved = bent(straight, -0.5, (1.0 - straight) / (dot3(w, w) + 1e-200), w, p)

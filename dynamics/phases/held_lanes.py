@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector, lanes
-from dynamics.arrays.tables import all_less, spread, table_of, where_less
+from ddp.machine.number import all_less, lanes, spread, where_less
+from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
+from dynamics.arrays.tables import table_of
 from dynamics.contacts.algebra import times6
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.curvature import subtract_force_torques

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import QUAD, quad_memory, quads
-from dynamics.arrays.tables import all_less, spread, table_of, where_less
+from ddp.machine.number import QUAD, all_less, quads, spread, where_less
+from dynamics.arrays.lanes import quad_memory
+from dynamics.arrays.tables import table_of
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import root_offset, seen_from_target

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_matrix, lane_memory, lane_vector
+from ddp.machine.number import WIDTH
+from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack
 from dynamics.arrays.products import product
 from dynamics.arrays.views import folded, view

@@ -11,8 +11,9 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, items, numbers, said
+from ddp.machine.number import QUAD
 from ddp.protocols import Contraction, Expansion
-from dynamics.arrays.lanes import QUAD, arena
+from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import QUAD, quad_memory
-from dynamics.arrays.tables import scatter, spread
+from ddp.machine.number import QUAD, spread
+from dynamics.arrays.lanes import quad_memory
+from dynamics.arrays.tables import scatter
 from dynamics.contacts.axes import turn_forces
 from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.motion import (

@@ -22,8 +22,8 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import quads
-from dynamics.arrays.tables import lane_smaller, spread, table_of
+from ddp.machine.number import quads, smaller, spread
+from dynamics.arrays.tables import table_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -290,7 +290,7 @@ def articulate(tree, tau, w):
             U = articulated_times(I, s)
             D = tree.armature[k] + dot3(linear(s), linear(U)) + dot3(angular(s), angular(U))
             d, u = 1.0 / D, tau[k] - dot3(linear(s), linear(f)) - dot3(angular(s), angular(f))
-            pivot = lane_smaller(pivot, D)
+            pivot = smaller(pivot, D)
             store(w.U, k, U)
             w.d[k] = d
             w.u[k] = u
@@ -329,7 +329,7 @@ def released(w, k, U, D, u, I, f, pivot):
     store(w.U, k, U)
     w.d[k] = d
     w.u[k] = u
-    return less_square(I, d, U), add6(f, scale6(d * u, U)), lane_smaller(pivot, D)
+    return less_square(I, d, U), add6(f, scale6(d * u, U)), smaller(pivot, D)
 
 
 @kernel

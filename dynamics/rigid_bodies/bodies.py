@@ -8,7 +8,7 @@ alone, see ``row``.
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline
-from dynamics.arrays.lanes import sine_cosine
+from ddp.machine.number import sine_cosine
 from dynamics.geometry.lie import quaternion_to_rotation
 from dynamics.geometry.spatial import (
     add3,

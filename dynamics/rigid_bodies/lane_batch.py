@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import WIDTH, flat, lane_matrix, lane_vector
-from dynamics.arrays.packing import lane_of, pack, unpack, unpack_places
-from dynamics.arrays.tables import lane_smaller
+from ddp.machine.number import WIDTH, lane_of, smaller
+from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
+from dynamics.arrays.packing import pack, unpack, unpack_places
 from dynamics.rigid_bodies import inverse, tensors
 from dynamics.rigid_bodies.batch import Relation, contracted, relate, relate_twice
 from dynamics.rigid_bodies.depth_first import derivatives_depth_first
@@ -131,7 +131,7 @@ def first_failure(D, a, first, count):
     """The first of samples first..first+7, of ``count``, whose D (nv,) is not positive or a no number; or -1."""
     smallest, nothing = D[0], 0.0 * a[0]
     for i in range(1, a.size):
-        smallest, nothing = lane_smaller(smallest, D[i]), nothing + 0.0 * a[i]
+        smallest, nothing = smaller(smallest, D[i]), nothing + 0.0 * a[i]
     for lane in range(min(WIDTH, count - first)):
         if not (lane_of(smallest, lane) > 0.0 and lane_of(nothing, lane) == 0.0):
             return first + lane

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.number import WIDTH
 from ddp.matrices.tiles import add_product, padded
-from dynamics.arrays.lanes import WIDTH, lane_matrix, lane_vector
+from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
 from dynamics.geometry.groups import twist_of

@@ -12,8 +12,9 @@ in what is beyond: that is how knot_curvature.py reads them, eight degrees of fr
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.number import WIDTH
 from ddp.matrices.tiles import padded
-from dynamics.arrays.lanes import WIDTH, lane_matrix, lane_vector
+from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack_columns
 from dynamics.geometry.spatial import load6, load10, load12
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import QUAD
-from dynamics.arrays.tables import lane_root, scatter, spread, where_less
+from ddp.machine.number import QUAD, spread, square_root, where_less
+from dynamics.arrays.tables import scatter
 from dynamics.arrays.views import folded, row_of, rows_of
 from dynamics.geometry.lane_lie import (
     angle_of,
@@ -163,7 +163,7 @@ def poison(pivot, a, nv):
     total = a[0]
     for i in range(1, nv):
         total += a[i]
-    return 0.0 * total + 0.0 / lane_root(pivot)
+    return 0.0 * total + 0.0 / square_root(pivot)
 
 
 @kernel

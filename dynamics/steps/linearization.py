@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.number import WIDTH
 from ddp.matrices.rows import clear_rows, copy_rows, write_rows, write_scaled
 from ddp.matrices.tiles import add_product
-from dynamics.arrays.lanes import WIDTH, flat, lane_matrix, lane_vector
+from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, view
 from dynamics.geometry.groups import twist_of

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, choice, flag, numbers, positive, said
+from ddp.machine.number import QUAD
 from ddp.protocols import Contraction, Expansion
-from dynamics.arrays.lanes import QUAD, arena
+from dynamics.arrays.lanes import arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics

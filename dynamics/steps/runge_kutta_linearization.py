@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import WIDTH, lane_array, lane_memory, lanes
+from ddp.machine.number import WIDTH, lanes, spread
+from dynamics.arrays.lanes import lane_array, lane_memory
 from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.tables import spread, table_of
+from dynamics.arrays.tables import table_of
 from dynamics.geometry.groups import twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.geometry.spatial import cross_motion

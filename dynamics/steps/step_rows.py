@@ -16,8 +16,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.number import WIDTH, lanes
 from ddp.matrices.registers import HALF, VECTOR, WORD, few, places, store_where
-from dynamics.arrays.lanes import WIDTH, lanes
 from dynamics.arrays.packing import transposed
 from dynamics.robots.joints import is_group
 

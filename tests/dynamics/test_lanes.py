@@ -15,9 +15,10 @@ from oracles import as_matrices, random_state, random_tree, relative_error
 import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
+from ddp.machine.number import WIDTH
 from ddp.protocols import Expansion
 from ddp.sweeps.structure import numbers_of_blocks
-from dynamics.arrays.lanes import WIDTH, lane_array
+from dynamics.arrays.lanes import lane_array
 from dynamics.arrays.memory import recycled
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, rows_of, view, views_of
