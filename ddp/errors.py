@@ -9,6 +9,7 @@ import difflib
 import math
 import os
 import reprlib
+import resource
 import traceback
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
@@ -180,11 +181,15 @@ def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:
 
 
 def affordable(field: str, value: float, floats: int, error: type[DDPError] = ProblemError) -> None:
-    """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than the machine has."""
+    """Raise ``error`` if a size that ``floats`` numbers depend on asks for more memory than this process may have."""
     needed, there = 8 * floats, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    where = "this machine has"
+    if limit != resource.RLIM_INFINITY and limit < there:
+        there, where = limit, "this process is allowed"
     if needed > there:
         much = f"{needed / 2**30:.3g} GiB" if needed < 1 << 80 else "more than any machine has"
-        raise error(f"{field}: {said(value)} would need {much} of memory, this machine has {there / 2**30:.3g} GiB")
+        raise error(f"{field}: {said(value)} would need {much} of memory, {where} {there / 2**30:.3g} GiB")
 
 
 def items(field: str, value: Iterable[Value], what: str, error: type[DDPError] = ProblemError) -> tuple[Value, ...]:

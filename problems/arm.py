@@ -182,6 +182,9 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     for name in (joints := list(items("joints", joints, "names of joints"))):
         if not isinstance(name, str) or name not in robot.joint_names:
             raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
+    twice = [name for k, name in enumerate(joints) if name in joints[:k]]
+    if twice:
+        raise ProblemError(f"joints: expected each joint once, got {said(twice[0])} twice")
     if not joints:
         return robot
     model = pin.buildReducedModel(robot.model, [robot.model.getJointId(name) for name in joints], robot.q0)

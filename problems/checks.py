@@ -57,11 +57,11 @@ def loaded(given: RobotLike, root_of_files: str | None = None) -> Robot:
     return load(given, root=root_of_files if is_file else None)
 
 
-def frame_name(carrier: Robot, frame: str) -> None:
-    """A frame that the robot has."""
+def frame_name(carrier: Robot, frame: str, field: str = "frame") -> None:
+    """Refuse the name of a frame that the robot has not."""
     if not robot("robot", carrier).has_frame(frame):
         known = [f.name for f in carrier.model.frames]
-        raise ProblemError(f"frame: {carrier.name} has no frame {said(frame)}; {nearest(frame, known)}")
+        raise ProblemError(f"{field}: {carrier.name} has no frame {said(frame)}; {nearest(frame, known)}")
 
 
 def branch(carrier: Robot, frame: str) -> frames.Branch:

@@ -120,7 +120,7 @@ class CapsuleClearance(Clearance):
         if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
             raise ProblemError(f"frames: expected the names of two frames, got {said(names)}")
         for name in names:
-            checks.frame_name(self.robot, name)
+            checks.frame_name(self.robot, name, "frames")
         first, second = (frames.branch(self.robot, name) for name in names)
         body = _body(first, second, checks.weight("radius", self.radius), True)
         if body.dof.size == 0:

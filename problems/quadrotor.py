@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import pinocchio as pin
 
-from ddp.errors import ProblemError, as_array, positive, said
+from ddp.constraints.placement import check_knots
+from ddp.errors import ProblemError, as_array, positive, positive_integer, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -64,6 +65,7 @@ def loop(
     frame = body.joint_names[0]
     if not isinstance(waypoints, Mapping):
         raise ProblemError(f"waypoints: expected a mapping from knots to pitches, got {said(waypoints)}")
+    check_knots("waypoints", waypoints, positive_integer("horizon", horizon))
     up = float(as_array("height", height, ()))
     pitches = {knot: float(as_array(f"waypoints[{said(knot)}]", angle, ())) for knot, angle in waypoints.items()}
     rest = np.repeat([*end, end[-1]], 3)

@@ -246,6 +246,8 @@ def straight(velocity: tuple[float, float], turning: float, start: float, end: f
     numbers = (("turning", turning), ("start", start), ("end", end), ("ramp", ramp))
     turning, start, end, ramp = (float(as_array(name, value, ())) for name, value in numbers)
     twist = pin.Motion(np.array([*as_array("velocity", velocity, (2,)), 0.0]), np.array([0.0, 0.0, turning]))
+    if not np.isfinite(pin.exp6(twist * (end - start)).homogeneous).all():
+        raise ProblemError(f"turning: {turning:g} rad/s, with {velocity} m/s, leads to no place that is a number")
     ramp = max(ramp, 1e-9)
 
     def since(t: float) -> float:

@@ -405,7 +405,8 @@ def segments(previous: Indices) -> Segments:
 def _moments(inertia: pin.Inertia, joint: str) -> Array:
     """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
     if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
-        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
+        got = f"mass {inertia.mass:g}, centre {inertia.lever.tolist()}, moments {np.diag(inertia.inertia).tolist()}"
+        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {got}")
     if inertia.mass < 0.0:
         raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
     m, r = inertia.mass, inertia.lever

@@ -81,7 +81,8 @@ def condition(model: pin.Model, q: Array) -> float:
     diagonal = np.diag(M)
     if diagonal.min() <= 0.0:
         return -1.0 if diagonal.min() < 0.0 else np.inf
-    values = np.linalg.eigvalsh(M / np.sqrt(np.outer(diagonal, diagonal)))
+    scale = np.sqrt(diagonal)
+    values = np.linalg.eigvalsh(M / scale / scale[:, None])
     if values[0] < -1e-12 * values[-1]:
         return -1.0
     return float(values[-1] / max(values[0], 1e-300))
