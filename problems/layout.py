@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Dynamics
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.phases.phased_dynamics import PhasedDynamics
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 

@@ -29,13 +29,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.lanes import LaneArrayType, lane_matrix
+from dynamics.arrays.lanes import lane_matrix
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
-from dynamics.geometry.lane_lie import pose_between
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import (
     add3,
@@ -107,22 +105,14 @@ def lane_places_size(tree: Model, m: int) -> int:
     return 30 * m + 48 * len(tree.parent) + 30 * len(tree.body) + 72
 
 
-# -- the logarithm of a surface's error: floats and complex numbers take branches, and its curvature is theirs ---------
+# -- the logarithm of a surface's error ------------------------------------------------------------------------------
 
 
-def pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
-    """place.error[i] := log6(target⁻¹ (R, p)), inside kernels; in lanes NaN of turns by more than 178 degrees."""
-
-
-def pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
-    """place.curved := the Hessian of nu·log6 at place.error[i], inside kernels."""
-
-
-@overload(pose_error)
-def _pose_error(target, R, p, place, i):  # type: ignore[no-untyped-def]
-    if isinstance(place.types[0], LaneArrayType):
-        return lambda target, R, p, place, i: _lane_log_error(target, R, p, place, i)
-    return lambda target, R, p, place, i: _log_error(target, R, p, place, i)
+@kernel
+def pose_error(target, R, p, place, i):
+    """place.error[i] := log6(target⁻¹ (R, p))."""
+    turn, shift = seen_from_target(target, R, p)
+    store(place.error, i, log6(turn, shift))
 
 
 @kernel
@@ -131,23 +121,10 @@ def pose_jacobian(place, i):
     jlog6(load6(place.error, i), place.Jlog)
 
 
-@overload(pose_curvature)
-def _pose_curvature(place, i, nu):  # type: ignore[no-untyped-def]
-    if isinstance(place.types[0], LaneArrayType):
-        return lambda place, i, nu: None
-    return lambda place, i, nu: log6_hessian(load6(place.error, i), nu, place.curved)
-
-
 @kernel
-def _log_error(target, R, p, place, i):
-    turn, shift = seen_from_target(target, R, p)
-    store(place.error, i, log6(turn, shift))
-
-
-@kernel
-def _lane_log_error(target, R, p, place, i):
-    turn, shift = seen_from_target(target, R, p)
-    store(place.error, i, pose_between(turn, shift))
+def pose_curvature(place, i, nu):
+    """place.curved := the Hessian of nu·log6 at place.error[i]."""
+    log6_hessian(load6(place.error, i), nu, place.curved)
 
 
 @inline

@@ -1,55 +1,24 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The configuration manifold of a tree: q ⊕ ξ, q1 ⊖ q0, and what a joint's step means to second order."""
+"""The configuration manifold of a tree, and its states': ⊕ and ⊖, joint by joint."""
 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.groups import angle_of, difference_of, integrate_planar, integrate_spherical, unit_circle
-from dynamics.geometry.lie import integrate_free_flyer
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, is_group, slot
+from dynamics.geometry.joint_motion import joint_difference, move_joint
 
 
 @kernel
 def integrate_configuration(tree, q, xi, scale, out):
-    """out := q ⊕ scale ξ, joint by joint, as pinocchio.integrate; quaternions and (cos, sin) stay unit."""
+    """out := q ⊕ scale ξ."""
     for b in range(tree.parent.size):
-        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        if kind == FREE_FLYER:
-            pose = (q[i], q[i + 1], q[i + 2], q[i + 3], q[i + 4], q[i + 5], q[i + 6])
-            x = (
-                scale * xi[iv], scale * xi[iv + 1], scale * xi[iv + 2],
-                scale * xi[iv + 3], scale * xi[iv + 4], scale * xi[iv + 5],
-            )  # fmt: skip
-            moved = integrate_free_flyer(pose, x)
-            for k in range(7):
-                out[i + k] = moved[k]
-        elif kind == CONTINUOUS:
-            out[i], out[i + 1] = unit_circle(q[i], q[i + 1], scale * xi[iv])
-        elif kind == SPHERICAL or kind == PLANAR:
-            four = (q[i], q[i + 1], q[i + 2], q[i + 3])
-            three = (scale * xi[iv], scale * xi[iv + 1], scale * xi[iv + 2])
-            turned = integrate_spherical(four, three) if kind == SPHERICAL else integrate_planar(four, three)
-            for k in range(4):
-                out[i + k] = turned[k]
-        else:
-            for k in range(tree.nj[b]):
-                out[i + k] = q[i + k] + scale * xi[iv + k]
+        move_joint(tree.kind[b], tree.nj[b], q, tree.iq[b], xi, tree.iv[b], scale, out)
 
 
 @kernel
 def difference_configuration(tree, q0, q1, out):
-    """out := q1 ⊖ q0, as pinocchio.difference."""
+    """out := q1 ⊖ q0."""
     for b in range(tree.parent.size):
-        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        if is_group(kind):
-            xi = difference_of(kind, q0, q1, i)
-            for k in range(tree.nj[b]):
-                out[iv + k] = xi[slot(kind, k)]
-        elif kind == CONTINUOUS:
-            out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
-        else:
-            for k in range(tree.nj[b]):
-                out[iv + k] = q1[i + k] - q0[i + k]
+        joint_difference(tree.kind[b], tree.nj[b], q0, q1, tree.iq[b], out, tree.iv[b])
 
 
 @kernel

@@ -3,8 +3,8 @@
 
 Pinocchio's conventions: a tangent vector of SE(3) is ``[linear; angular]``, perturbations are local (on the
 right), a quaternion is (x, y, z, w). 3-vectors, 6-vectors, rotations (row-major) and quaternions are tuples
-of numbers; 6 x 6 matrices are written into ``out``. Every function takes float64 or complex128 alike:
-branches look at real parts only, so that complex step goes through.
+of numbers; 6 x 6 matrices are written into ``out``. Every function takes floats, complex numbers and lanes alike:
+selections, instead of branches, look at real parts, so that complex step goes through.
 
 Two facts keep the formulas short.
 
@@ -19,19 +19,12 @@ closed form: see coefficients.py.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.number import square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
 from dynamics.geometry.spatial import add3, cross3, dot3, rotate, rotate_back, scale3
 
 # -- rotations ---------------------------------------------------------------------------------------
-
-
-@inline
-def exp3(w):
-    """The rotation by |w| about w."""
-    return _rotation(stumpff(dot3(w, w)), w)
 
 
 @inline
@@ -79,39 +72,67 @@ def quaternion_to_rotation(q):
 @inline
 def rotation_to_quaternion(R):
     """The unit quaternion of a rotation matrix, from its largest component (Shepperd's method)."""
-    trace = R[0] + R[4] + R[8]
-    if trace.real >= R[0].real and trace.real >= R[4].real and trace.real >= R[8].real:
-        r = np.sqrt(1.0 + trace)
-        h = 0.5 / r
-        return (R[7] - R[5]) * h, (R[2] - R[6]) * h, (R[3] - R[1]) * h, 0.5 * r
-    if R[0].real >= R[4].real and R[0].real >= R[8].real:
-        r = np.sqrt(1.0 + R[0] - R[4] - R[8])
-        h = 0.5 / r
-        return 0.5 * r, (R[1] + R[3]) * h, (R[2] + R[6]) * h, (R[7] - R[5]) * h
-    if R[4].real >= R[8].real:
-        r = np.sqrt(1.0 + R[4] - R[0] - R[8])
-        h = 0.5 / r
-        return (R[1] + R[3]) * h, 0.5 * r, (R[5] + R[7]) * h, (R[2] - R[6]) * h
-    r = np.sqrt(1.0 + R[8] - R[0] - R[4])
-    h = 0.5 / r
-    return (R[2] + R[6]) * h, (R[5] + R[7]) * h, 0.5 * r, (R[3] - R[1]) * h
+    x, y, z, w = R[0] - R[4] - R[8], R[4] - R[0] - R[8], R[8] - R[0] - R[4], R[0] + R[4] + R[8]
+    xw, yw, zw = R[7] - R[5], R[2] - R[6], R[3] - R[1]
+    xy, xz, yz = R[1] + R[3], R[2] + R[6], R[5] + R[7]
+    column, largest = (1.0 + x, xy, xz, xw), x
+    column, largest = _larger(largest, y, column, (xy, 1.0 + y, yz, yw)), where_less(largest, y, y, largest)
+    column, largest = _larger(largest, z, column, (xz, yz, 1.0 + z, zw)), where_less(largest, z, z, largest)
+    column, largest = _larger(largest, w, column, (xw, yw, zw, 1.0 + w)), where_less(largest, w, w, largest)
+    k = 0.5 / square_root(1.0 + largest)
+    return k * column[0], k * column[1], k * column[2], k * column[3]
+
+
+@inline
+def _larger(a, b, x, y):
+    """Four numbers y where a < b, else x."""
+    return (
+        where_less(a, b, y[0], x[0]), where_less(a, b, y[1], x[1]),
+        where_less(a, b, y[2], x[2]), where_less(a, b, y[3], x[3]),
+    )  # fmt: skip
+
+
+@inline
+def _quaternion_log(q):
+    """The rotation vector w = 2x q/sin x, |w| <= π, of a unit quaternion, and β = (1 - x cot x)/|w|²: see log6.
+
+    With e = tan x/4 = s/(1 + c + sqrt((1 + c)² + s²)) of s = |sin x| and c = |cos x|, and arctan e = e (1 + e² r),
+    1 - x cot x is a multiple of z = e² in which nothing cancels: so β is accurate at every angle.
+    """
+    side = where_less(q[3], 0.0, -1.0, 1.0)
+    c, square = 1.0 + side * q[3], dot3(q, q)
+    i = 1.0 / (c + square_root(c * c + square))
+    z = square * (i * i)
+    r, less = eighth_arctangent(z), 1.0 - z
+    turn = 1.0 + z * r
+    k = side * (8.0 * i * turn)
+    beta = (5.0 - z - r * (less * less - 4.0 * z)) / (64.0 * less * turn * turn)
+    return (k * q[0], k * q[1], k * q[2]), beta
 
 
 @inline
 def quaternion_log(q):
-    """The rotation vector, |w| <= π, of a unit quaternion; its angle is 8 arctan(tan(θ/8))."""
-    sign = 1.0 if q[3].real >= 0.0 else -1.0
-    i = 1.0 / (1.0 + sign * q[3])
-    t2 = (q[0] * q[0] + q[1] * q[1] + q[2] * q[2]) * i * i
-    e = 1.0 / (1.0 + np.sqrt(1.0 + t2))
-    k = sign * 8.0 * i * e * eighth_arctangent(t2 * e * e)
-    return k * q[0], k * q[1], k * q[2]
+    """The rotation vector, |w| <= π, of a unit quaternion."""
+    return _quaternion_log(q)[0]
 
 
 @inline
-def log3(R):
-    """The rotation vector, |w| <= π, of a rotation matrix."""
-    return quaternion_log(rotation_to_quaternion(R))
+def kept_unit(q):
+    """A quaternion of almost length one, made so."""
+    k = 1.5 - 0.5 * (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return k * q[0], k * q[1], k * q[2], k * q[3]
+
+
+@inline
+def integrate_spherical(q, w):
+    """``q ⊕ w`` of one quaternion (x, y, z, w), as pin.integrate: unit, and its sign left as it comes."""
+    return kept_unit(quaternion_product(q, quaternion_exp(w)))
+
+
+@inline
+def difference_spherical(q0, q1):
+    """``q1 ⊖ q0 = log3(R0ᵀ R1)`` of one quaternion, as pin.difference."""
+    return quaternion_log(quaternion_product((-q0[0], -q0[1], -q0[2], q0[3]), q1))
 
 
 # -- rigid displacements -----------------------------------------------------------------------------
@@ -125,17 +146,9 @@ def _bent(a, b, c, w, p):
 
 
 @inline
-def _exp_translation(xi):
-    w = xi[3:6]
-    c = stumpff(dot3(w, w))
-    return _bent(c[1], c[2], c[3], w, xi[0:3])
-
-
-@inline
-def _log_translation(w, p):
-    t = dot3(w, w)
-    beta = cotangent_ratios(t)[0]
-    return _bent(1.0 - beta * t, -0.5, beta, w, p)
+def _log_translation(w, beta, p):
+    """The linear part of the logarithm of (Exp(w), p)."""
+    return _bent(1.0 - beta * dot3(w, w), -0.5, beta, w, p)
 
 
 @inline
@@ -149,28 +162,34 @@ def exp6(xi):
 @inline
 def log6(R, p):
     """The tangent vector xi, |angular| <= π, with ``Exp(xi) = (R, p)``, as pin.log6."""
-    w = log3(R)
-    return _log_translation(w, p) + w
+    w, beta = _quaternion_log(rotation_to_quaternion(R))
+    return _log_translation(w, beta, p) + w
 
 
 @inline
 def integrate_free_flyer(q, xi):
-    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q."""
-    old = q[3], q[4], q[5], q[6]
-    move = rotate(quaternion_to_rotation(old), _exp_translation(xi))
-    new = quaternion_product(old, quaternion_exp(xi[3:6]))
-    k = 1.5 - 0.5 * (new[0] * new[0] + new[1] * new[1] + new[2] * new[2] + new[3] * new[3])
-    if (new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3]).real < 0.0:
-        k = -k
-    return (q[0] + move[0], q[1] + move[1], q[2] + move[2], k * new[0], k * new[1], k * new[2], k * new[3])
+    """``q ⊕ xi`` of one free-flyer (x y z qx qy qz qw), as pin.integrate: unit, and on the side of q.
+
+    The quaternion needs c0 ... c3 of half the angle, of which those of the whole one are made.
+    """
+    old, w = (q[3], q[4], q[5], q[6]), xi[3:6]
+    t = 0.25 * dot3(w, w)
+    c = stumpff(t)
+    c1, c2, c3 = c[1] * c[0], 0.5 * (c[1] * c[1]), 0.25 * (c[2] + c[3] - t * (c[2] * c[3]))
+    move = rotate(quaternion_to_rotation(old), _bent(c1, c2, c3, w, xi[0:3]))
+    half = 0.5 * c[1]
+    new = kept_unit(quaternion_product(old, (half * w[0], half * w[1], half * w[2], c[0])))
+    k = where_less(new[0] * old[0] + new[1] * old[1] + new[2] * old[2] + new[3] * old[3], 0.0, -1.0, 1.0)
+    return q[0] + move[0], q[1] + move[1], q[2] + move[2], k * new[0], k * new[1], k * new[2], k * new[3]
 
 
 @inline
 def difference_free_flyer(q0, q1):
     """``q1 ⊖ q0 = log6(M0⁻¹ M1)`` of one free-flyer, as pin.difference."""
-    w = quaternion_log(quaternion_product((-q0[3], -q0[4], -q0[5], q0[6]), (q1[3], q1[4], q1[5], q1[6])))
-    R = quaternion_to_rotation((q0[3], q0[4], q0[5], q0[6]))
-    return _log_translation(w, rotate_back(R, (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))) + w
+    old = (q0[3], q0[4], q0[5], q0[6])
+    w, beta = _quaternion_log(quaternion_product((-old[0], -old[1], -old[2], old[3]), (q1[3], q1[4], q1[5], q1[6])))
+    moved = rotate_back(quaternion_to_rotation(old), (q1[0] - q0[0], q1[1] - q0[1], q1[2] - q0[2]))
+    return _log_translation(w, beta, moved) + w
 
 
 # -- first derivatives -------------------------------------------------------------------------------

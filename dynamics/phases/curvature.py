@@ -12,6 +12,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from dynamics.contacts.hessian import add_couplings, contact_hessian, curvature, impact_blocks
 from dynamics.contacts.kinematics import move_contacts, place_contacts, places
+from dynamics.geometry.joint_motion import is_group, slot
 from dynamics.geometry.lie import right_jacobian6
 from dynamics.phases.held_curvature import held_hessian
 from dynamics.phases.modes import (
@@ -27,7 +28,6 @@ from dynamics.phases.modes import (
     without_gravity,
 )
 from dynamics.rigid_bodies.kinematics import composites, place_bodies, workspace
-from dynamics.robots.joints import is_group, slot
 from dynamics.steps.curvature import add_group_curvature, second_scratch
 from dynamics.steps.linearization import next_twist
 

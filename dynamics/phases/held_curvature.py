@@ -17,9 +17,9 @@ from dynamics.contacts.curvature import add_contact_curvature
 from dynamics.contacts.hessian import contact_hessian, curvature, weigh
 from dynamics.contacts.kinematics import contact_derivatives, place_contacts, places
 from dynamics.geometry.configuration import integrate_configuration
+from dynamics.geometry.joint_motion import is_group
 from dynamics.phases.held_steps import hold
 from dynamics.rigid_bodies.kinematics import composites, place_bodies, workspace
-from dynamics.robots.joints import is_group
 from dynamics.steps.linearization import turn_group_rows
 
 

@@ -14,10 +14,10 @@ from ddp.compiling.kernel import kernel
 from ddp.matrices.rows import add_transposed, copy_rows, mirror, write_scaled
 from ddp.matrices.tiles import WIDTH, add_upper_product, product
 from dynamics.contacts.algebra import matrix_rate, outer
+from dynamics.geometry.joint_motion import slot
 from dynamics.geometry.lie import adjoint_inverse
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, linear
 from dynamics.phases.plan import SUMS, mode_at
-from dynamics.robots.joints import slot
 from dynamics.robots.packed import matrix, vector
 from dynamics.steps.knot_curvature import lanes_at, read_group, take3, take6, take9
 from dynamics.steps.lane_curvature import put

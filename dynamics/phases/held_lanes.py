@@ -29,7 +29,7 @@ from dynamics.contacts.kinematics import (
     pose_jacobian,
 )
 from dynamics.contacts.products import dense_product
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.geometry.spatial import load3, load6
 from dynamics.phases.held_steps import CLOSE, SWEEPS, turn_columns
@@ -44,7 +44,6 @@ from dynamics.rigid_bodies.kinematics import (
     place_bodies,
 )
 from dynamics.rigid_bodies.passive import resist
-from dynamics.robots.joints import is_group
 from dynamics.robots.model import Model
 from dynamics.steps.lane_curvature import put
 from dynamics.steps.lane_rollouts import moved

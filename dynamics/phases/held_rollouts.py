@@ -20,14 +20,12 @@ from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import root_offset, seen_from_target
 from dynamics.contacts.motion import Push, last_dof, parts, place_contacts, push_at, push_size, take_up
-from dynamics.geometry.groups import twist_of
-from dynamics.geometry.lane_lie import pose_between
-from dynamics.geometry.lie import jlog6, right_jacobian6
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
+from dynamics.geometry.lie import jlog6, log6, right_jacobian6
 from dynamics.geometry.spatial import add3, add6, load3, load6, load9, load12, scale6, store
 from dynamics.phases.held_steps import CLOSE, SWEEPS
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, bodies_at, column, room_of_bodies
 from dynamics.rigid_bodies.bodies import place_body
-from dynamics.robots.joints import is_group, slot
 from dynamics.robots.model import Model
 from dynamics.steps.lane_rollouts import moved
 
@@ -111,7 +109,7 @@ def end_steps(tree, previous, contacts, nc, q, y):
                 k = previous[k]
         else:
             turn, shift = seen_from_target(target, R, there)
-            error = pose_between(turn, shift)
+            error = log6(turn, shift)
             jlog6(error, y.T)
             put(y.x.c, r, 1, error)
             while k >= 0:

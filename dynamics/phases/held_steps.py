@@ -31,13 +31,12 @@ from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Place, contact_derivatives, contact_jacobian, place_contacts, places
 from dynamics.contacts.products import dense_product
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.rigid_bodies.forward import forward_dynamics, invert, is_positive
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, place_bodies, workspace
 from dynamics.rigid_bodies.passive import resist
-from dynamics.robots.joints import is_group, slot
 
 SWEEPS, CLOSE = 12, 1e-9
 """Of Newton's method: at most so many, the last from an error below this [m, rad], which it squares."""

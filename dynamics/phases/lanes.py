@@ -21,6 +21,7 @@ from dynamics.contacts.contact import POINT
 from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
+from dynamics.geometry.joint_motion import is_group
 from dynamics.geometry.spatial import load3
 from dynamics.phases.held_lanes import describe_ends, lane_end, lane_end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
@@ -29,7 +30,6 @@ from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
-from dynamics.robots.joints import is_group
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
 from dynamics.steps.lane_curvature import FIELDS, describe, put

@@ -24,6 +24,7 @@ from numba import types
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import quads, smaller, spread
 from dynamics.arrays.tables import table_of
+from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -49,7 +50,6 @@ from dynamics.geometry.spatial import (
     symmetric_times,
 )
 from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
-from dynamics.robots.joints import FREE_FLYER
 from dynamics.robots.model import Model
 
 column = table_of(quads, 1)

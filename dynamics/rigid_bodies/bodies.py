@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline
 from ddp.machine.number import sine_cosine
-from dynamics.geometry.lie import quaternion_to_rotation
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, REVOLUTE, joint_displacement
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -36,24 +36,6 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL, TRANSLATION
-
-
-@inline
-def joint_displacement(kind, s, q, i):
-    """(R, p) of a joint about no axis, from its numbers q[i], q[i + 1], ...; s: the motion of its first one."""
-    zero = 0.0 * q[i]
-    one, still = 1.0 + zero, (zero, zero, zero)
-    if kind == FREE_FLYER:
-        return quaternion_to_rotation((q[i + 3], q[i + 4], q[i + 5], q[i + 6])), (q[i], q[i + 1], q[i + 2])
-    if kind == SPHERICAL:
-        return quaternion_to_rotation((q[i], q[i + 1], q[i + 2], q[i + 3])), still
-    if kind == PLANAR:
-        c, sine = q[i + 2], q[i + 3]
-        return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
-    if kind == TRANSLATION:
-        return (one, zero, zero, zero, one, zero, zero, zero, one), (q[i], q[i + 1], q[i + 2])
-    return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
 
 
 @inline

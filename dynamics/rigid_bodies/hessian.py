@@ -8,6 +8,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -38,7 +39,6 @@ from dynamics.geometry.spatial import (
 )
 from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
 from dynamics.rigid_bodies.kinematics import Workspace
-from dynamics.robots.joints import FREE_FLYER
 from dynamics.robots.model import Model
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.views import view
+from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
     angular,
@@ -26,7 +27,6 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees, views_of
-from dynamics.robots.joints import FREE_FLYER
 
 
 @kernel

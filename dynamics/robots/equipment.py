@@ -10,7 +10,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, as_array
-from dynamics.robots.joints import PRISMATIC, REVOLUTE, TRANSLATION
+from dynamics.geometry.joint_motion import PRISMATIC, REVOLUTE, TRANSLATION
 
 Array = NDArray[np.float64]
 

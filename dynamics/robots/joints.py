@@ -1,10 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
-"""Kinds of joint: which of Pinocchio's they are, and how joints that are chains of others become chains.
-
-Every kind moves its body by a subgroup of SE(3), so that its motion subspace is constant in the joint's own frame.
-A joint of several degrees of freedom is one of the subgroups below; its tangent numbers are coordinates of a twist
-(linear, angular) in the joint's frame, ``slot`` says which.
-"""
+"""Kinds of joint: which of Pinocchio's they are, and how joints that are chains of others become chains."""
 
 from __future__ import annotations
 
@@ -12,14 +6,18 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import inline
 from ddp.errors import ModelError
+from dynamics.geometry.joint_motion import (
+    CONTINUOUS,
+    FREE_FLYER,
+    PLANAR,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    TRANSLATION,
+)
 
 Array = NDArray[np.float64]
-
-REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = range(7)
-"""One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
-(position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position."""
 
 _KINDS = {
     **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},
@@ -38,20 +36,6 @@ _CHAINS = ("JointModelUniversal", "JointModelSphericalZYX", "JointModelComposite
 _ADVICE = {
     "JointModelMimic": "Make it a joint of its own, or fix it and add what it carries to the link before",
 }
-
-
-@inline
-def is_group(kind):
-    """Whether a kind has motions that do not commute: a free-flyer, spherical or planar joint."""
-    return kind == FREE_FLYER or kind == SPHERICAL or kind == PLANAR
-
-
-@inline
-def slot(kind, k):
-    """Which number of the joint's twist (linear, angular) its k-th degree of freedom is."""
-    if kind == SPHERICAL:
-        return k + 3
-    return 5 if kind == PLANAR and k == 2 else k
 
 
 def kind_of(model: pin.Model, j: int) -> int:

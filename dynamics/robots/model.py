@@ -11,11 +11,11 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, nearest, said
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
 from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
 from dynamics.robots.flattened import Packed
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -197,7 +197,7 @@ class Robot:
                 j = i + nj - 3
                 q[j : j + 4] = quaternion / np.linalg.norm(quaternion)
             else:
-                reach = np.pi if kind == joints.REVOLUTE else 1.0
+                reach = np.pi if kind == REVOLUTE else 1.0
                 for j in range(i, i + nj):
                     low = lower[j] if lower[j] > -NO_LIMIT else min(-reach, upper[j] - reach)
                     high = upper[j] if upper[j] < NO_LIMIT else max(reach, low + reach)

@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import slot, twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.implicit import adjoint_weight, second_order
 from dynamics.rigid_bodies.kinematics import composites
-from dynamics.robots.joints import slot
 from dynamics.steps.linearization import embed_rows, multiply6
 
 

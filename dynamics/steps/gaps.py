@@ -18,9 +18,8 @@ import numpy as np
 from numba import carray
 
 from ddp.compiling.kernel import callback, kernel, pointer
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
-from dynamics.robots.joints import is_group, slot
 from dynamics.robots.packed import read_tree
 
 

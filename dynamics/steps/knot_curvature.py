@@ -21,7 +21,7 @@ from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
 from ddp.matrices.rows import add_transposed, copy_rows, mirror, write_dense
 from ddp.matrices.tiles import WIDTH, add_product, add_upper_product, banded_product, product
 from dynamics.arrays.lanes import lane_array
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import slot, twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.geometry.spatial import (
     add3,
@@ -39,7 +39,6 @@ from dynamics.geometry.spatial import (
     scale6,
     sub3,
 )
-from dynamics.robots.joints import slot
 from dynamics.robots.packed import matrix, vector
 from dynamics.steps.knot_plan import (
     CARRIED,

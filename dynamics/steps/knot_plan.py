@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import integer_pointer, kernel
 from ddp.matrices.tiles import WIDTH, bands, padded
-from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Model
 from dynamics.steps.lane_curvature import FIELDS
 

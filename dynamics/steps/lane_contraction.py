@@ -21,11 +21,10 @@ from ddp.matrices.tiles import add_product, padded
 from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
 from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
-from dynamics.robots.joints import is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
 from dynamics.steps.linearization import next_twist

@@ -15,29 +15,18 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import QUAD, spread, square_root, where_less
 from dynamics.arrays.tables import scatter
 from dynamics.arrays.views import folded, row_of, rows_of
-from dynamics.geometry.lane_lie import (
-    angle_of,
-    attitude_between,
-    circle_moved,
-    free_flyer_between,
-    free_flyer_moved,
-    planar_between,
-    planar_moved,
-    turned,
-)
+from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL, joint_difference, move_joint
 from dynamics.geometry.spatial import cross_motion, join
 from dynamics.rigid_bodies.articulated import (
     bodies_at,
     column,
     forward_dynamics,
     numbers,
-    put,
     room_of_bodies,
     six,
     tables_of,
 )
 from dynamics.rigid_bodies.passive import passive_torque
-from dynamics.robots.joints import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree
 
@@ -49,58 +38,23 @@ def size(tree: Model, nq: int, nu: int, stages: int) -> int:
 
 
 @inline
-def four(x, i):
-    """Four numbers of a table from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2], x[i + 3])
-
-
-@inline
 def three(x, i):
     """Three numbers of a table from the i-th on."""
     return (x[i], x[i + 1], x[i + 2])
-
-
-@inline
-def seven(x, i):
-    """Seven numbers of a table from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6])
 
 
 @kernel
 def moved(tree, q, xi, out):
     """out := q ⊕ ξ, tables of configurations and of a tangent vector; out may be q."""
     for b in range(tree.nb):
-        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        if kind == FREE_FLYER:
-            put(out, i, free_flyer_moved(seven(q, i), six(xi, iv)))
-        elif kind == SPHERICAL:
-            put(out, i, turned(four(q, i), three(xi, iv)))
-        elif kind == PLANAR:
-            put(out, i, planar_moved(four(q, i), three(xi, iv)))
-        elif kind == CONTINUOUS:
-            put(out, i, circle_moved(q[i], q[i + 1], xi[iv]))
-        else:
-            for k in range(tree.nj[b]):
-                out[i + k] = q[i + k] + xi[iv + k]
+        move_joint(tree.kind[b], tree.nj[b], q, tree.iq[b], xi, tree.iv[b], 1.0, out)
 
 
 @kernel
 def between(tree, nq, old, x, dx):
     """dx := x ⊖ old of states: floats old, lanes x."""
     for b in range(tree.nb):
-        i, iv, kind = tree.iq[b], tree.iv[b], tree.kind[b]
-        if kind == FREE_FLYER:
-            put(dx, iv, free_flyer_between(seven(old, i), seven(x, i)))
-        elif kind == SPHERICAL:
-            put(dx, iv, attitude_between(four(old, i), four(x, i)))
-        elif kind == PLANAR:
-            put(dx, iv, planar_between(four(old, i), four(x, i)))
-        elif kind == CONTINUOUS:
-            c, s = old[i], old[i + 1]
-            dx[iv] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
-        else:
-            for k in range(tree.nj[b]):
-                dx[iv + k] = x[i + k] - old[i + k]
+        joint_difference(tree.kind[b], tree.nj[b], old, x, tree.iq[b], dx, tree.iv[b])
     for i in range(tree.nv):
         dx[tree.nv + i] = x[nq + i] - old[nq + i]
 

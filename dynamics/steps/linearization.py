@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH
 from ddp.matrices.rows import clear_rows, copy_rows, write_rows, write_scaled
 from ddp.matrices.tiles import add_product
 from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, view
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, spaced_twist, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.geometry.spatial import cross_motion, dot6
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
@@ -27,7 +27,6 @@ from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque, resist
-from dynamics.robots.joints import FREE_FLYER, SPHERICAL, is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
 from dynamics.steps.step_rows import write_steps
@@ -106,22 +105,10 @@ def turn_rows(tree, b, h, nq, x, J, rows, A, B, t):
 def turn_columns(kind, nj, h, J, x, start, m, out, column, ld):
     """Columns of the rows of δq', ld long, := h² J times the joint's rows of a derivative (., m), at ``start`` of x."""
     for j in range(m):
-        twist = rows_twist(kind, x, start + j, m, h * h)
+        twist = spaced_twist(kind, x, start + j, m, h * h)
         for i in range(nj):
             k = slot(kind, i)
             out[i * ld + column + j] = dot6((J[k, 0], J[k, 1], J[k, 2], J[k, 3], J[k, 4], J[k, 5]), twist)
-
-
-@inline
-def rows_twist(kind, x, i, m, h):
-    """The twist (6,) that h x[i], h x[i + m], ... are of a joint."""
-    zero = 0.0 * x[i]
-    a, b, c = h * x[i], h * x[i + m], h * x[i + 2 * m]
-    if kind == FREE_FLYER:
-        return (a, b, c, h * x[i + 3 * m], h * x[i + 4 * m], h * x[i + 5 * m])
-    if kind == SPHERICAL:
-        return (zero, zero, zero, a, b, c)
-    return (a, b, zero, zero, zero, c)
 
 
 @kernel

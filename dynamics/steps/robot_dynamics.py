@@ -13,11 +13,11 @@ from ddp.machine.number import QUAD
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import arena
 from dynamics.geometry.configuration import difference_batch, integrate_batch
+from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.flattened import Packed
-from dynamics.robots.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
 from dynamics.steps import lane_contraction, lane_curvature

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import right_jacobian6
 from dynamics.geometry.spatial import cross_force, cross_motion, dot6
 from dynamics.rigid_bodies.kinematics import clear
-from dynamics.robots.joints import is_group, slot
 from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
 from dynamics.steps.runge_kutta_linearization import (
     add_bracket,

@@ -22,12 +22,11 @@ from ddp.machine.number import WIDTH, lanes, spread
 from dynamics.arrays.lanes import lane_array, lane_memory
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.tables import table_of
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.geometry.spatial import cross_motion
 from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
-from dynamics.robots.joints import is_group, slot
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
 from dynamics.steps.curvature import accelerations_of

@@ -19,7 +19,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH, lanes
 from ddp.matrices.registers import HALF, VECTOR, WORD, few, places, store_where
 from dynamics.arrays.packing import transposed
-from dynamics.robots.joints import is_group
+from dynamics.geometry.joint_motion import is_group
 
 _BYTES = ir.IntType(8).as_pointer()
 _AHEAD = 576

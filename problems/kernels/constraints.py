@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.groups import twist_of
+from dynamics.geometry.joint_motion import slot, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3
 from dynamics.quantities.frames import place_frame, pull_back_displacement
 from dynamics.rigid_bodies.kinematics import workspace
-from dynamics.robots.joints import slot
 from problems.kernels.frames import pose_error
 from problems.kernels.states import difference, load_six
 

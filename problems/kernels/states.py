@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.groups import angle_of, difference_of, twist_of
+from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, slot, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
-from dynamics.robots.joints import slot
 
 
 @inline
@@ -37,14 +36,10 @@ def difference(layout, target, x, r):
         i, t = layout.flat[b, 0], layout.flat[b, 1]
         r[t] = x[i] - target[i]
     for b in range(layout.circle.shape[0]):
-        i, t = layout.circle[b, 0], layout.circle[b, 1]
-        c, s = target[i], target[i + 1]
-        r[t] = angle_of(c * x[i] + s * x[i + 1], c * x[i + 1] - s * x[i])
+        joint_difference(CONTINUOUS, 1, target, x, layout.circle[b, 0], r, layout.circle[b, 1])
     for b in range(layout.group.shape[0]):
-        i, t, kind = layout.group[b, 0], layout.group[b, 1], layout.group[b, 2]
-        xi = difference_of(kind, target, x, i)
-        for k in range(layout.group[b, 3]):
-            r[t + k] = xi[slot(kind, k)]
+        i, t, kind, nj = layout.group[b]
+        joint_difference(kind, nj, target, x, i, r, t)
 
 
 @inline

@@ -21,7 +21,7 @@ from oracles import (
 
 import dynamics
 from dynamics import RobotDynamics
-from dynamics.robots.joints import FREE_FLYER, PLANAR
+from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR
 
 SEEDS = range(100)
 STATES = ("fast", "at rest", "near half a turn", "hardly turned")

@@ -1,0 +1,177 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Motions of joints, kind by kind: where they put a body, q ⊕ ξ, q1 ⊖ q0, and tangent numbers as twists.
+
+Every kind moves its body by a subgroup of SE(3), so that its motion subspace is constant in the joint's own frame and
+its adjoint, Exp, Log and their derivatives are those of SE(3) on its own twists: a joint of several degrees of freedom
+is a twist (linear, angular) of six numbers with zeros, see ``slot``. Conventions are those of lie.py and Pinocchio.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline
+from ddp.machine.number import sine_cosine, square_root, where_less
+from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
+from dynamics.geometry.lie import (
+    difference_free_flyer,
+    difference_spherical,
+    integrate_free_flyer,
+    integrate_spherical,
+    quaternion_to_rotation,
+)
+from dynamics.geometry.spatial import linear, scale3
+
+REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = range(7)
+"""One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
+(position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position."""
+
+
+@inline
+def is_group(kind):
+    """Whether a kind has motions that do not commute: a free-flyer, spherical or planar joint."""
+    return kind == FREE_FLYER or kind == SPHERICAL or kind == PLANAR
+
+
+@inline
+def slot(kind, k):
+    """Which number of the joint's twist (linear, angular) its k-th degree of freedom is."""
+    if kind == SPHERICAL:
+        return k + 3
+    return 5 if kind == PLANAR and k == 2 else k
+
+
+@inline
+def twist_of(kind, x, i, h):
+    """The twist (6,) that h x[i], h x[i + 1], ... are of a joint whose motions do not commute."""
+    return spaced_twist(kind, x, i, 1, h)
+
+
+@inline
+def spaced_twist(kind, x, i, step, h):
+    """The twist (6,) that h x[i], h x[i + step], ... are of a joint whose motions do not commute."""
+    zero = 0.0 * x[i]
+    a, b, c = h * x[i], h * x[i + step], h * x[i + 2 * step]
+    if kind == FREE_FLYER:
+        return a, b, c, h * x[i + 3 * step], h * x[i + 4 * step], h * x[i + 5 * step]
+    if kind == SPHERICAL:
+        return zero, zero, zero, a, b, c
+    return a, b, zero, zero, zero, c
+
+
+# -- where it puts its body ------------------------------------------------------------------------------------------
+
+
+@inline
+def joint_displacement(kind, s, q, i):
+    """(R, p) of a joint about no axis, from its numbers q[i], q[i + 1], ...; s: the motion of its first one."""
+    zero = 0.0 * q[i]
+    one, still = 1.0 + zero, (zero, zero, zero)
+    if kind == FREE_FLYER:
+        return quaternion_to_rotation(_four(q, i + 3)), _three(q, i)
+    if kind == SPHERICAL:
+        return quaternion_to_rotation(_four(q, i)), still
+    if kind == PLANAR:
+        c, sine = q[i + 2], q[i + 3]
+        return (c, -sine, zero, sine, c, zero, zero, zero, one), (q[i], q[i + 1], zero)
+    if kind == TRANSLATION:
+        return (one, zero, zero, zero, one, zero, zero, zero, one), _three(q, i)
+    return (one, zero, zero, zero, one, zero, zero, zero, one), scale3(q[i], linear(s))
+
+
+# -- ⊕ and ⊖ ---------------------------------------------------------------------------------------------------------
+
+
+@inline
+def move_joint(kind, nj, q, i, xi, iv, scale, out):
+    """out := q ⊕ scale ξ of one joint, as pinocchio.integrate; quaternions and (cos, sin) stay unit. out may be q.
+
+    Its numbers begin at i in q and in out, at iv in ξ.
+    """
+    if kind == FREE_FLYER:
+        _put(out, i, integrate_free_flyer(_three(q, i) + _four(q, i + 3), twist_of(kind, xi, iv, scale)))
+    elif kind == SPHERICAL:
+        _put(out, i, integrate_spherical(_four(q, i), scale3(scale, _three(xi, iv))))
+    elif kind == PLANAR:
+        _put(out, i, integrate_planar(_four(q, i), scale3(scale, _three(xi, iv))))
+    elif kind == CONTINUOUS:
+        _put(out, i, turn_circle(q[i], q[i + 1], scale * xi[iv]))
+    else:
+        for k in range(nj):
+            out[i + k] = q[i + k] + scale * xi[iv + k]
+
+
+@inline
+def joint_difference(kind, nj, q0, q1, i, out, iv):
+    """out := q1 ⊖ q0 of one joint, as pinocchio.difference, whose numbers begin at i in q0 and q1, at iv in out."""
+    if kind == FREE_FLYER:
+        _put(out, iv, difference_free_flyer(_three(q0, i) + _four(q0, i + 3), _three(q1, i) + _four(q1, i + 3)))
+    elif kind == SPHERICAL:
+        _put(out, iv, difference_spherical(_four(q0, i), _four(q1, i)))
+    elif kind == PLANAR:
+        _put(out, iv, difference_planar(_four(q0, i), _four(q1, i)))
+    elif kind == CONTINUOUS:
+        out[iv] = angle_of(q0[i] * q1[i] + q0[i + 1] * q1[i + 1], q0[i] * q1[i + 1] - q0[i + 1] * q1[i])
+    else:
+        for k in range(nj):
+            out[iv + k] = q1[i + k] - q0[i + k]
+
+
+@inline
+def _three(x, i):
+    return x[i], x[i + 1], x[i + 2]
+
+
+@inline
+def _four(x, i):
+    return x[i], x[i + 1], x[i + 2], x[i + 3]
+
+
+@inline
+def _put(x, i, values):
+    for k in range(len(values)):
+        x[i + k] = values[k]
+
+
+# -- angles, and poses in a plane ------------------------------------------------------------------------------------
+
+
+@inline
+def angle_of(c, s):
+    """The angle in [-π, π] of a unit (cos, sin): 4 arctan of tan(θ/4), from half a turn away if cos < 0."""
+    side = where_less(c, 0.0, -1.0, 1.0)
+    half = side * s / (1.0 + side * c)
+    e = half / (1.0 + square_root(1.0 + half * half))
+    back = where_less(s, 0.0, -np.pi, np.pi)
+    z = e * e
+    return where_less(c, 0.0, back, 0.0) + 4.0 * e * (1.0 + z * eighth_arctangent(z))
+
+
+@inline
+def turn_circle(c, s, angle):
+    """(cos, sin) turned by an angle, kept unit."""
+    sine, cosine = sine_cosine(angle)
+    x, y = c * cosine - s * sine, s * cosine + c * sine
+    k = 1.5 - 0.5 * (x * x + y * y)
+    return k * x, k * y
+
+
+@inline
+def integrate_planar(q, xi):
+    """``q ⊕ xi`` of (x, y, cos, sin) with xi = (v_x, v_y, ω) in the body's axes, as pin.integrate."""
+    c = stumpff(xi[2] * xi[2])
+    along, across = c[1], c[2] * xi[2]
+    x, y = along * xi[0] - across * xi[1], across * xi[0] + along * xi[1]
+    cosine, sine = turn_circle(q[2], q[3], xi[2])
+    return q[0] + q[2] * x - q[3] * y, q[1] + q[3] * x + q[2] * y, cosine, sine
+
+
+@inline
+def difference_planar(q0, q1):
+    """``q1 ⊖ q0`` of (x, y, cos, sin), as pin.difference."""
+    angle = angle_of(q0[2] * q1[2] + q0[3] * q1[3], q0[2] * q1[3] - q0[3] * q1[2])
+    dx, dy = q1[0] - q0[0], q1[1] - q0[1]
+    x, y = q0[2] * dx + q0[3] * dy, q0[2] * dy - q0[3] * dx
+    t = angle * angle
+    k, half = 1.0 - cotangent_ratios(t)[0] * t, 0.5 * angle
+    return k * x + half * y, k * y - half * x, angle
