@@ -24,6 +24,9 @@ from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, MovingTerm, RobotTerm
 
+MOST_FACES = 1000
+"""Of the pyramid that stands for a cone of friction."""
+
 
 @dataclass(frozen=True, eq=False)
 class ForceLimits(MovingTerm, KnotTerm):
@@ -233,8 +236,8 @@ def cone_rows(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
     mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), checks.weight("margin", margin)
-    if faces < 3:
-        raise ProblemError(f"faces: expected at least 3, got {faces}")
+    if not 3 <= faces <= MOST_FACES:
+        raise ProblemError(f"faces: expected 3 to {MOST_FACES}, got {faces}")
     n = as_array("normal", normal, (3,))
     if not np.linalg.norm(n) > 0.0:
         raise ProblemError(f"normal: expected a direction, got {numbers(n)}")

@@ -34,6 +34,9 @@ STEP, SUPPORT, REST = 1.4, 0.2, 0.7
 FROUDE, LIFT = 0.15, 0.15
 """Speed in units of √(g h), and how high feet swing in units of h."""
 
+LARGEST = 1e4
+"""Bound of lengths, angles and rates that gaits are asked for, in SI units."""
+
 
 STEPPING = """\
 cycles: how often.
@@ -193,7 +196,7 @@ def jump(
     """
     stand = _stance(robot, feet, q0, ground)
     g, unit = stand.gravity, stand.unit
-    rise = 0.25 * stand.height if height is None else positive("height", height)
+    rise = 0.25 * stand.height if height is None else positive("height", _numbers(height=height)[0])
     tuck = 0.05 * stand.height if step_height is None else positive("step_height", step_height)
     push = 1.5 * unit if push_duration is None else positive("push_duration", push_duration)
     land = 2.0 * unit if land_duration is None else positive("land_duration", land_duration)
@@ -242,7 +245,7 @@ def stand(
     down by a tenth of the height of the centre of mass by default.   duration [s].
     """
     stands = _stance(robot, feet, q0, ground)
-    lift = -0.1 * stands.height if up is None else float(as_array("up", up, ()))
+    lift = -0.1 * stands.height if up is None else _numbers(up=up)[0]
     period, plan = positive("period", period), schedule.stand(stands.feet, duration)
     forward, sideways, *turns = _numbers(forward=forward, sideways=sideways, roll=roll, pitch=pitch, yaw=yaw)
     shift, turned = np.array([forward, sideways, lift]), np.array(turns)
@@ -284,8 +287,12 @@ def _pace(
 
 
 def _numbers(**values: float) -> list[float]:
-    """Check numbers, given by the names of their arguments."""
-    return [float(as_array(name, value, ())) for name, value in values.items()]
+    """Check numbers, given by the names of their arguments: in SI units no motion of legs needs larger ones."""
+    found = [float(as_array(name, value, ())) for name, value in values.items()]
+    for name, value in zip(values, found, strict=True):
+        if abs(value) > LARGEST:
+            raise ProblemError(f"{name}: expected a number of at most {LARGEST:g} in size, got {value:g}")
+    return found
 
 
 def _at_least_zero(field: str, duration: float) -> float:

@@ -87,7 +87,7 @@ OF_ARRAYS = [
     Hostile("with NaN", lambda a: _changed(a, np.nan)),
     Hostile("with inf", lambda a: _changed(a, np.inf)),
     Hostile("with 1e300", lambda a: _changed(a, 1e300)),
-    Hostile("zeros", lambda a: 0.0 * a),
+    Hostile("zeros", lambda a: np.zeros_like(a)),
     Hostile("negative", lambda a: -a),
     Hostile("complex", lambda a: a + 1j),
     Hostile("texts", lambda a: a.astype(str)),

@@ -27,7 +27,7 @@ def subjects():
         "terminal_constraints": [ddp.Equality(_end)], "constraints_at": {3: [ddp.Inequality(_room)]},
         "during": {range(1, 3): [_Effort()]},
     }  # fmt: skip
-    others = {"at": ("at[",), "guess": ("guess",), "X": ("states",), "problem": ("problem", "solution")}
+    others = {"at": ("at[",), "guess": ("guess",), "X": ("states", "terminal"), "problem": ("problem", "solution")}
     alone = "problem", "solver", "callback", "throw", "workers"
     threads = {"problem": pendulum.swing_up(horizon=20), "throw": False}
     controller = ddp.RecedingHorizon(plain)

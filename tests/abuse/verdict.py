@@ -43,7 +43,7 @@ def judged(case: Case, refusal: Exception) -> str:
     if case.hostile.same:
         return f"refuses the same numbers: {message}"
     names = case.argument, *case.subject.others.get(case.argument, ())
-    others = tuple(f"{name}: " for name in case.subject.tried())  # if the two contradict each other
+    others = tuple(name + end for name in case.subject.tried() for end in (": ", "["))  # where two contradict
     if not any(name.lower() in message.lower() for name in names) and not message.startswith(others):
         return f"does not name {case.argument}: {message}"
     if "any)" in message or "(any" in message:
