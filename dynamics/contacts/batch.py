@@ -11,10 +11,10 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from dynamics.contacts.axes import add_turning_curvature, turn_derivatives, turn_forces, turn_weights
-from dynamics.contacts.delassus import are_independent
 from dynamics.contacts.hessian import contact_hessian, curvature, impact_hessian
 from dynamics.contacts.kinematics import places
 from dynamics.contacts.relation import contact_forward, impact_forward, relate_contact, relate_impact, relation
+from dynamics.contacts.response import are_independent
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import workspace
 

@@ -8,9 +8,9 @@ contact    (a, f)      (q, v, τ)        ID(q, v, a) - Jᵀ f - τ ;  c(q, v, a)
 impact     (v⁺, Λ)     (q, v)           M (v⁺ - v) - Jᵀ Λ ;  J (v⁺ + e v) + ε Λ
 =========  ==========  ===============  =====================================================================
 
-(Singh et al., "Details", §XI and §XII.) K = ∂R/∂z = [M -Jᵀ ; J ε], so with the Delassus matrix and Λc its inverse
+(Singh et al., "Details", §XI and §XII.) K = ∂R/∂z = [M -Jᵀ ; J ε], so with the inverse Λc of the Delassus matrix
 
-    f = -(J M⁻¹ Jᵀ + ε)⁻¹ c(a = M⁻¹ (τ - bias))          K⁻¹ = [M⁻¹ - M⁻¹Jᵀ Λc J M⁻¹   M⁻¹Jᵀ Λc ; -Λc J M⁻¹   Λc]
+    f = -Λc c(a = M⁻¹ (τ - bias))          Λc = (J M⁻¹ Jᵀ + ε)⁻¹          K⁻¹: response.py
 
 and everything else is implicit.py. An impact is inverse dynamics without velocity and gravity at a := v⁺ - v (the
 papers' IDOZA), and contacts that see the velocity v⁺ + e v.
@@ -28,9 +28,9 @@ from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_vector
 from dynamics.arrays.views import folded
 from dynamics.contacts.curvature import subtract_force_torques
-from dynamics.contacts.delassus import invert_delassus, invert_kkt, respond
 from dynamics.contacts.kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
 from dynamics.contacts.products import dense_product
+from dynamics.contacts.response import invert_delassus, invert_kkt, respond
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, velocities
@@ -42,7 +42,8 @@ class Relation(NamedTuple):
 
     a (nv,), f (nc,): the solution (impacts: v⁺ - v and Λ).   D (nv,), pivots (nc,): diagonals of the factorisations;
     pivots are relative to the diagonal.   Kinv (nz, nz), zq, zv (nz, nv): K⁻¹ and derivatives; zτ is K⁻¹[:, :nv].
-    J (nc, nv).   Scratch: Minv, LD, M (nv, nv), JM (nc, nv), S (nc, nc), c (nc,), Rq, Rv (nz, nv) and their
+    J (nc, nv).   G (nv, nc), S (nc, nc): M⁻¹ Jᵀ and Λc, see response.py.   CM, down (nc, nv), right (nv, nc),
+    corner (nv, nv): C M⁻¹, and blocks of K⁻¹.   Scratch: Minv, LD, M (nv, nv), c (nc,), Rq, Rv (nz, nv) and their
     first nv rows dq, dv and others cq, cv. LD, M, Rq, Rv and J begin as zeros: where a degree of freedom has nothing to
     do with another, or moves no contact, nothing is written.
     """
@@ -58,8 +59,12 @@ class Relation(NamedTuple):
     Minv: np.ndarray
     LD: np.ndarray
     M: np.ndarray
-    JM: np.ndarray
+    G: np.ndarray
     S: np.ndarray
+    CM: np.ndarray
+    down: np.ndarray
+    right: np.ndarray
+    corner: np.ndarray
     c: np.ndarray
     Rq: np.ndarray
     Rv: np.ndarray
@@ -77,14 +82,15 @@ def relation(nv, nc, like):
     return Relation(
         np.zeros(nv, t), np.zeros(nc, t), np.zeros(nv, t), np.zeros(nc, t), np.zeros((nz, nz), t),
         np.zeros((nz, nv), t), np.zeros((nz, nv), t), np.zeros((nc, nv), t), np.zeros((nv, nv), t),
-        np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nc, nv), t), np.zeros((nc, nc), t), np.zeros(nc, t),
+        np.zeros((nv, nv), t), np.zeros((nv, nv), t), np.zeros((nv, nc), t), np.zeros((nc, nc), t),
+        np.zeros((nc, nv), t), np.zeros((nc, nv), t), np.zeros((nv, nc), t), np.zeros((nv, nv), t), np.zeros(nc, t),
         Rq, Rv, Rq[:nv], Rv[:nv], Rq[nv:], Rv[nv:],
     )  # fmt: skip
 
 
 def lane_relation_size(nv: int, nc: int) -> int:
     """How many lanes ``lane_relation`` takes beside what it is given."""
-    return nc + 4 * nc * nv + 5 * nv * nv + nc * nc + nv
+    return nc + 7 * nc * nv + 6 * nv * nv + nc * nc + nv
 
 
 @kernel
@@ -92,14 +98,16 @@ def lane_relation(arena, a, f, D, pivots, Kinv):
     """Arrays for eight knots but z_q and z_v, and [R_q R_v] (nz, 2 nv); a, f, D, pivots are given as memory."""
     nv, nc = a.shape[0], f.shape[0]
     nz, n = nv + nc, 2 * nv
-    c, J, JM = lane_vector(arena, nc), lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
+    c, J, G = lane_vector(arena, nc), lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nc)
+    CM, down, right = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nc)
+    corner = lane_matrix(arena, nv, nv)
     Minv, LD, M = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
     S, none, R = lane_matrix(arena, nc, nc), lane_matrix(arena, 0, nv), lane_vector(arena, nz * n + nv)
     by_q, by_v, Ry = R[: nz * n], R[nv : nv + nz * n], folded(R[: nz * n], nz, n)
     r = Relation(
-        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), Kinv, none, none, J, Minv, LD, M, JM, S, c,
-        Ry, folded(by_v, nz, n), folded(by_q[: nv * n], nv, n), folded(by_v[: nv * n], nv, n),
-        folded(by_q[nv * n :], nc, n), folded(by_v[nv * n :], nc, n),
+        lane_array(a), lane_array(f), lane_array(D), lane_array(pivots), Kinv, none, none, J, Minv, LD, M, G, S,
+        CM, down, right, corner, c, Ry, folded(by_v, nz, n), folded(by_q[: nv * n], nv, n),
+        folded(by_v[: nv * n], nv, n), folded(by_q[nv * n :], nc, n), folded(by_v[nv * n :], nc, n),
     )  # fmt: skip
     for begins_as_zeros in (J, LD, M, Ry):
         clear(begins_as_zeros)
@@ -163,7 +171,7 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
 @kernel
 def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
     """Fill a ``Relation`` of an impact; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
-    nc, nv = r.J.shape
+    nv = v.size
     impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
@@ -172,18 +180,10 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
     see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
     dense_product(-1.0, r.Kinv, r.Rq, r.zq)
-    for j in range(nv):  # -K⁻¹ [-M ; e J]
-        for i in range(nv):
-            total = 0.0 * v[0]
-            for k in range(nc):
-                total = total - (1.0 + restitution) * r.Kinv[i, nv + k] * r.J[k, j]
-            r.zv[i, j] = total
-        r.zv[j, j] += 1.0
-        for i in range(nc):
-            total = 0.0 * v[0]
-            for k in range(nc):
-                total = total - (1.0 + restitution) * r.S[i, k] * r.J[k, j]
-            r.zv[nv + i, j] = total
+    dense_product(-1.0 - restitution, r.right, r.J, r.zv[:nv])  # -K⁻¹ [-M ; e J]
+    dense_product(-1.0 - restitution, r.S, r.J, r.zv[nv:])
+    for i in range(nv):
+        r.zv[i, i] += 1.0
 
 
 @kernel

@@ -2,9 +2,8 @@
 """Steps that end with contacts exactly where they are held, eight knots at a time: the first order of held_steps.py.
 
 Newton's method does as many sweeps as the slowest knot needs; those that are done already stay where they are, so that
-none depends on its neighbours. C G is J M⁻¹ Jᵀ but for O(h): where contacts are independent its symmetric part is
-positive definite, and it is inverted without a choice of pivots. Knots where these are too small, or that Newton's
-method does not solve, are told by their pivots, and are for held_steps.py.
+none depends on its neighbours. Knots whose pivots (contacts/response.py) are too small, or that Newton's method does
+not solve, which get a pivot of zero, are for held_steps.py.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from dynamics.contacts.kinematics import (
     place_contacts,
     pose_jacobian,
 )
-from dynamics.contacts.products import dense_product
+from dynamics.contacts.response import invert_kkt, invert_response, respond_by_unit_forces
 from dynamics.geometry.joint_motion import is_group, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
 from dynamics.geometry.spatial import load3, load6
@@ -55,8 +54,7 @@ class End(NamedTuple):
     """Where steps end: scratch of eight knots.
 
     ws, place: bodies and contacts at q'.   q (nq, 8), xi (nv, 8): q' and h v', as memory.   e (nc,): errors.
-    J, C (nc, nv): e_q' and e_q' Jr.   G (nv, nc): M⁻¹ Jᵀ.   Y (nc, nc): (C G)⁻¹.   CM, down (nc, nv), right (nv, nc),
-    corner (nv, nv): C M⁻¹, and the blocks of K⁻¹ beside Y.   T (6, 6): scratch.
+    J, C (nc, nv): e_q' and e_q' Jr.   T (6, 6): scratch.
     """
 
     ws: Workspace
@@ -66,19 +64,13 @@ class End(NamedTuple):
     e: np.ndarray
     J: np.ndarray
     C: np.ndarray
-    G: np.ndarray
-    Y: np.ndarray
-    CM: np.ndarray
-    down: np.ndarray
-    right: np.ndarray
-    corner: np.ndarray
     T: np.ndarray
 
 
 def lane_end_size(tree: Model, nq: int, m: int, nc: int) -> int:
     """How many lanes ``lane_end`` takes for m contacts and nc forces."""
     nv = len(tree.body)
-    own = nq + nv + nc + 6 * nc * nv + nc * nc + nv * nv + 36
+    own = nq + nv + nc + 2 * nc * nv + 36
     return lane_workspace_size(tree) + lane_places_size(tree, m) + own
 
 
@@ -87,12 +79,10 @@ def lane_end(tree, contacts, arena, nq, nc):
     """Scratch for nc forces."""
     nv, q, e = tree.body.size, lane_memory(arena, nq), lane_vector(arena, nc)
     xi = lane_memory(arena, nv)
-    J, C, CM = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
-    G, right, down = lane_matrix(arena, nv, nc), lane_matrix(arena, nv, nc), lane_matrix(arena, nc, nv)
-    Y, corner, T = lane_matrix(arena, nc, nc), lane_matrix(arena, nv, nv), lane_matrix(arena, 6, 6)
+    J, C, T = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv), lane_matrix(arena, 6, 6)
     clear(J)
     ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
-    return End(ws, place, q, xi, e, J, C, G, Y, CM, down, right, corner, T)
+    return End(ws, place, q, xi, e, J, C, T)
 
 
 @kernel
@@ -135,38 +125,15 @@ def turn_poses(tree, contacts, place, J):
 
 
 @kernel
-def invert_responses(r, w):
-    """Y := (C G)⁻¹ by Gauss and Jordan, pivot by pivot; these relative to the diagonal."""
-    n, Y = w.e.size, w.Y
-    dense_product(1.0, w.C, w.G, Y)
-    for c in range(n):
-        r.pivots[c] = 1.0 / Y[c, c]
-    for c in range(n):
-        r.pivots[c] = r.pivots[c] * Y[c, c]
-        inverse = 1.0 / Y[c, c]
-        Y[c, c] = 1.0
-        for j in range(n):
-            Y[c, j] = Y[c, j] * inverse
-        for i in range(n):
-            if i != c:
-                factor = Y[i, c]
-                Y[i, c] = 0.0
-                for j in range(n):
-                    Y[i, j] -= factor * Y[c, j]
-
-
-@kernel
 def respond(tree, contacts, q, v, tau, no_fext, ws, place, r, w):
     """Accelerations without forces, M⁻¹, J(q), G."""
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
-    dense_product(1.0, r.J, r.Minv, r.JM)
+    respond_by_unit_forces(r)
     for i in range(w.e.size):
         r.f[i] = 0.0
-        for j in range(v.size):
-            w.G[j, i] = r.JM[i, j]
 
 
 @kernel
@@ -177,27 +144,27 @@ def solve_held(tree, tables, contacts, h, q, v, r, w):
         xi[i] = h * v[i]
     for sweep in range(SWEEPS):
         total = end_steps(tree, tables, contacts, q, w)
-        invert_responses(r, w)
+        invert_response(w.C, r)
         if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
             total = before
             for i in range(w.e.size):
                 for k in range(v.size):
                     w.e[i] += h * h * w.C[i, k] * r.a[k]
         for i in range(w.e.size):
-            change = -w.Y[i, 0] * w.e[0]
+            change = -r.S[i, 0] * w.e[0]
             for j in range(1, w.e.size):
-                change -= w.Y[i, j] * w.e[j]
+                change -= r.S[i, j] * w.e[j]
             change = where_less(close, before, change, 0.0) / (h * h)
             r.f[i] += change
             for k in range(v.size):
-                r.a[k] += r.JM[i, k] * change
+                r.a[k] += r.G[k, i] * change
         for i in range(v.size):
             xi[i] = h * (v[i] + h * r.a[i])
         before = where_less(close, before, total, before)
         if all_less(before, close):
             break
     end_steps(tree, tables, contacts, q, w)
-    invert_responses(r, w)
+    invert_response(w.C, r)
     r.pivots[0] = where_less(before, close, r.pivots[0], 0.0)
 
 
@@ -206,7 +173,7 @@ def relate_held(tree, tables, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; q as memory."""
     respond(tree, contacts, lane_array(q), v, tau, no_fext, ws, place, r, w)
     solve_held(tree, tables, contacts, h, q, v, r, w)
-    invert_held(r, w)
+    invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
@@ -222,27 +189,6 @@ def relate_held(tree, tables, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     for i in range(w.e.size):
         for j in range(v.size):
             r.cq[i, j] = r.cq[i, j] / (h * h)
-
-
-@kernel
-def invert_held(r, w):
-    """K⁻¹ of held steps."""
-    nc, nv = r.J.shape
-    K = r.Kinv
-    dense_product(1.0, w.C, r.Minv, w.CM)
-    dense_product(-1.0, w.Y, w.CM, w.down)
-    dense_product(1.0, w.G, w.Y, w.right)
-    dense_product(1.0, w.right, w.CM, w.corner)
-    for i in range(nv):
-        for j in range(nv):
-            K[i, j] = r.Minv[i, j] - w.corner[i, j]
-        for j in range(nc):
-            K[i, nv + j] = w.right[i, j]
-    for i in range(nc):
-        for j in range(nv):
-            K[nv + i, j] = w.down[i, j]
-        for j in range(nc):
-            K[nv + i, nv + j] = w.Y[i, j]
 
 
 @kernel

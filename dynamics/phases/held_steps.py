@@ -12,9 +12,7 @@ implicit.py, R = (motion, e(q') / h²),
 
     K = [M  -J(q)ᵀ ; C  0],  C = e_q' Jr(h v')        R_q = e_q' Ad_{Exp(-h v')} / h²,   R_v = C / h   in the last rows
 
-whose K is not symmetric: with G = M⁻¹ Jᵀ and Y = (C G)⁻¹,
-
-    K⁻¹ = [M⁻¹ - G Y C M⁻¹   G Y ; -Y C M⁻¹   Y]
+whose K is not symmetric; its inverse is in contacts/response.py.
 
 Contacts are given with the gains (0, 0, 1): what must vanish is the error alone. They have to be independent.
 """
@@ -30,6 +28,7 @@ from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Place, contact_derivatives, contact_jacobian, place_contacts, places
 from dynamics.contacts.products import dense_product
+from dynamics.contacts.response import invert_kkt, invert_response, respond_by_unit_forces
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
@@ -46,7 +45,7 @@ class Hold(NamedTuple):
     """Where a step ends: scratch of one knot.
 
     ws, place: bodies and contacts at q' (nq,).   xi (nv,): v'.   e (nc,): errors.   J, C (nc, nv): e_q' and e_q' Jr.
-    X, Y (nc, nc): C G and its inverse.   unused (nc, nv), T (6, 6): scratch.   zero (nv,): zeros.
+    unused (nc, nv), T (6, 6): scratch.   zero (nv,): zeros.
     """
 
     ws: Workspace
@@ -56,8 +55,6 @@ class Hold(NamedTuple):
     e: np.ndarray
     J: np.ndarray
     C: np.ndarray
-    X: np.ndarray
-    Y: np.ndarray
     unused: np.ndarray
     T: np.ndarray
     zero: np.ndarray
@@ -76,8 +73,7 @@ def hold(tree, contacts, nc, nq, like):
         clear(moving)
     return Hold(
         ws, places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc), np.zeros((nc, nv)),
-        np.zeros((nc, nv)), np.zeros((nc, nc)), np.zeros((nc, nc)), np.zeros((nc, nv)), np.zeros((6, 6)),
-        np.zeros(nv),
+        np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((6, 6)), np.zeros(nv),
     )  # fmt: skip
 
 
@@ -117,47 +113,21 @@ def turn_columns(tree, b, T, J, out):
 
 
 @kernel
-def invert_general(A, inverse):
-    """inverse := A⁻¹ by Gauss and Jordan with pivots in columns; A is overwritten. False if it is singular."""
-    n = A.shape[0]
-    inverse[:] = 0.0
-    for i in range(n):
-        inverse[i, i] = 1.0
-    for c in range(n):
-        p = c
-        for i in range(c + 1, n):
-            if abs(A[i, c]) > abs(A[p, c]):
-                p = i
-        if not abs(A[p, c]) > 0.0:
-            return False
-        pivot = 1.0 / A[p, c]
-        for j in range(n):
-            A[p, j], A[c, j] = A[c, j], A[p, j] * pivot
-            inverse[p, j], inverse[c, j] = inverse[c, j], inverse[p, j] * pivot
-        for i in range(n):
-            factor = A[i, c]
-            if i != c and factor != 0.0:
-                for j in range(n):
-                    A[i, j] -= factor * A[c, j]
-                    inverse[i, j] -= factor * inverse[c, j]
-    return True
-
-
-@kernel
 def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """a, f of a held step, J(q) and (J M⁻¹); False where there is none, or Newton's method does not find it."""
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
-    dense_product(1.0, r.J, r.Minv, r.JM)
+    respond_by_unit_forces(r)
     r.f[:] = 0.0
     if not is_positive(r.D, r.a):
         return False
     for sweep in range(SWEEPS):
         worst = end_step(tree, contacts, h, q, v, r.a if sweep > 0 else w.zero, w)
-        if not np.isfinite(worst) or not invert_response(r, w):
+        if not np.isfinite(worst):
             return False
+        invert_response(w.C, r)
         if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
             worst = np.inf
             for i in range(r.f.size):
@@ -166,25 +136,13 @@ def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
         for i in range(r.f.size):
             change = 0.0
             for j in range(r.f.size):
-                change -= w.Y[i, j] * w.e[j] / (h * h)
+                change -= r.S[i, j] * w.e[j] / (h * h)
             r.f[i] += change
             for k in range(r.a.size):
-                r.a[k] += r.JM[i, k] * change
+                r.a[k] += r.G[k, i] * change
         if worst < CLOSE:
             return is_positive(r.D, r.a)
     return False
-
-
-@kernel
-def invert_response(r, w):
-    """Y := (C M⁻¹ Jᵀ)⁻¹."""
-    for i in range(w.X.shape[0]):
-        for j in range(w.X.shape[0]):
-            total = 0.0
-            for k in range(w.C.shape[1]):
-                total += w.C[i, k] * r.JM[j, k]
-            w.X[i, j] = total
-    return invert_general(w.X, w.Y)
 
 
 @kernel
@@ -192,8 +150,8 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of a held step; False where there is none."""
     found = solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w)
     end_step(tree, contacts, h, q, v, r.a, w)
-    found = invert_response(r, w) and found
-    invert_held(r, w)
+    invert_response(w.C, r)
+    invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
@@ -210,26 +168,3 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     dense_product(-1.0, r.Kinv, r.Rq, r.zq)
     dense_product(-1.0, r.Kinv, r.Rv, r.zv)
     return found
-
-
-@kernel
-def invert_held(r, w):
-    """K⁻¹ of a held step."""
-    nc, nv = r.J.shape
-    K = r.Kinv
-    dense_product(1.0, w.C, r.Minv, w.unused)
-    for i in range(nc):
-        for j in range(nc):
-            K[nv + i, nv + j] = w.Y[i, j]
-        for j in range(nv):
-            down, right = 0.0, 0.0
-            for k in range(nc):
-                down -= w.Y[i, k] * w.unused[k, j]
-                right += r.JM[k, j] * w.Y[k, i]
-            K[nv + i, j], K[j, nv + i] = down, right
-    for i in range(nv):
-        for j in range(nv):
-            total = r.Minv[i, j]
-            for k in range(nc):
-                total -= K[i, nv + k] * w.unused[k, j]
-            K[i, j] = total

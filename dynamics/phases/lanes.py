@@ -18,9 +18,9 @@ from dynamics.arrays.packing import pack, unpack
 from dynamics.arrays.products import product
 from dynamics.arrays.views import folded, view
 from dynamics.contacts.contact import POINT
-from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
+from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group
 from dynamics.geometry.spatial import load3
 from dynamics.phases.held_lanes import describe_ends, lane_end, lane_end_size, relate_held

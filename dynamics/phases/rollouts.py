@@ -16,7 +16,6 @@ from ddp.machine.number import QUAD, spread
 from dynamics.arrays.lanes import quad_memory
 from dynamics.arrays.tables import scatter
 from dynamics.contacts.axes import turn_forces
-from dynamics.contacts.delassus import REDUNDANT
 from dynamics.contacts.motion import (
     Push,
     is_any_redundant,
@@ -27,6 +26,7 @@ from dynamics.contacts.motion import (
     see_motion,
     solve_contacts,
 )
+from dynamics.contacts.response import REDUNDANT
 from dynamics.phases.held_rollouts import End, end_of, end_size, solve_held
 from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, step_of
 from dynamics.phases.steps import run_end
