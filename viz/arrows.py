@@ -17,6 +17,9 @@ GRAVITY = 9.81
 FORCE: Color = (0.35, 0.38, 0.42, 1.0)
 UP = np.array([0.0, 0.0, 1.0])
 
+LONGEST = 1e6
+"""Bound of the scale of arrows [m/N]: longer ones cannot be drawn."""
+
 
 class Contact(NamedTuple):
     """Contact of one frame, as it is drawn.
@@ -60,6 +63,8 @@ def contacts(
     Without a scale, the robot's weight is as long as its centre of mass is far from the mean of the frames at q.
     """
     scale = None if scale is None else positive("force_scale", scale)
+    if scale is not None and scale > LONGEST:
+        raise ProblemError(f"force_scale: expected at most {LONGEST:g} m/N, got {scale:g}")
     if cones is not None and not forces:
         raise ProblemError("cones: expected forces as well, which say when a frame is in contact, got none")
     friction = {} if cones is None else as_friction("cones", cones, list(forces))
