@@ -2,8 +2,8 @@
 
 from ddp.packages import check_packages as check_packages  # isort: skip  # first: what hides others is told at once
 
+from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
-from ddp.constraints.augmented import AugmentedLagrangian
 from ddp.constraints.constraint import Constraint, Equality, Inequality
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.jitted import JittedTerm
@@ -12,13 +12,16 @@ from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
 from ddp.receding import RecedingHorizon
+from ddp.search import Backtracking
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
+from ddp.status import Ending, Status
 
 __all__ = [
     "DDP",
     "ILQR",
     "AugmentedLagrangian",
+    "Backtracking",
     "BatchTerm",
     "Constraint",
     "Contraction",
@@ -26,6 +29,7 @@ __all__ = [
     "DerivativeCheck",
     "DerivativeReport",
     "Dynamics",
+    "Ending",
     "Equality",
     "Expansion",
     "Inequality",
@@ -39,6 +43,7 @@ __all__ = [
     "Residual",
     "Solution",
     "SolveError",
+    "Status",
     "Term",
     "Workers",
     "check_derivatives",

@@ -1,13 +1,18 @@
-"""What sweeps read: every derivative along a trajectory."""
+"""Derivatives along a trajectory, and which of them are known."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.protocols import Array
+from ddp.protocols import Array, Batched, Dynamics
+
+FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
+"""What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
+order of the dynamics. Bits of one number."""
 
 
 class Derivatives(NamedTuple):
@@ -40,3 +45,31 @@ class Derivatives(NamedTuple):
 def broken_rows(array: Array) -> NDArray[np.bool_]:
     """Which rows of an array (M, ...) hold a number that is not finite."""
     return np.asarray(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+
+
+@cache
+def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
+    """The derivatives to make, so that those wanted are known, in the company that costs least; what is known then.
+
+    curved: whether the exact Hessians of costs are others than Gauss-Newton's.
+    """
+    made = 0
+    if not known and wanted & RECORDS:
+        made = FIRST | EXACT | RECORDS
+    elif not known:
+        made = FIRST | (GAUSS_NEWTON if wanted & GAUSS_NEWTON or not curved else EXACT)
+    left = wanted & ~known & ~made
+    if left & RECORDS:
+        made |= EXACT | RECORDS
+    elif left & EXACT and curved:
+        made |= EXACT
+    made |= left & GAUSS_NEWTON
+    return made, known | made | wanted
+
+
+def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
+    """Contract the second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
+    if in_blocks:
+        cast(Batched, dynamics).contract_batch(record, weights, out)
+    else:
+        dynamics.contract(record, weights, out)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room
 from ddp.costs.hessians import scales
-from ddp.derivatives import broken_rows
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, ProblemError
-from ddp.globalisation import Step, shift
-from ddp.line_search import LineSearch
-from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Differentiator, missing
+from ddp.models.attempt import shift
+from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.search import Backtracking, Line, Search, Step
 from ddp.solution import Record, Solution
+from ddp.status import Status
 from ddp.sweeps.backward import KEPT, VALUE, Backward, Sweep
 from ddp.sweeps.inertia import UNKNOWN
 
@@ -56,29 +57,35 @@ class Guess(NamedTuple):
 class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
-    known: which of them have been computed, see `stages.FIRST`.
+    known: which of them have been computed, see `derivatives.FIRST`.
     separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
     start: which states it began with, in words.
     obstacle: why the guess has no finite cost, in words; None if it has one.
-    line: what searches along policies, and what it met.
+    line: where searches go along policies, and what they met.
+    magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
+    control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
+        any case. Both are NaN until derivatives are first known.
+    unit: the cost that counts as one: Σ|l| of all knots, without what is the same along any motion. So it is no more
+        than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs change nothing, and
+        costs that are all multiplied by a number take the same way.
     """
 
     def __init__(
         self, problem: Problem, work: Differentiator, guess: Guess, multipliers: str = VALUE, reuse: int = 0,
-        segments: int = 1,
+        segments: int = 1, search: Search | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.work, self.line = problem, work, LineSearch(problem)
+        self.problem, self.work, self.line = problem, work, Line(problem)
+        self._search = Backtracking() if search is None else search
         self.backward = Backward(
             work.derivatives, problem.dynamics, multipliers, reuse, problem.limited, work.contract, segments,
             problem.structure,
         )  # fmt: skip
         self.separable = self.backward.separable = problem.separable
-        self.curved, self._limited, self._constrained = problem.curved, problem.limited, problem.constrained
-        self._control_weight: float | None = None
-        self._magnitude = self._effort = 0.0
+        self.curved, self._limited, self.constrained = problem.curved, problem.limited, problem.constrained
+        self.control_weight = self.magnitude = self.unit = self.resolution = float("nan")
         self._highest = -np.inf
         self._place(*self._started(guess))
         self.evaluate()
@@ -102,7 +109,7 @@ class Iterate:
             self._highest = cost
 
     def _moved(self) -> None:
-        """Nothing is known yet."""
+        """Forget all derivatives."""
         self.known = 0
         self.backward.moved()
 
@@ -149,42 +156,12 @@ class Iterate:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
     @property
-    def control_weight(self) -> float:
-        """The mean size of the diagonals of l_uu where they were last computed, here or at the iterate before.
-
-        Where controls cost nothing it is that of l_xx; above zero in any case.
-        """
-        if self._control_weight is None:
-            self.know(FIRST | GAUSS_NEWTON)
-        return cast(float, self._control_weight)
-
-    @property
-    def magnitude(self) -> float:
-        """The sum of all knots' |cost|, where they were last differentiated, here or at the iterate before."""
-        if self._control_weight is None:
-            self.know(FIRST | GAUSS_NEWTON)
-        return self._magnitude
-
-    @property
-    def unit(self) -> float:
-        """The cost that counts as one: Σ|l| of all knots, without what is the same along any motion.
-
-        So it is no more than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs
-        change nothing, and costs that are all multiplied by a number take the same way.
-        """
-        magnitude = self.magnitude
-        changed = self._effort + max(0.0, self._highest - self.cost)
-        return max(min(magnitude, changed), DOWN_TO * changed)
-
-    @property
     def noise(self) -> float:
         """What rounding may hide of the total cost: a step that brings less cannot be judged."""
         return 1e-12 * (self.unit + abs(self.cost))
 
     def violated(self) -> tuple[float, float]:
-        """The largest violation of a constraint, and the largest penalty; zeros without any."""
-        if not self._constrained:
-            return 0.0, 0.0
+        """The largest violation of a constraint, and the largest penalty; for problems with constraints."""
         return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
@@ -203,13 +180,11 @@ class Iterate:
         return sweep
 
     def know(self, wanted: int) -> None:
-        """Compute what is not known yet, of `stages.FIRST` and the others."""
-        fresh, (stages, known) = not self.known, missing(self.known, wanted, self.curved)
-        if fresh:
-            self.work.begin(self.X, self.U)
-        for stage in stages:
-            self.work.each(stage)
-        self.known = known
+        """Compute what is not known yet, of `derivatives.FIRST` and the others."""
+        made, known = missing(self.known, wanted, self.curved)
+        if made:
+            self.work.make(self.X, self.U, made)
+        fresh, self.known = not self.known, known
         if fresh:
             self._scale()
 
@@ -219,24 +194,37 @@ class Iterate:
         behind = self.backward.behind(blend, mu, costates) if follow else None
         if follow is None or behind is None:
             return None
-        stages, known = missing(0, wanted, self.curved)
-        follow(self.X, self.U, stages, behind)
+        made, known = missing(0, wanted, self.curved)
+        follow(self.X, self.U, made, behind)
         self.known = known
         self._scale()
         return behind.outcome()
 
+    def weigh(self) -> None:
+        """Differentiate the first trajectory, if nothing has been yet: no `control_weight` is known before."""
+        if not self.control_weight > 0.0:
+            self.know(FIRST | GAUSS_NEWTON)
+
     def _scale(self) -> None:
-        """What later judgements are relative to; by the exact Hessians where there are no others yet."""
+        """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        self._magnitude, self._effort, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U)
-        self._control_weight = next((w for w in (controls, states, self._magnitude) if 0.0 < w < np.inf), 1.0)
-        self.resolution = EPSILON * self._magnitude
+        self.magnitude, effort, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U)
+        self.control_weight = 1.0
+        for weight in (controls, states, self.magnitude):
+            if 0.0 < weight < np.inf:
+                self.control_weight = weight
+                break
+        changed = effort + max(0.0, self._highest - self.cost)
+        self.unit = max(min(self.magnitude, changed), DOWN_TO * changed)
+        self.resolution = EPSILON * self.magnitude
 
     def search(self, sweep: Sweep, longest: float) -> Step:
-        """Backtrack along the sweep's policy until a step brings a tenth of what it promised: see `LineSearch`."""
-        torn, rounding = self.gap > 0.0, (self.resolution, self.unit)
-        return self.line(self.X, self.U, self.gaps, torn, self.cost, *rounding, sweep, longest)
+        """Search along the sweep's policy: see `ddp.search`."""
+        line = self.line
+        line.aim(self.X, self.U, self.gaps, self.gap > 0.0, self.cost, sweep)
+        line.resolution, line.unit = self.resolution, self.unit
+        return self._search(line, longest)
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
@@ -287,7 +275,7 @@ class Iterate:
         return self.fault_of_term()
 
     def fault_of_term(self) -> str | None:
-        """The same of the cost terms."""
+        """Which cost term is not finite, or has a derivative that is not, and at which knot; None if all are."""
         return self.problem.fault(self.X, self.U, self.known)
 
     def divergence(self, X: Array, U: Array) -> str:
@@ -301,9 +289,8 @@ class Iterate:
         return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"
 
     def solution(
-        self, status: str, converged: bool, history: tuple[Record, ...], start: Stopwatch, sweep: Sweep | None,
-        kind: str = UNKNOWN,
-    ) -> Solution:  # fmt: skip
+        self, status: Status, history: tuple[Record, ...], start: Stopwatch, sweep: Sweep | None, kind: str = UNKNOWN
+    ) -> Solution:
         """The outcome; k and K are zeros where no sweep succeeded."""
         N, d = self.problem.horizon, self.problem.dynamics
         return Solution(
@@ -313,7 +300,7 @@ class Iterate:
             K=np.zeros((N, d.nu, d.n)) if sweep is None else sweep.K.copy(),
             cost=self.cost,
             gradient=float("nan") if sweep is None else sweep.gradient,
-            converged=converged,
+            converged=status.ending.converged,
             status=status,
             iterations=len(history),
             seconds=start.seconds,

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.adjoint import costates
 from ddp.constraints.bounds import Inherited, as_limits
 from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, Values, residuals, state_size
@@ -17,12 +18,11 @@ from ddp.constraints.placement import Placed, check_knots, described, place
 from ddp.costs import cost_table
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
-from ddp.derivatives import Derivatives
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.matrices.tiles import aligned_zeros
 from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
-from ddp.sweeps.adjoint import costates
 from ddp.sweeps.structure import Structure, structure_of
 
 
@@ -175,49 +175,32 @@ class Problem:
             dual=empty((0 if self._objective.lagrangian is None else state_size(self._placed),)),
         )
 
-    def expand(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """First order of the dynamics and Gauss-Newton costs of the knots start .. stop-1 of 0 .. N.
-
-        X (N+1, nx), U (N, nu), padded or not. Writes the rows of those knots in all of ``out`` but ``out.exact``.
-        """
-        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand)
-        self._objective.expand(X, U, out, start, stop)
-
-    def expand_exact(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """`expand` with exact cost Hessians, and no Gauss-Newton ones where those are others."""
-        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand)
-        self._objective.expand(X, U, out, start, stop, exact=True)
-
-    def expand_second(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """Second order of the dynamics and exact cost Hessians, after `expand` of the same trajectory."""
-        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand_second)
-        self._objective.expand_exact(X, U, out, start, stop)
-
-    def expand_at_once(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """`expand_exact` and the second order of the dynamics."""
-        self._expand_dynamics(X, U, out, start, stop, self.dynamics.expand, self.dynamics.expand_second)
-        self._objective.expand(X, U, out, start, stop, exact=True)
-
-    def _expand_dynamics(
-        self, X: Array, U: Array, out: Derivatives, start: int, stop: int, *stages: Callable[..., None]
+    def expand(
+        self, X: Array, U: Array, out: Derivatives, start: int, stop: int, made: int = FIRST | GAUSS_NEWTON
     ) -> None:
+        """Derivatives of the knots start .. stop-1 of 0 .. N, into their rows of ``out``.
+
+        X (N+1, nx), U (N, nu), padded or not.  made: which of them, see `derivatives.FIRST`; the second order of the
+        dynamics, RECORDS, goes with the first or comes after it.
+        """
+        if made & (FIRST | RECORDS):
+            self._expand_dynamics(X, U, out, start, stop, made)
+        if made & (FIRST | GAUSS_NEWTON):
+            self._objective.expand(X, U, out, start, stop, not made & GAUSS_NEWTON)
+        if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
+            self._objective.expand_exact(X, U, out, start, stop)
+
+    def _expand_dynamics(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, made: int) -> None:
         N, expansion = self.horizon, Expansion(out.A, out.B, out.record)
         if start > 0 or stop < N:
             knots = slice(start, min(stop, N))
             X, U, expansion = X[knots], U[knots], Expansion(*(part[knots] for part in expansion))
         else:
             X, U = X[:N], U if len(U) == N else U[:N]
-        if len(X) > 0:
-            for stage in stages:
-                stage(X, U, expansion, start)
-
-    def expand_gauss_newton(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The costs of `expand` alone."""
-        self._objective.expand(X, U, out, start, stop)
-
-    def expand_costs(self, X: Array, U: Array, out: Derivatives, start: int, stop: int) -> None:
-        """The exact cost Hessians alone."""
-        self._objective.expand_exact(X, U, out, start, stop)
+        if len(X) > 0 and made & FIRST:
+            self.dynamics.expand(X, U, expansion, start)
+        if len(X) > 0 and made & RECORDS:
+            self.dynamics.expand_second(X, U, expansion, start)
 
     def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
         """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].

@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 
 from ddp.compiling.setup import Stopwatch
-from ddp.constraints.augmented import relaxed
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, said
 from ddp.guesses import Start
@@ -53,7 +52,7 @@ class RecedingHorizon:
         self.solution: Solution | None = None
         start_policy(problem, guess)  # what is wrong with it is said here
         self._resources = ExitStack()
-        goal = relaxed(problem, self.solver.constraints, guess)
+        goal = self.solver.constraints.relaxed(problem, guess)
         self._closed = False
         self._work = self._resources.enter_context(differentiator(goal, as_workers(workers)))
 
@@ -69,7 +68,7 @@ class RecedingHorizon:
             raise ProblemError("controller: expected one that is open, this one was closed; make another")
         problem = self.problem.starting_at(x)
         guess = self.guess if self.solution is None else self.solution.shift(steps)
-        goal = relaxed(problem, self.solver.constraints, guess)
+        goal = self.solver.constraints.relaxed(problem, guess)
         outcome = descend_from(goal, self.solver, start_policy(problem, guess), self._work, None, start)
         self.solution = outcome if np.isfinite(outcome.cost) else None
         return outcome

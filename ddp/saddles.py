@@ -7,12 +7,12 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.globalisation import Step
+from ddp.adjoint import costates
+from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.iterate import Iterate
-from ddp.parallel.stages import EXACT, FIRST, RECORDS
 from ddp.protocols import Array
+from ddp.search import Step
 from ddp.solution import Record
-from ddp.sweeps.adjoint import costates
 from ddp.sweeps.backward import COSTATE, Sweep
 from ddp.sweeps.inertia import Inertia, inertia
 
@@ -54,7 +54,7 @@ def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, R
     if best.alpha == 0.0:
         return None
     gradient = float("nan") if sweep is None else sweep.gradient
-    seconds, violated = time.perf_counter() - before, iterate.violated()
+    seconds, violated = time.perf_counter() - before, iterate.violated() if iterate.constrained else (0.0, 0.0)
     return best, Record(
         best.cost, gradient, cost - best.cost, best.alpha, 0.0, CURVATURE, 1.0, seconds, iterate.gap, COSTATE, *violated
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
@@ -18,7 +19,7 @@ from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.files import as_path, shown
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.adjoint import control_gradient
+from ddp.status import Ending, Status
 
 FORMAT = "mayne solution"
 VERSION = 2
@@ -41,8 +42,9 @@ class Record(NamedTuple):
     gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none, more than 1 where the full step brought more than promised.
-    regularization: mu on the diagonals of V_xx and Q_uu.  hessian: "gauss-newton", "exact" or "exact+lm", see
-        globalisation.py; "curvature" is a step away from a saddle or a maximum: what it brought is what was expected.
+    regularization: mu on the diagonals of V_xx and Q_uu.
+    hessian: "gauss-newton", "exact" or "exact+lm", see `ddp.models`, or a model of one's own; "curvature" is
+        a step away from a saddle or a maximum: what it brought is what was expected.
     blend: the share of the exact Hessian in the model, 0 to 1.
     seconds: wall time of the iteration, without loading and compiling kernels.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
@@ -77,7 +79,7 @@ class Solution:
     k (N, nu), K (N, nu, n): step and gain of a last sweep at X, U without regularisation. K[0] is
         du0*/dx0 where that sweep had exact Hessians (DDP), and Gauss-Newton's gain otherwise.
     cost, gradient: total cost, and max-norm of its gradient in U, without those that a control limit holds against.
-    converged, status: whether it did, and why it ended, in words.
+    converged, status: whether it did, and why it ended, in words; ``status.ending`` is one of `Ending`.
     iterations, seconds: how many, and the wall time of the whole solve but for setup_seconds.
     setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;
         0 of files that do not say.
@@ -98,7 +100,7 @@ class Solution:
     cost: float
     gradient: float
     converged: bool
-    status: str
+    status: Status
     iterations: int
     seconds: float
     history: tuple[Record, ...] = field(repr=False)
@@ -158,8 +160,8 @@ class Solution:
         return replace(
             self, X=np.array(X), U=np.array(U), k=k, K=K, cost=cost, converged=False,
             multipliers=problem.shifted(self.multipliers, by), violation=later.violation(np.array(X), np.array(U)),
-            status=f"shifted by {by} knots", kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0, history=(),
-            problem=later,
+            status=Status(f"shifted by {by} knots"), kind="unknown", iterations=0, seconds=0.0, setup_seconds=0.0,
+            history=(), problem=later,
         )  # fmt: skip
 
     def stationarity(self) -> float:
@@ -205,7 +207,8 @@ class Solution:
     def arrays(self) -> dict[str, np.ndarray]:
         """What `save` writes, by name."""
         content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
-        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if not name.startswith(COLUMN)}
+        content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if name in _FIELDS}
+        content["ending"] = np.array(self.status.ending.name)
         for i, name in enumerate(Record._fields):
             rows = [record[i] for record in self.history]
             content[COLUMN + name] = np.array(rows, str if name in WORDS else float)
@@ -224,6 +227,9 @@ class Solution:
         columns = [content.pop(COLUMN + name).tolist() for name in Record._fields]
         history = tuple(Record(*row) for row in zip(*columns, strict=True))
         values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
+        ending = values.pop("ending", "CONVERGED" if values["converged"] else "UNKNOWN")
+        refuse(file, [] if ending in Ending.__members__ else ["ending"])
+        values["status"] = Status(values["status"], Ending[ending])
         solution = Solution(**values, history=history, problem=problem)
         if problem is not None:
             _check_belongs(file, solution, problem)
@@ -233,11 +239,13 @@ class Solution:
 _SAVED = {"X": "f2", "U": "f2", "k": "f2", "K": "f3", "cost": "f0", "gradient": "f0", "converged": "b0"}
 _SAVED |= {"status": "U0", "kind": "U0", "iterations": "i0", "seconds": "f0", "setup_seconds": "f0"}
 _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
+_FIELDS = (*_SAVED,)
+_SAVED |= {"ending": "U0"}
 _SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fields}
 """What a file holds: the kind and the rank of every array."""
 
 
-_ADDED = {"kind", "setup_seconds"}
+_ADDED = {"kind", "setup_seconds", "ending"}
 """Those of them that files of this version may lack: what a `Solution` has gained since, with a default."""
 
 

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
+from ddp.augmented import AugmentedLagrangian, ConstraintMethod
 from ddp.compiling import announce
 from ddp.compiling.setup import Stopwatch
-from ddp.constraints.augmented import AugmentedLagrangian, certified, relaxed
 from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
-from ddp.globalisation import GAUSS_NEWTON, SHIFT
 from ddp.guesses import Followed, Start, as_guess
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
-from ddp.parallel.stages import Differentiator
+from ddp.models.attempt import SHIFT, HessianModel, Limits
+from ddp.models.gauss_newton import GaussNewton
+from ddp.models.levenberg_marquardt import LevenbergMarquardt
+from ddp.models.mixed import Mixed
+from ddp.models.regularization import Regularization
+from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.search import Backtracking, Search
 from ddp.solution import Record, Solution
-from ddp.sweeps.backward import AUTO, COSTATE, POLICY, VALUE
+from ddp.status import Ending, Status
 
-HESSIANS = ("auto", "gauss-newton", "exact")
+Hessian = Literal["auto", "gauss-newton", "exact"]
+Multipliers = Literal["auto", "value", "costate", "policy"]
+HessianModels = Callable[[Limits], HessianModel]
+
+MODELS: dict[str, HessianModels] = {"auto": Mixed, "gauss-newton": GaussNewton, "exact": LevenbergMarquardt}
 
 
 @dataclass(frozen=True)
@@ -34,20 +44,24 @@ class DDP:
         by, with ½ Σ l_uu u². So costs may come in any unit, with any constant: the motion is the same. For costs about
         one it is the measure of Crocoddyl's ``th_stop``.
     max_iterations: after this many the solve ends, not converged.
-    hessian: "auto" is Gauss-Newton far away and exact near the optimum (`globalisation`); "gauss-newton" is
-        iLQR; "exact" is exact from the start with Levenberg-Marquardt damping: slower, and may find other
-        minima.
+    hessian: which model of the Hessian is swept over, and what protects it (`ddp.models`):
+        "auto"          Gauss-Newton far away, exact near the optimum
+        "gauss-newton"  iLQR
+        "exact"         exact from the start with Levenberg-Marquardt damping: slower, and may find other minima
+        or one of one's own, a function or class that is called with `Limits` at every solve and makes a `HessianModel`.
     switch: "auto" turns to exact Hessians when the expected decrease falls below ``switch`` times the cost: 1e-3 is
         cautious, 1e-1 eager.
     max_regularization: beyond this mu, times the mean diagonal of l_uu where that is more than 1, the solve ends, not
         converged.
-    multipliers: what contracts the dynamics' second order. "value" is V_x of the sweep, one knot after another;
-        "costate" is known before, so that all knots are contracted at once, and once an iterate: see `Newton`. "policy"
-        is V_x under the gains of the last sweep, known before, too: within a few per cent it takes V_x's iterations,
-        where costates may take twice as many. "auto" is the policy's where the dynamics contract many knots faster than
-        one by one, as those of robots without contacts do (semi-implicit, controls without limits). For others it is
-        V_x, and the costate after an exact step that kept its promise, where they mean the same. "policy" and "auto"
-        are V_x where no sweep has succeeded yet, and as long as gaps are open.
+    multipliers: the vector that the dynamics' second order is contracted with:
+        "value"    V_x of the sweep, known knot by knot; the sweep contracts one knot after another
+        "costate"  the adjoint of the trajectory, known before; all knots at once, once an iterate: see `Newton`. May
+                   take twice as many iterations
+        "policy"   V_x under the gains of the last sweep, known before; within a few per cent V_x's iterations
+        "auto"     the policy's where the dynamics contract many knots faster than one by one, as those of robots
+                   without contacts do (semi-implicit, controls without limits); else V_x, and the costate after an
+                   exact step that kept its promise, where they mean the same
+        "policy" and "auto" are V_x where no sweep has succeeded yet, and as long as gaps are open.
     reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
@@ -55,24 +69,29 @@ class DDP:
     segments: 1, or how many parts of the horizon are swept at once, by as many threads less one (`segments`): gains
         are the same but for rounding. For Gauss-Newton's Hessians and multipliers known before; V_x of the sweep is
         only known one knot after another. Where gaps are open or controls have limits, sweeps are of one piece.
+    search: how far to go along the policy of a sweep: `Backtracking`, or a `Search` of one's own.
+    regularization: how mu follows sweeps and steps: a `Regularization`; None: the model's own rule.
     """
 
     tolerance: float = 1e-9
     max_iterations: int = 1000
-    hessian: str = "auto"
+    hessian: Hessian | HessianModels = "auto"
     switch: float = 1e-2
     max_regularization: float = 1e9
-    multipliers: str = AUTO
+    multipliers: Multipliers = "auto"
     reuse: int = 0
-    constraints: AugmentedLagrangian = field(default_factory=AugmentedLagrangian)
+    constraints: ConstraintMethod = field(default_factory=AugmentedLagrangian)
     segments: int = 1
+    search: Search = field(default_factory=Backtracking)
+    regularization: Regularization | None = None
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
-        for name, known in (("hessian", HESSIANS), ("multipliers", (AUTO, VALUE, COSTATE, POLICY))):
-            if not isinstance(value := getattr(self, name), str) or value not in known:
+        for name, known in (("hessian", get_args(Hessian)), ("multipliers", get_args(Multipliers))):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value in known) and not (name == "hessian" and callable(value)):
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
         object.__setattr__(self, "segments", positive_integer("segments", self.segments))
         object.__setattr__(self, "reuse", integer("reuse", self.reuse))
@@ -81,28 +100,42 @@ class DDP:
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
                 f"got {self.max_regularization:g}"
             )
-        if not isinstance(self.constraints, AugmentedLagrangian):
-            raise ProblemError(f"constraints: expected AugmentedLagrangian(...), got {said(self.constraints)}")
+        _check_part("constraints", self.constraints, "AugmentedLagrangian(...)", "relaxed", "minimise", "certified")
+        _check_part("search", self.search, "Backtracking(...)", "__call__")
+        if self.regularization is not None:
+            _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
+
+    def model(self, limits: Limits) -> HessianModel:
+        """The model of the Hessian of one solve."""
+        make = MODELS[self.hessian] if isinstance(self.hessian, str) else self.hessian
+        return make(limits)
+
+
+def _check_part(name: str, part: object, example: str, *methods: str) -> None:
+    """Raise ProblemError unless a part of the solver is an object with these methods."""
+    if isinstance(part, type) or not all(callable(getattr(part, method, None)) for method in methods):
+        raise ProblemError(f"{name}: expected {example}, got {said(part)}")
 
 
 def ILQR(
     tolerance: float = 1e-9, max_iterations: int = 1000, max_regularization: float = 1e9,
-    constraints: AugmentedLagrangian | None = None,
+    constraints: ConstraintMethod | None = None,
 ) -> DDP:  # fmt: skip
     """Iterative LQR: `DDP` with ``hessian="gauss-newton"`` and nothing else changed."""
     held = AugmentedLagrangian() if constraints is None else constraints
-    return DDP(tolerance, max_iterations, GAUSS_NEWTON, max_regularization=max_regularization, constraints=held)
+    return DDP(tolerance, max_iterations, "gauss-newton", max_regularization=max_regularization, constraints=held)
 
 
 def Newton(
-    tolerance: float = 1e-9, max_iterations: int = 1000, hessian: str = "auto", max_regularization: float = 1e9
+    tolerance: float = 1e-9, max_iterations: int = 1000, hessian: Hessian | HessianModels = "auto",
+    max_regularization: float = 1e9
 ) -> DDP:
     """Stagewise Newton (Pantoja 1988): `DDP` with ``multipliers="costate"`` and nothing else changed.
 
     It has the same optima, gains and order of convergence. An iteration costs no more, and less where several models
     are tried at an iterate; far away it may take more of them, up to twice as many.
     """
-    return DDP(tolerance, max_iterations, hessian, max_regularization=max_regularization, multipliers=COSTATE)
+    return DDP(tolerance, max_iterations, hessian, max_regularization=max_regularization, multipliers="costate")
 
 
 def solve(
@@ -151,7 +184,7 @@ def solve(
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
-    goal = relaxed(problem, solver.constraints, guess)
+    goal = solver.constraints.relaxed(problem, guess)
     with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
     announce.finish()
@@ -166,15 +199,16 @@ def descend_from(
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
     history: list[Record] = []
+    certified = solver.constraints.certified
     with np.errstate(all="ignore"):
-        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments)
+        iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments, solver.search)
         try:
-            status, converged, sweep, kind = run(iterate, solver, history, callback)
+            status, sweep, kind = run(iterate, solver, history, callback)
         except WorkerError as failure:
-            status = f"not converged after {len(history)} iterations, {failure}"
-            failure.solution = certified(iterate.solution(status, False, tuple(history), start, None))
+            status = Status(f"not converged after {len(history)} iterations, {failure}", Ending.WORKER)
+            failure.solution = certified(iterate.solution(status, tuple(history), start, None))
             raise
-        return certified(iterate.solution(status, converged, tuple(history), start, sweep, kind))
+        return certified(iterate.solution(status, tuple(history), start, sweep, kind))
 
 
 def start_policy(problem: Problem, guess: Start) -> Guess:
@@ -198,7 +232,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
 
 
 def _repeated(row: Array, count: int) -> Array:
-    """``count`` rows that are the same."""
+    """Array of ``count`` equal rows."""
     rows = np.empty((count, row.size))
     rows[:] = row
     return rows

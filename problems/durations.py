@@ -139,8 +139,8 @@ def solve_durations(
         raise ProblemError(f"free: expected FreeDurations(...), got {said(free)}")
     flag("throw", throw)
     search = _Search(problem, free, solver, callback, workers)
-    best, status = search.run(guess)
-    converged, free_ones = status.startswith("converged"), search.upper - search.lower > SLACK
+    best, converged, status = search.run(guess)
+    free_ones = search.upper - search.lower > SLACK
     at_bounds = free_ones & ((search.lower + SLACK > best.T) | (search.upper - SLACK < best.T))
     if at_bounds.any():
         status += f", {at_bounds.sum()} of {free_ones.sum()} durations at a bound"
@@ -199,23 +199,24 @@ class _Search:
         s = brentq(lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total, 0.0, largest, xtol=1e-15)
         return np.clip(s * T, self.lower, self.upper)
 
-    def run(self, guess: Start) -> tuple[_Point, str]:
-        """The best found, and the status."""
+    def run(self, guess: Start) -> tuple[_Point, bool, str]:
+        """The best found, whether it converged, and the status."""
         best, radius = self.at(self.start, guess), CAUTION
         if not best.solution.converged:
-            return best, f"not converged, with durations of {best.T} s the motion is {best.solution.status}"
+            return best, False, f"not converged, with durations of {best.T} s the motion is {best.solution.status}"
         known, second = best, sensitivity(best.solution)
         while best.share >= self.free.tolerance:
             if len(self.history) >= self.free.max_iterations:
-                return best, f"not converged, the limit of {len(self.history)} solves was reached"
+                return best, False, f"not converged, the limit of {len(self.history)} solves was reached"
             if best is not known:
                 known, second = best, sensitivity(best.solution)
             T, promised = self.step(best, second.hessian, radius)
             if radius < RESOLVED and not self.history[-1].converged:
-                return best, f"not converged, no solve with durations close to {best.T} s converges"
+                return best, False, f"not converged, no solve with durations close to {best.T} s converges"
             if promised < RESOLVED * (abs(best.cost) + self.solver.tolerance) or radius < RESOLVED:
-                end = "converged" if best.share < COARSE else "not converged"
-                return best, f"{end} after {len(self.history)} solves, no lower cost can be told from rounding"
+                good = best.share < COARSE
+                end = f"{'converged' if good else 'not converged'} after {len(self.history)} solves"
+                return best, good, f"{end}, no lower cost can be told from rounding"
             trial = self.at(T, second.predicted(T - best.T))
             ratio = (best.cost - trial.cost) / promised if trial.solution.converged else -1.0
             if promised < self.solver.tolerance and trial.share < best.share:  # costs are not told apart any more
@@ -223,7 +224,7 @@ class _Search:
             length = float(np.abs(T / np.where(best.T > 0.0, best.T, 1.0) - (best.T > 0.0)).max())
             radius = max(radius, GROW * length) if ratio > 0.75 else radius if ratio > 0.25 else SHRINK * length
             best = trial if ratio > 0.0 else best
-        return best, f"converged after {len(self.history)} solves"
+        return best, True, f"converged after {len(self.history)} solves"
 
     def step(self, here: _Point, H: Array, radius: float) -> tuple[Array, float]:
         """The durations where the quadratic model is least, by at most a share ``radius`` of each; what it promises."""

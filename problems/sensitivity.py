@@ -23,13 +23,13 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
+from ddp.adjoint import costates
 from ddp.constraints.lagrangian import Lagrangian
-from ddp.derivatives import Derivatives
+from ddp.derivatives import EXACT, RECORDS, Derivatives
 from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Timed
 from ddp.solution import Solution
-from ddp.sweeps.adjoint import costates
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.reaction import stretches
@@ -100,7 +100,7 @@ def sensitivity(solution: Solution) -> Sensitivity:
     (problem, system), X, U = _own(solution), solution.X, solution.U
     goal, N, nz = _relaxed(problem, solution), problem.horizon, system.n + system.nu
     d = _expanded(goal, X, U)
-    goal.expand_second(X, goal.padded(U), d, 0, N + 1)
+    goal.expand(X, goal.padded(U), d, 0, N + 1, EXACT | RECORDS)
     costate, curved = costates(d.A, d.lz)[1:], np.empty((N, nz, nz))
     system.contract(d.record, costate, curved)
     H = d.hessians(goal.separable)

@@ -1,8 +1,9 @@
 """Processes that share the derivatives of an iterate and live as long as the solve.
 
 They are spawned once, with the problem pickled once. Trajectory and derivatives lie in memory that all share: each
-process is sent the name of a stage, and answers with a word. That memory has no name (`multiprocessing.RawArray`: an
-unlinked file), so nothing can be left behind, whatever happens. Every process owns a contiguous slice of the knots.
+process is sent which derivatives to make, and answers with a word. That memory has no name
+(`multiprocessing.RawArray`: an unlinked file), so nothing can be left behind, whatever happens. Every process owns a
+contiguous slice of the knots.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from ddp.derivatives import contract_with
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
-from ddp.parallel.stages import Differentiator, Stage
+from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.backward import contract_with
 
 READY = b"ready"
 
@@ -129,13 +130,11 @@ class Processes(Differentiator):
             process.close()
         self._pipes, self._processes = [], []
 
-    def begin(self, X: Array, U: Array) -> None:
+    def make(self, X: Array, U: Array, made: int) -> None:
         self._shared.X[:], self._shared.U[: len(U)] = X, U
-
-    def each(self, stage: Stage) -> None:
         for number, pipe in enumerate(self._pipes):
             try:
-                pipe.send_bytes(stage.encode())
+                pipe.send_bytes(bytes([made]))
             except OSError:
                 self._lost(number)
         self._gather(starting=False)
@@ -219,7 +218,7 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
         while True:
-            getattr(problem, pipe.recv_bytes().decode())(shared.X, shared.U, shared.derivatives, begin, end)
+            problem.expand(shared.X, shared.U, shared.derivatives, begin, end, pipe.recv_bytes()[0])
             pipe.send_bytes(READY)
     except (EOFError, OSError):
         return

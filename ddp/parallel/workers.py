@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,14 +20,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ddp.derivatives import Derivatives
+from ddp.derivatives import FIRST, Derivatives, contract_with
 from ddp.errors import ProblemError, positive_integer, said
+from ddp.parallel.differentiator import Differentiator, Follow, Following
 from ddp.parallel.pipeline import Pipeline
 from ddp.parallel.process_pool import Processes, WorkerError
-from ddp.parallel.stages import Differentiator, Follow, Stage
 from ddp.problem import Problem
 from ddp.protocols import Array, ThreadSafe
-from ddp.sweeps.backward import Behind, contract_with
 
 __all__ = ["WorkerError", "Workers", "as_workers", "differentiator"]
 
@@ -127,11 +126,8 @@ class _Local(Differentiator):
     def close(self) -> None:
         """Nothing to end."""
 
-    def begin(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-
-    def each(self, stage: Stage) -> None:
-        getattr(self._problem, stage)(self._X, self._U, self.derivatives, 0, len(self._X))
+    def make(self, X: Array, U: Array, made: int) -> None:
+        self._problem.expand(X, U, self.derivatives, 0, len(X), made)
 
 
 class _Threads(Differentiator):
@@ -159,18 +155,19 @@ class _Threads(Differentiator):
 
         self._share(contract, len(record))
 
-    def _follow(self, X: Array, U: Array, stages: Sequence[Stage], sweep: Behind) -> None:
-        self.begin(X, U)
-        makers = [getattr(self._problem, stage) for stage in stages]
-
-        def derive(start: int, stop: int) -> None:
-            for make in makers:
-                make(X, U, self.derivatives, start, stop)
-
+    def _follow(self, X: Array, U: Array, made: int, after: Following) -> None:
         blocks = list(reversed(slices(len(X), self._count)))
-        weigh = sweep.weigh if sweep.weighted else None
-        self._pass = Pipeline(blocks, derive, sweep.contract)
-        self._pass.run(self._pool, self._count - 1, weigh, sweep.sweep)
+        weigh = after.weigh if after.weighted else None
+        self._pass = Pipeline(blocks, self._making(X, U, made), after.contract)
+        self._pass.run(self._pool, self._count - 1, weigh, after.sweep)
+
+    def _making(self, X: Array, U: Array, made: int) -> Callable[[int, int], None]:
+        """A function that makes the derivatives of the knots start .. stop-1."""
+
+        def make(start: int, stop: int) -> None:
+            self._problem.expand(X, U, self.derivatives, start, stop, made)
+
+        return make
 
     def close(self) -> None:
         """End the threads, once they are done with the slice that they are at."""
@@ -179,11 +176,8 @@ class _Threads(Differentiator):
             self._pass.end()  # an interrupt may have kept it from ending itself
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def begin(self, X: Array, U: Array) -> None:
-        self._X, self._U = X, U
-
-    def each(self, stage: Stage) -> None:
-        self._share(partial(getattr(self._problem, stage), self._X, self._U, self.derivatives), len(self._X))
+    def make(self, X: Array, U: Array, made: int) -> None:
+        self._share(self._making(X, U, made), len(X))
 
     def _share(self, work: Callable[[int, int], None], size: int) -> None:
         """Do ``work(start, stop)`` for all slices of ``size`` knots; of several failures, raise the first knots'."""
@@ -264,15 +258,13 @@ class _Measured(Differentiator):
         if self._pool is not None:
             self._pool.close()
 
-    def begin(self, X: Array, U: Array) -> None:
-        if not self._decided and len(self._times) == TRIED:
-            self._decide()
-        if not self._decided:
-            self._times.append(0.0)
-        self._now.begin(X, U)
-
-    def each(self, stage: Stage) -> None:
-        self._timed(partial(self._now.each, stage))
+    def make(self, X: Array, U: Array, made: int) -> None:
+        if not self._decided and made & FIRST:  # another iterate
+            if len(self._times) == TRIED:
+                self._decide()
+            else:
+                self._times.append(0.0)
+        self._timed(partial(self._now.make, X, U, made))
 
     def _timed(self, stage: Callable[[], None]) -> None:
         before = time.perf_counter()

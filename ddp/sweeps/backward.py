@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from ddp.derivatives import Derivatives
+from ddp.derivatives import Derivatives, contract_with
 from ddp.matrices.tiles import aligned_zeros
-from ddp.protocols import Array, Batched, Dynamics
+from ddp.protocols import Array, Dynamics
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.limits import improve
@@ -330,11 +330,3 @@ class Behind:
         self._of._judge(self._failed)
         slope, change, gradient = self._sums
         return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)
-
-
-def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
-    """The second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
-    if in_blocks:
-        cast(Batched, dynamics).contract_batch(record, weights, out)
-    else:
-        dynamics.contract(record, weights, out)

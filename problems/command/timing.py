@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from ddp.check import excited
+from ddp.derivatives import EXACT, RECORDS
 from ddp.problem import Problem
 from ddp.solver import DDP, solve
 
@@ -24,7 +25,7 @@ def timings(problem: Problem, repeat: int) -> dict[str, float]:
     padded, out, stop = problem.padded(U), problem.allocate(), problem.horizon + 1
     times = {"rollout": _best(lambda: problem.dynamics.rollout(problem.x0, U), repeat)}
     times["first derivatives"] = _best(lambda: problem.expand(X, padded, out, 0, stop), repeat)
-    times["second derivatives"] = _best(lambda: problem.expand_second(X, padded, out, 0, stop), repeat)
+    times["second derivatives"] = _best(lambda: problem.expand(X, padded, out, 0, stop, EXACT | RECORDS), repeat)
     warm(problem)
     for hessian in ("gauss-newton", "exact"):
         solver = DDP(hessian=hessian, max_iterations=ITERATIONS)

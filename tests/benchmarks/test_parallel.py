@@ -18,7 +18,8 @@ import pytest
 import ddp
 import dynamics
 from ddp.compiling.kernel import kernel
-from ddp.parallel.stages import Differentiator
+from ddp.derivatives import FIRST, GAUSS_NEWTON
+from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import COSTATE, Backward
 from problems.costs import ControlCost, StateCost
@@ -104,8 +105,7 @@ def rounds(benchmark) -> int:
 
 def first_order(work: Differentiator, X: np.ndarray, U: np.ndarray) -> None:
     """Of a trajectory, with costs."""
-    work.begin(X, U)
-    work.each("expand")
+    work.make(X, U, FIRST | GAUSS_NEWTON)
 
 
 def knots(rounds: int) -> int:

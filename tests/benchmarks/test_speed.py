@@ -11,6 +11,7 @@ import ddp
 import dynamics
 import problems
 from ddp.compiling.kernel import call_contraction, kernel
+from ddp.derivatives import EXACT
 from ddp.iterate import Guess, Iterate
 from ddp.parallel.workers import differentiator
 from ddp.protocols import Expansion
@@ -136,7 +137,7 @@ def test_a_jitted_cost_takes_at_most_three_times_a_built_in_one_of_the_same_size
         def everything():
             costs.total(X, U)
             costs.expand(X, U, out, 0, N + 1)
-            costs.expand_costs(X, U, out, 0, N + 1)
+            costs.expand(X, U, out, 0, N + 1, EXACT)
 
         everything()
         return everything, out

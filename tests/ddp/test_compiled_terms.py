@@ -14,6 +14,7 @@ from systems import Swing, pendulum
 import ddp
 from ddp.compiling import kernel
 from ddp.costs.terms import DerivedTerm, positive_part
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.costs import ControlCost, StateCost
 
@@ -83,7 +84,7 @@ def test_expansions_in_one_call_are_the_sums_of_terms_however_knots_are_shared(m
     out = problem.allocate()
     for start, stop in itertools.pairwise(bounds):
         problem.expand(X, U, out, start, stop)
-        problem.expand_costs(X, U, out, start, stop)
+        problem.expand(X, U, out, start, stop, EXACT)
     for k in range(N + 1):
         gradient, exact, gauss_newton = np.zeros((1, 4)), np.zeros((1, 4, 4)), np.zeros((1, 4, 4))
         for term, w in each[k]:
@@ -129,7 +130,7 @@ def bent_hessian(x, u):
 def expanded(problem, X, U):
     out = problem.allocate()
     problem.expand(X, U, out, 0, len(X))
-    problem.expand_costs(X, U, out, 0, len(X))
+    problem.expand(X, U, out, 0, len(X), EXACT)
     return out
 
 
@@ -289,7 +290,7 @@ def test_states_in_any_order_of_memory_cost_the_same(mixed, trajectory):
     outcomes = [problem.allocate(), problem.allocate()]
     for out, given in zip(outcomes, ((X, U), columns), strict=True):
         problem.expand(*given, out, 0, N + 1)
-        problem.expand_costs(*given, out, 0, N + 1)
+        problem.expand(*given, out, 0, N + 1, EXACT)
     assert problem.total(columns[0], columns[1][:-1]) == problem.total(X, U[:-1])
     for name in ("l", "lz", "lzz", "exact", "diagonal"):
         np.testing.assert_array_equal(getattr(outcomes[0], name), getattr(outcomes[1], name))
@@ -300,11 +301,11 @@ def test_what_is_expanded_at_once_is_what_is_expanded_step_by_step(mixed, trajec
     problem, (X, U) = mixed[0], trajectory
     steps, at_once = problem.allocate(), problem.allocate()
     problem.expand(X, U, steps, 0, N + 1)
-    problem.expand_second(X, U, steps, 0, N + 1)
+    problem.expand(X, U, steps, 0, N + 1, EXACT | RECORDS)
     for start, stop in itertools.pairwise((0, 5, 9, N + 1)):
-        problem.expand_at_once(X, U, at_once, start, stop)
+        problem.expand(X, U, at_once, start, stop, FIRST | EXACT | RECORDS)
     for name in ("A", "B", "record", "l", "lz", "diagonal"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(steps, name))
     np.testing.assert_array_equal(at_once.hessians(problem.separable), steps.hessians(problem.separable))
-    problem.expand_gauss_newton(X, U, at_once, 0, N + 1)
+    problem.expand(X, U, at_once, 0, N + 1, GAUSS_NEWTON)
     np.testing.assert_array_equal(at_once.lzz, steps.lzz)

@@ -8,8 +8,8 @@ from systems import Quadratic, cartpole, pendulum
 
 import ddp
 import problems
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.iterate import Guess, Iterate
-from ddp.parallel.stages import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.parallel.workers import differentiator
 from ddp.sweeps.backward import AUTO, POLICY, VALUE
 from dynamics.steps.function_dynamics import FunctionDynamics
@@ -150,7 +150,7 @@ def test_separable_terms_in_python_are_there_in_exact_iterations_too():
     dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.sin(u) + 0.1 * x * u, 1, 1, 0.1)
     problem = ddp.Problem(dynamics, [Whole()], [Quadratic(np.ones(1), np.zeros(1))], [1.0], 20)
     d, X, U = problem.allocate(), np.ones((21, 1)), np.ones((21, 1))
-    problem.expand_at_once(X, U, d, 0, 21)
+    problem.expand(X, U, d, 0, 21, FIRST | EXACT | RECORDS)
     np.testing.assert_array_equal(d.hessians(problem.separable)[:20], 0.1 * np.broadcast_to(np.eye(2), (20, 2, 2)))
     solution = ddp.solve(problem, ddp.DDP(hessian="exact"))
     assert "not positive definite" not in solution.status
@@ -229,8 +229,7 @@ def test_whatever_is_asked_for_is_made_and_nothing_twice():
     problem, N = problems.find("arm/reach").build(horizon=20), 20
     X, U, of_matrices = np.tile(problem.x0, (N + 1, 1)), np.ones((N + 1, 6)), ~problem.separable
     truth = problem.allocate()
-    for stage in ("expand", "expand_second"):
-        getattr(problem, stage)(X, U, truth, 0, N + 1)
+    problem.expand(X, U, truth, 0, N + 1, FIRST | GAUSS_NEWTON | EXACT | RECORDS)
     parts = [
         *((FIRST, getattr(truth, name), name, slice(None)) for name in ("A", "B", "l", "lz")),
         (GAUSS_NEWTON, truth.lzz, "lzz", of_matrices), (EXACT, truth.exact, "exact", of_matrices),
@@ -240,14 +239,13 @@ def test_whatever_is_asked_for_is_made_and_nothing_twice():
     for before, then in itertools.product(kinds, kinds):
         out, known = problem.allocate(), 0
         for wanted in (before, then):
-            stages, known = missing(known, wanted, problem.curved)
-            for stage in stages:
-                getattr(problem, stage)(X, U, out, 0, N + 1)
+            made, known = missing(known, wanted, problem.curved)
+            problem.expand(X, U, out, 0, N + 1, made)
         assert known & (before | then) == before | then
         for what, array, name, knots in parts:
             if known & what:
                 np.testing.assert_array_equal(getattr(out, name)[knots], array[knots])
-        assert missing(known, then, problem.curved) == ((), known)
+        assert missing(known, then, problem.curved) == (0, known)
 
 
 class Dip:

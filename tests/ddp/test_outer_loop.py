@@ -18,12 +18,12 @@ def test_the_loop_goes_on_from_where_it_was_when_costs_have_changed():
     history = []
     with differentiator(problem, 1) as work:
         iterate = Iterate(problem, work, start)
-        assert run(iterate, ddp.DDP(), history, None)[1]
+        assert run(iterate, ddp.DDP(), history, None).status.ending.converged
         assert iterate.cost == pytest.approx(2.9008066548, rel=1e-8)
         weights[2] = 1.0
         iterate.evaluate()
         assert iterate.cost == problem.cost(iterate.X, iterate.U)
-        assert run(iterate, ddp.DDP(), history, None)[1]
+        assert run(iterate, ddp.DDP(), history, None).status.ending.converged
     heavier = ddp.solve(problem)
     assert iterate.cost == pytest.approx(heavier.cost, rel=1e-9)
     assert iterate.cost > 2.95

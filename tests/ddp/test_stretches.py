@@ -9,6 +9,7 @@ import pytest
 from systems import Quadratic
 
 import ddp
+from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
 from ddp.protocols import VaryingTerm
 from dynamics.steps.function_dynamics import FunctionDynamics
@@ -60,7 +61,7 @@ def test_expansions_do_not_depend_on_how_knots_are_shared(system, targets, rng):
     for out, bounds in ((whole, (0, N + 1)), (parts, (0, 3, 4, N + 1))):
         for start, stop in pairwise(bounds):
             shared.expand(X, U, out, start, stop)
-            shared.expand_second(X, U, out, start, stop)
+            shared.expand(X, U, out, start, stop, EXACT | RECORDS)
     for name in ("l", "lz", "lzz", "exact", "diagonal"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
     assert whole.lz[2:5, :2].any()
@@ -146,9 +147,9 @@ def test_exact_hessians_of_an_earlier_trajectory_are_forgotten_where_knots_are_s
     X, U = rng.normal(size=(4 * N + 1, 2)), mixed.padded(rng.normal(size=(4 * N, 1)))
     used, fresh = mixed.allocate(), mixed.allocate()
     mixed.expand(X, U, used, 0, 4 * N + 1)
-    mixed.expand_second(X, U, used, 0, 4 * N + 1)
+    mixed.expand(X, U, used, 0, 4 * N + 1, EXACT | RECORDS)
     for out in (used, fresh):
-        mixed.expand_at_once(X, U, out, 0, 4 * N + 1)
+        mixed.expand(X, U, out, 0, 4 * N + 1, FIRST | EXACT | RECORDS)
     np.testing.assert_array_equal(used.hessians(mixed.separable), fresh.hessians(mixed.separable))
     assert not mixed.separable.all()
     assert fresh.diagonal[mixed.separable].all()

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from systems import Quadratic, pendulum
 
 import ddp
-from ddp.constraints.augmented import AugmentedLagrangian
+from ddp.augmented import AugmentedLagrangian
 from ddp.sweeps.inertia import inertia
 from dynamics.steps.function_dynamics import FunctionDynamics
 

@@ -11,6 +11,7 @@ from contact_oracles import Constrained
 from oracles import passive, sprung
 
 from ddp import differences
+from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.protocols import BatchTerm, Expansion
@@ -157,14 +158,14 @@ def test_what_the_dynamics_have_found_of_forces_is_what_costs_find_themselves(he
         out, both = problem.allocate(), np.empty((N, nz, nz))
         for start, stop in pairwise(bounds):
             problem.expand(X, U, out, start, stop)
-            problem.expand_second(X, U, out, start, stop)
+            problem.expand(X, U, out, start, stop, EXACT | RECORDS)
         for mine, given in zip((out.l, out.lz, out.lzz), truth[0], strict=True):
             close(mine[own], given, 1e-9)
             assert not mine[:3].any()
         system.contract(out.record, weights, both)
         close((out.hessians(problem.separable)[:N] + both)[own], truth[1][2] + plain[own], 1e-9)
         at_once, again = problem.allocate(), np.empty((N, nz, nz))
-        problem.expand_at_once(X, U, at_once, 0, N + 1)
+        problem.expand(X, U, at_once, 0, N + 1, FIRST | EXACT | RECORDS)
         system.contract(at_once.record, weights, again)
         np.testing.assert_array_equal(at_once.lz, out.lz)
         np.testing.assert_array_equal(at_once.hessians(problem.separable), out.hessians(problem.separable))

@@ -12,8 +12,8 @@ from residual_oracle import Oracle, frame_pose, frame_position, state
 from scipy.optimize import minimize
 
 import ddp
+from ddp.adjoint import control_gradient
 from ddp.errors import ProblemError
-from ddp.sweeps.adjoint import control_gradient
 from dynamics.robots.model import load
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import arm, pendulum

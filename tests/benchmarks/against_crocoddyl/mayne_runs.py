@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 
 import ddp
-from ddp.globalisation import SHORTEST_STEP
 from ddp.iterate import Iterate
 
 TINY_GAP = 1e-10
@@ -55,7 +54,7 @@ class Meter:
             self.sweeps += share
 
     def searched(self, longest, alpha):
-        self.rollouts += 1.0 + round(np.log2(longest / max(alpha, SHORTEST_STEP)))
+        self.rollouts += 1.0 + round(np.log2(longest / max(alpha, ddp.Backtracking().shortest)))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The outer loop for problems with constraints: the method of multipliers around the loop of solver.py.
+"""The method of multipliers: rounds of descents for problems with constraints.
 
     repeat  minimise the augmented Lagrangian until its quadratic model expects a decrease of less than ω
             e = violation and lack of complementarity (`Lagrangian.shifts`)
@@ -17,20 +17,20 @@ status then says so, and which constraint is violated most, where, and by how mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ddp.adjoint import control_gradient
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
+from ddp.descent import Descent
 from ddp.errors import ProblemError, as_array, positive, positive_integer
-from ddp.globalisation import GAUSS_NEWTON
 from ddp.iterate import Iterate
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.sweeps.adjoint import control_gradient
+from ddp.status import End, Ending
 
 COARSE = 1e-2
 """The first tolerance, relative to the cost."""
@@ -52,8 +52,17 @@ RESTORED, RESTORING = 1e-6, 200
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
 
-Descend = Callable[..., tuple[str, str]]
-"""The inner loop of solver.py: (iterate, solver, globalisation, history, callback) -> (outcome, reason)."""
+class ConstraintMethod(Protocol):
+    """How constraints are held; a field of `DDP`. Problems without any are only handed through."""
+
+    def relaxed(self, problem: Problem, guess: Any) -> Problem:
+        """The problem without constraints that descents are of; ``guess`` may be a `Solution` with multipliers."""
+
+    def minimise(self, descent: Descent, again: bool) -> End:
+        """Descend, as often as it takes; ``again``: after a saddle was left."""
+
+    def certified(self, solution: Solution) -> Solution:
+        """The solution of the problem with constraints, from the one of its last relaxation."""
 
 
 @dataclass(frozen=True)
@@ -87,78 +96,89 @@ class AugmentedLagrangian:
                     f"constraints.penalty: expected at most max_penalty = {self.max_penalty:g}, got {self.penalty:g}"
                 )
 
+    def relaxed(self, problem: Problem, guess: Any) -> Problem:
+        """The problem with the augmented Lagrangian for its cost; itself if it has no constraints.
 
-def relaxed(problem: Problem, options: AugmentedLagrangian, guess: Any) -> Problem:
-    """The problem without constraints that the inner loop solves; itself if it has none.
+        Multipliers and penalties are those of the guess if that is a `Solution` of a problem with the same constraints.
+        """
+        placed = problem.placed
+        if not placed:
+            return problem
+        warm = isinstance(guess, Solution) and guess.multipliers.size > 0
+        lagrangian = Lagrangian(placed, np.ones(state_size(placed)), warm)
+        lagrangian.multipliers[:] = 0.0
+        if isinstance(guess, Solution) and warm:
+            lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))
+            lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
+        return problem.augmented(lagrangian)
 
-    Multipliers and penalties are those of the guess if that is a `Solution` of a problem with the same constraints.
-    """
-    placed = problem.placed
-    if not placed:
-        return problem
-    warm = isinstance(guess, Solution) and guess.multipliers.size > 0
-    lagrangian = Lagrangian(placed, np.ones(state_size(placed)), warm)
-    lagrangian.multipliers[:] = 0.0
-    if isinstance(guess, Solution) and warm:
-        lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))
-        lagrangian.penalties[:] = as_array("guess.penalties", guess.penalties, (len(placed),))
-    return problem.augmented(lagrangian)
+    def minimise(self, descent: Descent, again: bool) -> End:
+        """Descend in rounds; ``again``: with the multipliers and penalties of earlier ones."""
+        iterate, solver, history = descent.iterate, descent.solver, descent.history
 
+        def inner(tolerance: float, limit: int = solver.max_iterations) -> End:
+            if rounds.changed:
+                descent.model.restart()
+                rounds.changed = False
+            return descent.run(tolerance, min(limit, solver.max_iterations))
 
-def minimise(
-    iterate: Iterate, solver: Any, globalisation: Any, history: list[Any], callback: Any, descend: Descend,
-    again: bool = False,
-) -> tuple[str, str]:  # fmt: skip
-    """The rounds: outcome ("" if it did not converge) and reason, as the inner loop gives them.
+        rounds = _Rounds(iterate, self, again)
+        if rounds.cold:
+            while len(history) < START:
+                cost = iterate.cost
+                inner(COARSE, START)
+                if iterate.cost >= cost - 0.5 * abs(cost):
+                    break
+            rounds.balance()
+        tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
+        for _ in range(self.rounds):
+            if tolerance > solver.tolerance:
+                tolerance = min(0.1 * tolerance, COARSE)
+                tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
+                descent.limits.tolerance = tolerance  # what the model compares its rate with
+            end = inner(tolerance)
+            if not (end.ending.converged or end.ending is Ending.STATIONARY):
+                return End(end.ending, f"{end.said}; {rounds.worst()}")
+            rounds.measure()
+            if rounds.settled and tolerance <= solver.tolerance:
+                sweep, _ = iterate.final_sweep(descent.model.exact)
+                steady = sweep is None or sweep.gradient <= self.stationarity * rounds.plain_cost()
+                if steady or tolerance < 1e-8 * solver.tolerance:
+                    return end
+                tolerance *= COARSE
+            if rounds.stuck:
+                rounds.weigh_violations()
+                inner(RESTORED, len(history) + RESTORING)
+                if verdict := rounds.verdict():
+                    return End(Ending.INFEASIBLE, verdict)
+                tolerance = np.inf
+            else:
+                rounds.update()
+        limit = f"the limit of {self.rounds} updates of the multipliers was reached"
+        return End(Ending.ROUNDS, f"{limit}; {rounds.worst()}")
 
-    again: with the multipliers and penalties of earlier rounds.
-    """
-
-    def inner(tolerance: float, limit: int = solver.max_iterations) -> tuple[str, str]:
-        if rounds.changed:
-            globalisation.restart()
-            rounds.changed = False
-        bounded = replace(solver, tolerance=tolerance, max_iterations=min(limit, solver.max_iterations))
-        return descend(iterate, bounded, globalisation, history, callback)
-
-    options: AugmentedLagrangian = solver.constraints
-    rounds = _Rounds(iterate, options, again)
-    if rounds.cold:
-        while len(history) < START:
-            cost = iterate.cost
-            inner(COARSE, START)
-            if iterate.cost >= cost - 0.5 * abs(cost):
-                break
-        rounds.balance()
-    tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
-    for _ in range(options.rounds):
-        if tolerance > solver.tolerance:
-            tolerance = min(0.1 * tolerance, COARSE)
-            tolerance = solver.tolerance if rounds.settled else max(solver.tolerance, tolerance)
-            globalisation.tolerance = tolerance  # what it compares the rate of Gauss-Newton with
-        outcome, reason = inner(tolerance)
-        if not outcome:
-            return "", f"{reason}; {rounds.worst()}"
-        rounds.measure()
-        if rounds.settled and tolerance <= solver.tolerance:
-            sweep, _ = iterate.final_sweep(solver.hessian != GAUSS_NEWTON)
-            steady = sweep is None or sweep.gradient <= options.stationarity * rounds.plain_cost()
-            if steady or tolerance < 1e-8 * solver.tolerance:
-                return outcome, ""
-            tolerance *= COARSE
-        if rounds.stuck:
-            rounds.weigh_violations()
-            inner(RESTORED, len(history) + RESTORING)
-            if verdict := rounds.verdict():
-                return "", verdict
-            tolerance = np.inf
-        else:
-            rounds.update()
-    return "", f"the limit of {options.rounds} updates of the multipliers was reached; {rounds.worst()}"
+    def certified(self, solution: Solution) -> Solution:
+        """The solution of the problem with constraints; as it is without any."""
+        relaxation = solution.problem
+        if relaxation is None or not relaxation.constrained:
+            return solution
+        problem, lagrangian = relaxation.plain, relaxation.lagrangian
+        finite = np.isfinite(solution.X).all()
+        multipliers = lagrangian.multipliers
+        if finite:
+            multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
+        return replace(
+            solution,
+            cost=problem.total(solution.X, solution.U) if finite else solution.cost,
+            problem=problem,
+            multipliers=multipliers.copy(),
+            penalties=lagrangian.penalties.copy(),
+            violation=problem.violation(solution.X, solution.U) if finite else np.inf,
+        )
 
 
 class _Rounds:
-    """What is known between two rounds.
+    """State between two rounds.
 
     e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
     changed: whether the cost has since the last round; not where all constraints hold anyway.
@@ -214,7 +234,7 @@ class _Rounds:
         self._publish()
 
     def balance(self) -> None:
-        """The first penalties: at an iterate that knows of no constraint, violations cost twice as much as all else.
+        """Choose the first penalties: violations cost twice as much as all else, at an iterate without constraints.
 
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
@@ -226,7 +246,7 @@ class _Rounds:
         self._publish()
 
     def weigh_violations(self) -> None:
-        """No multipliers, and penalties, in their present ratios, beside which the cost is negligible."""
+        """Drop multipliers; raise penalties, in their present ratios, until the cost is negligible beside them."""
         penalties = self.lagrangian.penalties
         self.kept = penalties.copy()
         penalties *= self.plain_cost() / (RESTORED * 0.5 * penalties @ self._squares())
@@ -234,7 +254,7 @@ class _Rounds:
         self._publish()
 
     def verdict(self) -> str:
-        """After violations alone were minimised: why there is no use in going on; empty if they gave way."""
+        """Reason to stop, after violations alone were minimised; empty if they gave way."""
         iterate, before = self.iterate, self.violations[-1]
         after = np.array([residual.worst for residual in self._residuals()])
         weights = self.lagrangian.penalties.copy()
@@ -257,10 +277,11 @@ class _Rounds:
         )
 
     def plain_cost(self) -> float:
-        """What all knots cost without constraints, whatever the sign, with a unit of each control beside it.
+        """Cost of all knots without constraints, whatever the sign, with a unit of each control beside it.
 
         So it is no smaller where the motion without constraints costs nothing.
         """
+        self.iterate.weigh()
         return self._knots_cost() + 0.5 * self.iterate.control_weight * self.iterate.U.size
 
     def _knots_cost(self) -> float:
@@ -274,28 +295,8 @@ class _Rounds:
         return np.array([(residual.violation**2).sum() for residual in self._residuals()])
 
     def _publish(self) -> None:
-        """Let all processes know multipliers and penalties."""
+        """Tell all processes multipliers and penalties."""
         self.iterate.work.derivatives.dual[:] = self.lagrangian.state
         before = self.iterate.cost
         self.iterate.evaluate()
         self.changed = self.changed or self.iterate.cost != before
-
-
-def certified(solution: Solution) -> Solution:
-    """The solution of the problem with constraints, from the one of its last relaxation; as it is without any."""
-    relaxation = solution.problem
-    if relaxation is None or not relaxation.constrained:
-        return solution
-    problem, lagrangian = relaxation.plain, relaxation.lagrangian
-    finite = np.isfinite(solution.X).all()
-    multipliers = lagrangian.multipliers
-    if finite:
-        multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
-    return replace(
-        solution,
-        cost=problem.total(solution.X, solution.U) if finite else solution.cost,
-        problem=problem,
-        multipliers=multipliers.copy(),
-        penalties=lagrangian.penalties.copy(),
-        violation=problem.violation(solution.X, solution.U) if finite else np.inf,
-    )

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from ddp.globalisation import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, Globalisation, Step
+from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, Limits
+from ddp.models.gauss_newton import GaussNewton
+from ddp.models.levenberg_marquardt import LevenbergMarquardt
+from ddp.models.mixed import Mixed
+from ddp.search import Step
 from ddp.sweeps.backward import Sweep
 
 NOTHING = np.zeros((1, 1))
@@ -31,39 +35,39 @@ class Scripted:
     ("share", "alpha", "costates"), [(0.99, 1.0, True), (0.9, 1.0, False), (1.2, 1.0, False), (1.0, 0.5, False)]
 )
 def test_costates_follow_a_full_step_that_kept_its_promise(mode, share, alpha, costates):
-    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
-    globalisation.mode = mode
+    model = Mixed(Limits())
+    model.mode = mode
     point = Scripted(share, alpha)
-    globalisation.iterate(point)
-    globalisation.iterate(point)
+    model.iterate(point)
+    model.iterate(point)
     assert point.swept == [(1.0, False), (1.0, costates)]
 
 
 def test_v_x_does_where_costates_fail():
-    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
-    globalisation.mode = EXACT
+    model = Mixed(Limits())
+    model.mode = EXACT
     point = Scripted(1.0, costates_fail=True)
-    attempts = [globalisation.iterate(point) for _ in range(2)]
+    attempts = [model.iterate(point) for _ in range(2)]
     assert point.swept == [(1.0, False), (1.0, True), (1.0, False)]
     assert [attempt.hessian for attempt in attempts] == [EXACT, EXACT]
-    assert globalisation.blend == 1.0
+    assert model.blended.blend == 1.0
 
 
 @pytest.mark.parametrize(("share", "models"), [(0.9, ["exact+lm"] * 6 + ["gauss-newton"]), (1.0, ["exact+lm"] * 7)])
 def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(share, models):
-    globalisation = Globalisation("auto", 1e-9, 1e-2, 1e9)
-    globalisation.mode = LEVENBERG_MARQUARDT
+    model = Mixed(Limits())
+    model.mode = LEVENBERG_MARQUARDT
     point = Scripted(share)
-    assert [globalisation.iterate(point).hessian for _ in models] == models
+    assert [model.iterate(point).hessian for _ in models] == models
 
 
 def test_levenberg_marquardt_alone_stays():
-    globalisation = Globalisation("exact", 1e-9, 1e-2, 1e9)
+    model = LevenbergMarquardt(Limits())
     point = Scripted(0.9)
-    assert {globalisation.iterate(point).hessian for _ in range(20)} == {LEVENBERG_MARQUARDT}
+    assert {model.iterate(point).hessian for _ in range(20)} == {LEVENBERG_MARQUARDT}
 
 
 def test_gauss_newton_alone_stays():
-    globalisation = Globalisation("gauss-newton", 1e-9, 1e-2, 1e9)
+    model = GaussNewton(Limits())
     point = Scripted(0.1, 1.0 / 16.0)
-    assert {globalisation.iterate(point).hessian for _ in range(20)} == {GAUSS_NEWTON}
+    assert {model.iterate(point).hessian for _ in range(20)} == {GAUSS_NEWTON}

@@ -1,0 +1,147 @@
+"""The inner loop: derivatives, sweeps and line searches, until the model expects no decrease worth having."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ddp.compiling.setup import working_time
+from ddp.errors import ProblemError
+from ddp.iterate import CLOSED, Iterate
+from ddp.models.attempt import Attempt, HessianModel, Limits, shift
+from ddp.solution import Record
+from ddp.status import End, Ending
+
+if TYPE_CHECKING:
+    from ddp.solver import DDP
+
+BOTTOMLESS, DEEP = -1e100, -1e8
+"""Costs that are no minimum's, relative to those of the first iterations: of itself; where states or controls are
+`FAR` out, too, and it has grown by a half `GROWN` times."""
+
+FAR, GROWN, GROWTH = 1e8, 10, 1.5
+
+SETTLED = 3
+"""After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
+
+
+class Descent:
+    """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
+
+    model: made for this solve by ``solver.hessian``.   limits: what the model is told.
+    """
+
+    def __init__(
+        self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
+    ) -> None:
+        self.iterate, self.solver, self.history, self._callback = iterate, solver, history, callback
+        self.limits = Limits(solver.tolerance, solver.switch, solver.max_regularization, solver.regularization)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with another model, as at the start."""
+        self.limits.tolerance = self.solver.tolerance
+        self.model: HessianModel = self.solver.model(self.limits)
+
+    def go_on(self, record: Record) -> None:
+        """Add a record, and show it."""
+        self.history.append(record)
+        if self._callback is not None:
+            self._callback(record)
+
+    def run(self, tolerance: float, limit: int) -> End:
+        """Iterate until convergence to a tolerance, or another reason to stop; limit: of the solve's iterations."""
+        iterate, history = self.iterate, self.history
+        settled, before = 0, working_time()
+        iterate.weigh()
+        while len(history) < limit:
+            attempt = self.model.iterate(iterate)
+            if attempt is None:
+                if not history and (fault := iterate.fault_of_term()):
+                    raise ProblemError(fault)
+                return self._why_no_step()
+            ending: Ending | None = None
+            if iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise):
+                settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
+                if _converged(iterate, attempt, tolerance * iterate.unit):
+                    ending = Ending.CONVERGED
+                elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
+                    ending = Ending.ROUNDING
+                elif attempt.expected <= iterate.resolution and _indefinite(iterate, attempt):
+                    ending = Ending.STATIONARY
+            else:
+                settled = 0
+            iterate.accept(attempt.step)
+            now = working_time()
+            violation, penalty = iterate.violated() if iterate.constrained else (0.0, 0.0)
+            record = Record(
+                attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu, attempt.hessian,
+                attempt.blend, now - before, iterate.gap, attempt.contraction, violation, penalty,
+            )  # fmt: skip
+            before = now
+            self.go_on(record)
+            if ending is not None:
+                return End(ending)
+            if iterate.cost < 0.0 and self.endless():
+                return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
+        reason = f"the limit of {limit} iterations was reached"
+        if history:
+            reason += f", the last with an expected decrease of {history[-1].expected:.2g}"
+        return End(Ending.ITERATIONS, reason)
+
+    def endless(self) -> bool:
+        """Whether the cost falls ever faster: see `BOTTOMLESS`."""
+        iterate = self.iterate
+        if not self.history or iterate.cost >= 0.0:
+            return False
+        out = max(float(np.abs(iterate.X).max()), float(np.abs(iterate.U).max()))
+        if iterate.cost > BOTTOMLESS and out < FAR:
+            return False
+        costs = np.array([record.cost for record in self.history])
+        below = int(np.argmax(costs < 0.0))
+        size, fallen = np.abs(costs[: below + 1]).max(), costs[below:]
+        grown = int((fallen[1:] < GROWTH * fallen[:-1]).sum())
+        return bool(iterate.cost < BOTTOMLESS * size or (out > FAR and iterate.cost < DEEP * size and grown >= GROWN))
+
+    def _why_no_step(self) -> End:
+        """Explain why regularisation did not help."""
+        iterate, most = self.iterate, f"with regularisation up to {self.solver.max_regularization:g}"
+        if fault := iterate.fault():
+            return End(Ending.NOT_FINITE, fault)
+        if self.model.failed is not None:
+            where = f"the Hessian in the controls is not positive definite at knot {self.model.failed}"
+            return End(Ending.INDEFINITE, f"{where} {most}{iterate.concavity()}")
+        if iterate.line.diverged is not None:
+            reason = f"every step diverges; of the shortest one {iterate.divergence(*iterate.line.diverged)}"
+            return End(Ending.DIVERGED, reason)
+        reason = f"{Ending.NO_STEP.value}, {most}"
+        if iterate.line.unpriced is not None:
+            try:
+                found = iterate.problem.fault(*iterate.line.unpriced, 0)
+            except ProblemError as failure:  # of a term's own code
+                found = str(failure)
+            reason += f"; of longer ones {found}" if found else ""
+        elif iterate.line.lost is not None:
+            reason += f"; of a longer one that was tried before, {iterate.divergence(*iterate.line.lost)}"
+        return End(Ending.NO_STEP, reason)
+
+
+def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
+    """Whether the model, without the regularisation's help, expects less than ``limit``."""
+    if not attempt.expected <= limit:  # nor where that is no number
+        return False
+    smallest = shift(iterate)
+    if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
+        return True
+    for blend in (attempt.blend, 0.0):
+        sweep = iterate.sweep(blend, smallest)
+        if sweep.failed < 0:
+            return sweep.expected <= limit
+    return False
+
+
+def _indefinite(iterate: Iterate, attempt: Attempt) -> bool:
+    """Whether the models here fail without regularisation."""
+    return all(iterate.sweep(blend, shift(iterate)).failed >= 0 for blend in (attempt.blend, 0.0))

@@ -1,0 +1,91 @@
+"""Rules for the regularisation mu of a model: how it follows failed sweeps and the steps that were taken."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from ddp.errors import positive
+from ddp.models.attempt import Attempt, kept
+
+
+class Regularization(Protocol):
+    """Rule for mu, which is added to the diagonals of every V_xx and Q_uu; a field of `DDP`.
+
+    The model keeps mu itself: a rule only says what the next one is. unit: `Point.control_weight`.
+    """
+
+    def raised(self, mu: float, unit: float) -> float:
+        """mu after a sweep with this one has failed, or has led nowhere."""
+
+    def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
+        """mu of the next iteration, after an attempt from an iterate of this cost.
+
+        failed: the largest mu whose sweep failed at the same iterate, 0 if none did.
+        """
+
+
+@dataclass(frozen=True)
+class Tenfold:
+    """Multiplied by ``factor`` where a sweep fails or a step is shorter than ``short``, divided by it after long ones.
+
+    Gauss-Newton's rule: mu is far from the weights of controls most of the time, so its order of magnitude is enough.
+    """
+
+    factor: float = 10.0
+    short: float = 0.01
+    long: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "short", "long"):
+            object.__setattr__(self, name, positive(f"regularization.{name}", getattr(self, name)))
+
+    def raised(self, mu: float, unit: float) -> float:
+        """``factor * mu``."""
+        return self.factor * mu
+
+    def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
+        """Smaller after a step of more than ``long``, larger after one of no more than ``short``."""
+        if attempt.step.alpha > self.long:
+            return attempt.mu / self.factor
+        return attempt.mu * self.factor if attempt.step.alpha <= self.short else attempt.mu
+
+
+@dataclass(frozen=True)
+class ByRatio:
+    """After the ratio of actual to expected decrease, as Levenberg and Marquardt have it.
+
+    floor: the least mu that a failure raises it to, relative to the weights of controls.
+    """
+
+    floor: float = 0.01
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "floor", positive("regularization.floor", self.floor))
+
+    def raised(self, mu: float, unit: float) -> float:
+        """Four times as large, at least the floor."""
+        return max(4.0 * mu, self.floor * unit)
+
+    def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
+        """By a factor of 1e-3 to 16; not below the geometric mean with what has just failed."""
+        factor = _damping_factor(attempt, cost)
+        least = self.floor * unit if factor > 1.0 else 0.0
+        return max(factor * attempt.mu, least, math.sqrt(failed * attempt.mu))
+
+
+def _damping_factor(attempt: Attempt, cost: float) -> float:
+    """Factor for mu, by the ratio of actual to expected decrease and the step's length."""
+    if attempt.step.alpha == 0.0:
+        return 16.0
+    if attempt.step.alpha < 0.5:
+        return 4.0
+    if attempt.step.alpha < 1.0:
+        return 2.0
+    ratio = kept(cost - attempt.step.cost, attempt.expected)
+    if abs(ratio - 1.0) < 0.2:
+        return 1e-3
+    if ratio > 0.5:
+        return 0.1
+    return 4.0 if ratio < 0.25 else 1.0

@@ -1,0 +1,60 @@
+"""Whoever makes the derivatives of an iterate: `Problem.expand`, over its knots."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+from ddp.derivatives import Derivatives
+from ddp.protocols import Array
+
+
+class Following(Protocol):
+    """Work that follows the derivatives, block by block from the last knots to the first: a backward sweep.
+
+    weighted: whether the second order is contracted before, block by block.
+    """
+
+    weighted: bool
+
+    def weigh(self, start: int, stop: int) -> None:
+        """Find the weights of the second order of these knots, after those of the knots behind them."""
+
+    def contract(self, start: int, stop: int) -> None:
+        """Contract the second order of these knots with their weights."""
+
+    def sweep(self, start: int, stop: int) -> None:
+        """Do what follows for these knots, after those behind them."""
+
+
+Follow = Callable[[Array, Array, int, Following], None]
+"""Make derivatives of states and controls, `derivatives.FIRST` and the others, with work that follows them."""
+
+
+class Differentiator(ABC):
+    """Batched stages over all knots of a trajectory, into ``derivatives``."""
+
+    derivatives: Derivatives
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """Who computes them, in words."""
+
+    @property
+    def followed(self) -> Follow | None:
+        """How to sweep while derivatives are being made, instead of one stage after another; None where one cannot."""
+        return None
+
+    @abstractmethod
+    def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
+        """The dynamics' second order with weights (N, n) into ``out`` (N, nz, nz), or as the blocks of `Batched`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End whoever has been started."""
+
+    @abstractmethod
+    def make(self, X: Array, U: Array, made: int) -> None:
+        """Make derivatives, `derivatives.FIRST` and the others, along states X (N+1, nx) and controls U (N, nu)."""

@@ -1,0 +1,166 @@
+"""Line searches: how far to go along the policy of a sweep.
+
+A search is an object ``search(line, longest) -> Step``, which `ddp.DDP` takes by its field ``search``. It sees a
+`Line`: costs of trajectories for any fractions alpha of the step, and what the model promises of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ddp.errors import ProblemError, positive
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.sweeps.backward import Sweep
+
+CHUNKS = (0, 1, 3)
+"""Where the chunks of a line search's rollouts begin, unless the dynamics do several of them for the price of one."""
+
+LONGER = np.array([2.0, 4.0])
+"""Steps beyond the full one."""
+
+Rollouts = tuple[Array, Array, Array]
+"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
+
+
+class Step(NamedTuple):
+    """Where a line search arrived: the fraction alpha of the step, 0 if none was accepted, 2 or 4 for longer ones."""
+
+    alpha: float
+    cost: float
+    X: Array
+    U: Array
+
+
+class Line:
+    """Trajectories of one problem along the policy of a sweep; `aim` it, then ask for steps.
+
+    cost: at alpha = 0.   torn: whether gaps are open there.
+    slope: the decrease per alpha at 0.   expected: the decrease that a full step promises.
+    resolution: the spacing of numbers at the cost.   unit: the cost that counts as one.
+    diverged: the trajectory of the last step that was tried, if it diverged.
+    lost: the last one of all searches that diverged.
+    unpriced: the last one of the last search whose cost is no number.
+    """
+
+    cost: float
+    torn: bool
+    slope: float
+    expected: float
+    resolution: float
+    unit: float
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self.lanes = problem, problem.lanes
+        self.diverged: tuple[Array, Array] | None = None
+        self.lost: tuple[Array, Array] | None = None
+        self.unpriced: tuple[Array, Array] | None = None
+
+    def aim(self, X: Array, U: Array, gaps: Array, torn: bool, cost: float, sweep: Sweep) -> None:
+        """From X, U of ``cost``, with gaps (N, n), along the policy of ``sweep``."""
+        self.X, self.U, self._gaps, self._sweep = X, U, gaps, sweep
+        self.cost, self.torn, self.slope, self.expected = cost, torn, sweep.d0, sweep.expected
+        self.unpriced = None
+
+    def promised(self, alpha: float) -> float:
+        """The decrease that the model promises for a step alpha; negative where closing gaps costs."""
+        return alpha * self.slope - alpha * alpha * (self.slope - self.expected)
+
+    def rolled_out(self, alphas: Array) -> Rollouts:
+        """The trajectories of some step lengths, in one call."""
+        return self._problem.track(self.X, self.U, self._sweep.k, self._sweep.K, alphas, self._gaps)
+
+    def step(self, alpha: float, rolled: Rollouts, lane: int) -> Step:
+        """One of the trajectories, with its cost, which is infinite or no number where it diverges."""
+        X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
+        cost = self._problem.total(X, U, notes[lane] if len(notes) else notes)
+        if abs(cost) < np.inf or alpha > 1.0:
+            self.diverged = None
+        elif np.isfinite(X[-1]).all():
+            self.unpriced, self.diverged = (X, U), None
+        else:
+            self.diverged = self.lost = X, U
+        return Step(alpha, cost, X, U)
+
+    def nowhere(self) -> Step:
+        """No step at all."""
+        return Step(0.0, self.cost, self.X, self.U)
+
+
+class Search(Protocol):
+    """Line search; a field of `DDP`."""
+
+    def __call__(self, line: Line, longest: float) -> Step:
+        """The accepted step, of alpha <= ``longest`` at first; `Line.nowhere` if none is."""
+
+
+@dataclass(frozen=True)
+class Backtracking:
+    """Each step half as long as the one before, until one brings a share of what was promised.
+
+    share: of the promised decrease that is enough.   shortest: the smallest alpha.
+    generous: where a full step brings this many times what it promised, as along a valley or away from a saddle, two
+        and four times as long ones are tried.
+
+    Where closing gaps is promised to cost, it may cost twice that (FDDP's rule; Mastalli et al. 2020). Where the
+    promise is less than rounding can show, a step that does not raise the cost is as good.
+    """
+
+    share: float = 0.1
+    shortest: float = 2.0**-9
+    generous: float = 1.2
+
+    def __post_init__(self) -> None:
+        for name in ("share", "shortest", "generous"):
+            object.__setattr__(self, name, positive(f"search.{name}", getattr(self, name)))
+        for name in ("share", "shortest"):
+            if getattr(self, name) >= 1.0:
+                raise ProblemError(f"search.{name}: expected less than 1, got {getattr(self, name):g}")
+
+    def __call__(self, line: Line, longest: float) -> Step:
+        """Search from alpha = ``longest``."""
+        for alphas in chunks(longest, self.shortest, line.lanes):
+            rolled = line.rolled_out(alphas)
+            for lane, alpha in enumerate(alphas.tolist()):
+                step = line.step(alpha, rolled, lane)
+                if not abs(step.cost) < np.inf:
+                    continue
+                decrease, promised = line.cost - step.cost, line.promised(alpha)
+                share = self.share if promised >= 0.0 else (2.0 if line.torn else 0.0)
+                if not (decrease > share * promised or _is_even(decrease, line)):
+                    continue
+                if alpha < 1.0 or line.torn or not decrease > self.generous * promised > 100.0 * line.resolution:
+                    return step
+                return _longer(step, line)
+        return line.nowhere()
+
+
+@cache
+def chunks(longest: float, shortest: float, lanes: int) -> list[Array]:
+    """From the longest step on, each half as long: one alone, then as many as are likely wanted; or all lanes full."""
+    alphas = [longest]
+    while alphas[-1] >= 2.0 * shortest:
+        alphas.append(0.5 * alphas[-1])
+    starts = range(0, len(alphas), lanes) if lanes else CHUNKS
+    bounds = [start for start in starts if start < len(alphas)] + [len(alphas)]
+    return [np.array(alphas[bounds[i] : bounds[i + 1]]) for i in range(len(bounds) - 1)]
+
+
+def _longer(step: Step, line: Line) -> Step:
+    """Twice or four times the full step, if that lowers the cost further."""
+    rolled = line.rolled_out(LONGER)
+    for lane, alpha in enumerate(LONGER.tolist()):
+        further = line.step(alpha, rolled, lane)
+        if -np.inf < further.cost < step.cost:
+            step = further
+    return step
+
+
+def _is_even(decrease: float, line: Line) -> bool:
+    """Whether rounding may hide what is promised, and what has come of it."""
+    rounding = 1e-14 * (line.unit + abs(line.cost))
+    return abs(line.slope) <= max(1e-12 * line.unit, rounding) and decrease >= -rounding

@@ -1,0 +1,50 @@
+"""Why a solve ended: one of a few endings, and a sentence with the particulars."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Ending(Enum):
+    """Endings of a solve; the value is a sentence without particulars."""
+
+    CONVERGED = "the model expects no decrease beyond the tolerance"
+    ROUNDING = "no further decrease is representable"
+    STATIONARY = "no step lowers the cost, and the Hessian in the controls is not positive definite"
+    ITERATIONS = "the limit of iterations was reached"
+    ROUNDS = "the limit of updates of the multipliers was reached"
+    NO_STEP = "no step lowers the cost"
+    INDEFINITE = "no regularisation makes the Hessian in the controls positive definite"
+    DIVERGED = "every step diverges"
+    NOT_FINITE = "a derivative is not finite"
+    BOTTOMLESS = "the cost falls without end: it has no minimum"
+    SADDLE = "a saddle or a maximum is not left"
+    INFEASIBLE = "constraints cannot be met as far as can be seen from there"
+    NO_START = "the guess has no finite cost"
+    WORKER = "a worker ended"
+    UNKNOWN = "it is not known why"
+
+    @property
+    def converged(self) -> bool:
+        """Whether it is a success."""
+        return self in (Ending.CONVERGED, Ending.ROUNDING)
+
+
+class Status(str):
+    """The sentence that a solve ended with, and its ``ending``, to tell endings apart without reading it."""
+
+    ending: Ending
+
+    def __new__(cls, sentence: str, ending: Ending = Ending.UNKNOWN) -> Status:
+        """Make one; a `str` cannot be changed later."""
+        status = super().__new__(cls, sentence)
+        status.ending = ending
+        return status
+
+
+class End(NamedTuple):
+    """Ending of a descent, with the particulars that its sentence has."""
+
+    ending: Ending
+    said: str = ""
