@@ -95,7 +95,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         if where is None:
             return None
         own = self.R, self._targets, self.lower, self.upper, self.weight
-        return bind(contact_kernels.force_values, contact_kernels.expand_forces, where, *own, noted=True)
+        return bind(contact_kernels.force_cost, where, *own, noted=True)
 
     def forces(self, X: ArrayLike, U: ArrayLike) -> Array:
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
@@ -321,5 +321,4 @@ class StateLimits(RobotTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        kernels = state_kernels.limit_values, state_kernels.expand_limits
-        return bind(*kernels, self._layout, *self._bounds, self.weight, separable=True)
+        return bind(state_kernels.limit_cost, self._layout, *self._bounds, self.weight, separable=True)

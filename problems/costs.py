@@ -84,9 +84,9 @@ class StateCost(MovingTerm, StateTerm):
 
     def _bound(self) -> CompiledCost:
         if self._flat is None:
-            kernels = state_kernels.state_values, state_kernels.expand_state
-            return bind(*kernels, self._layout, self._targets, self.weights, separable=self.separable)
-        return bind(state_kernels.square_values, state_kernels.expand_squares, *self._flat, separable=True)
+            own = self._layout, self._targets, self.weights
+            return bind(state_kernels.state_cost, *own, separable=self.separable)
+        return bind(state_kernels.square_cost, *self._flat, separable=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,7 @@ class ControlCost(KernelTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        kernels = state_kernels.control_values, state_kernels.expand_control
-        return bind(*kernels, self.target_u, self.weights, separable=True)
+        return bind(state_kernels.control_cost, self.target_u, self.weights, separable=True)
 
     def _check(self, X: Array, U: Array) -> None:
         checks.rows("controls", U, self.target_u.size)
@@ -159,8 +158,7 @@ class JointLimits(RobotTerm):
         return True
 
     def _bound(self) -> CompiledCost:
-        kernels = state_kernels.limit_values, state_kernels.expand_limits
-        return bind(*kernels, self._layout, *self._bounds, self.weight, separable=True)
+        return bind(state_kernels.limit_cost, self._layout, *self._bounds, self.weight, separable=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +179,7 @@ class CenterOfMass(MovingTerm, RobotTerm):
         _set(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        kernels = frame_kernels.center_of_mass_values, frame_kernels.expand_center_of_mass
-        return bind(*kernels, self.robot.tree, self._targets, self.weight)
+        return bind(frame_kernels.center_of_mass_cost, self.robot.tree, self._targets, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +206,7 @@ class FramePose(RobotTerm):
         _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
 
     def _bound(self) -> CompiledCost:
-        return bind(frame_kernels.pose_values, frame_kernels.expand_pose, self._branch, self._pose, self.weights)
+        return bind(frame_kernels.pose_cost, self._branch, self._pose, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +229,7 @@ class FramePosition(MovingTerm, RobotTerm):
         _set(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        kernels = frame_kernels.position_values, frame_kernels.expand_position
-        return bind(*kernels, self._branch, self._targets, self.weight)
+        return bind(frame_kernels.position_cost, self._branch, self._targets, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,9 +259,8 @@ class FrameVelocity(RobotTerm):
         _set(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:
-        kernels = frame_kernels.velocity_values, frame_kernels.expand_velocity
-        sizes = self.robot.nq, self.robot.nv
-        return bind(*kernels, self._branch, _REFERENCES[self.reference], *sizes, self.target, self.weights)
+        own = self._branch, _REFERENCES[self.reference], self.robot.nq, self.robot.nv, self.target, self.weights
+        return bind(frame_kernels.velocity_cost, *own)
 
 
 def _set(term: object, **fields: object) -> None:

@@ -31,8 +31,7 @@ class Energy(RobotTerm):
         object.__setattr__(self, "weight", checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        kernels = inertial_kernels.energy_values, inertial_kernels.expand_energy
-        return bind(*kernels, self.robot.tree, self.target, self.weight)
+        return bind(inertial_kernels.energy_cost, self.robot.tree, self.target, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,5 +54,4 @@ class Momentum(RobotTerm):
         object.__setattr__(self, "weights", checks.weights("weights", self.weights, 6))
 
     def _bound(self) -> CompiledCost:
-        kernels = inertial_kernels.momentum_values, inertial_kernels.expand_momentum
-        return bind(*kernels, self.robot.tree, POINTS[self.about], self.target, self.weights)
+        return bind(inertial_kernels.momentum_cost, self.robot.tree, POINTS[self.about], self.target, self.weights)

@@ -67,7 +67,7 @@ def one_knot(x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
 
 
 class KernelTerm(Protocol):
-    """A batch term made of two kernels, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
+    """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
 
     @property
     def thread_safe(self) -> bool:
@@ -75,7 +75,7 @@ class KernelTerm(Protocol):
         return True
 
     def _bound(self) -> CompiledCost:
-        """Its kernels with their arguments."""
+        """Its kernel with its arguments."""
 
     def _check(self, X: Array, U: Array) -> None:
         """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""

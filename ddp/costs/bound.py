@@ -1,10 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Cost terms as C functions: kernels with what they belong to bound, so that one kernel can call them all.
+"""Cost terms as C functions: kernels with their arguments bound, so that one kernel can call them all.
 
-A term's kernels are ``values(*arguments, first, X, U, out)`` and ``expand(*arguments, first, X, U, scale, exact, l, lz,
-lzz)``; its arguments, numbers, arrays and named tuples of them, are bound to both by `bind`. The C function that this
-makes is ``void(context, block, order, first)``: arguments behind one address, a block of `Knots` behind another. It is
-compiled once for all terms of the same kernels, and cached as they are.
+A term's kernel is ``term(*arguments, first, X, U, scale, order, l, lz, lzz)``: it adds ``scale`` times the costs of M
+knots to l, and unless ``order`` is VALUES their gradients to lz and Hessians to lzz. Its arguments, numbers, arrays and
+named tuples of them, are bound by `bind`. The C function that this makes is ``void(context, block, order, first)``:
+arguments behind one address, a block of `Knots` behind another. It is compiled once for all terms of the same kernel,
+and cached as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, spe
 from ddp.protocols import CompiledCost
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
-"""What a C function is asked for, its ``order``: costs, or the expansion with one of two Hessians."""
+"""The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
 
 BLOCK = 15
 """Words of a block, see `knots_at` and `matrices_at`."""
@@ -35,7 +36,7 @@ BLOCK = 15
 class Knots(NamedTuple):
     """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
 
-    X (M, nx), U (M, nu).   l (M,), lz (M, nz); of values, l is overwritten and lz empty.
+    X (M, nx), U (M, nu).   l (M,), lz (M, nz), which has no columns where values alone are asked for.
     notes (M, .): what the dynamics have noted or recorded, see `ddp.protocols.NotedTerm`; of no use to other terms.
     """
 
@@ -88,17 +89,15 @@ def _strided(typingctx, address, M, nz, to_knot, to_row, to_column):  # type: ig
     return kind(*[types.int64] * 6), codegen
 
 
-def bind(
-    values: Any, expand: Any, *arguments: Any, noted: bool = False, separable: bool = False
-) -> CompiledCost:
-    """The C function of a term with these kernels, and its context. Arguments are copied where they must be.
+def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = False) -> CompiledCost:
+    """Make the C function of a term with this kernel, and its context. Arguments are copied where they must be.
 
-    noted: whether the kernels take the knots' notes (M, .) after X and U.
-    separable: whether the term is `protocols.Separable`: of lzz, the kernels then write to diagonals alone.
+    noted: whether the kernel takes the knots' notes (M, .) after X and U.
+    separable: whether the term is `protocols.Separable`: of lzz, the kernel then writes to diagonals alone.
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(values, expand, _plain(numba.typeof(arguments)), noted, separable)
+    function = _function(term, _plain(numba.typeof(arguments)), noted, separable)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -127,40 +126,32 @@ def _plain(kind: Any) -> Any:
 
 
 @cache
-def _function(values: Any, expand: Any, kind: Any, noted: bool, separable: bool) -> Any:
-    """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
+def _function(term: Any, kind: Any, noted: bool, separable: bool) -> Any:
+    """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
     hessians = diagonals_at if separable else matrices_at
-    described = f"{values.__module__}.{values.__name__} {expand.__module__}.{expand.__name__} {kind} {separable}"
-    name = f"{values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    described = f"{term.__module__}.{term.__name__} {kind} {separable}"
+    name = f"{term.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     template = _evaluate_noted if noted else _evaluate
-    function = specialised(template, name, values=values, expand=expand, bound=_reader(kind), hessians=hessians)
+    function = specialised(template, name, term=term, bound=_reader(kind), hessians=hessians)
     return callback(function)
 
 
-values: Any = None
-expand: Any = None
+term: Any = None
 bound: Any = None
 hessians: Any = None
 
 
 def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
-    """The C function, but for ``values``, ``expand``, ``bound`` and ``hessians``: see `_function`."""
+    """The C function, but for ``term``, ``bound`` and ``hessians``: see `_function`."""
     knots = knots_at(block)
-    if order == VALUES:
-        values(*bound(context), first, knots.X, knots.U, knots.l)
-    else:
-        exact = order == EXACT
-        expand(*bound(context), first, knots.X, knots.U, knots.scale, exact, knots.l, knots.lz, hessians(block))
+    term(*bound(context), first, knots.X, knots.U, knots.scale, order, knots.l, knots.lz, hessians(block))
 
 
 def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-def]
-    """The same of kernels that take notes."""
+    """C function of a kernel that takes notes."""
     knots = knots_at(block)
-    if order == VALUES:
-        values(*bound(context), first, knots.X, knots.U, knots.notes, knots.l)
-    else:
-        own = knots.scale, order == EXACT, knots.l, knots.lz, hessians(block)
-        expand(*bound(context), first, knots.X, knots.U, knots.notes, *own)
+    own = knots.scale, order, knots.l, knots.lz, hessians(block)
+    term(*bound(context), first, knots.X, knots.U, knots.notes, *own)
 
 
 def _reader(kind: Any) -> Callable[[int], Any]:

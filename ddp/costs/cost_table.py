@@ -51,21 +51,9 @@ def note_rows(block, notes, begin):
 
 @kernel
 def add_values(table, X, U, notes, costs):
-    """Add those of a table."""
-    M, nx = X.shape
-    nu = U.shape[1]
-    block, out, none = np.zeros(BLOCK, np.int64), np.empty(M), np.zeros(nu)
-    weights = table.view(np.float64)
-    for i in range(table.shape[0]):
-        begin, end = table[i, 2], table[i, 3]
-        block[0], block[1], block[2] = end - begin, nx, nu
-        block[5] = X.ctypes.data + 8 * nx * begin
-        block[6] = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
-        block[7] = out.ctypes.data
-        note_rows(block, notes, begin)
-        call_contraction(table[i, 0], table[i, 1], block.ctypes.data, VALUES, 0)
-        for t in range(begin, end):
-            costs[t] += weights[i, 4] * out[t - begin]
+    """Add the costs of the terms of a table, which are `expand_rows` to order zero."""
+    M, no_lz, no_lzz = X.shape[0], np.empty((X.shape[0], 0)), np.empty((X.shape[0], 0, 0))
+    expand_rows(table, VALUES, one_run(0, M), 0, M, X, U, costs, no_lz, no_lzz, no_lz, 0, notes)
 
 
 @kernel
@@ -93,7 +81,7 @@ def sum_of(costs):
 
 @kernel
 def expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, offset, notes):
-    """Add the expansions of all terms at the knots start .. stop-1; row 0 of l and lz is that of knot ``offset``.
+    """Add all terms at the knots start .. stop-1, to an order of `bound`; row 0 of l and lz is knot ``offset``'s.
 
     runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
     """
@@ -121,7 +109,7 @@ def expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, off
 
 @kernel
 def expand_matrices(table, order, X, U, l, lz, lzz):
-    """The same at all knots of X, with Hessians in lzz even if they are diagonal."""
+    """Add all terms at all knots of X, with Hessians in lzz even if they are diagonal."""
     expand_rows(table, order, one_run(0, X.shape[0]), 0, X.shape[0], X, U, l, lz, lzz, lz, 0, NO_NOTES)
 
 

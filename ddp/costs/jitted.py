@@ -25,7 +25,7 @@ from ddp.compiling.kernel import (
     specialised,
 )
 from ddp.costs import cost_table
-from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
+from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
 from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
@@ -132,10 +132,9 @@ def _compile(value: Any, gradient: Any, hessian: Any, diagonal: bool) -> Compile
     of_gradient = jitted(gradient or specialised(_gradient_by_values, "gradient", value=of_value))
     by_differences = _hessian_by_values if gradient is None else _hessian_by_gradients
     of_hessian = jitted(hessian or specialised(by_differences, "hessian", value=of_value, gradient=of_gradient))
-    values = specialised(_values, "values", value=of_value)
-    adding = _expand_diagonal if diagonal else _expand
-    expand = specialised(adding, "expand", value=of_value, gradient=of_gradient, hessian=of_hessian)
-    return bind(jitted(values), jitted(expand), _adding().address, separable=diagonal)
+    template = _diagonal_cost if diagonal else _cost
+    term = specialised(template, "term", value=of_value, gradient=of_gradient, hessian=of_hessian)
+    return bind(jitted(term), _adding().address, separable=diagonal)
 
 
 # The templates: compiled for each term, with its functions for these names.
@@ -144,59 +143,52 @@ gradient: Any = None
 hessian: Any = None
 
 
-def _values(adding, first, X, U, out):  # type: ignore[no-untyped-def]
-    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])  # theirs to write on
-    for k in range(X.shape[0]):
-        place(X[k], U[k], x, u)
-        try:
-            out[k] = value(x, u)
-        except Exception:
-            out[k] = np.nan
-
-
-def _expand(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ignore[no-untyped-def]
-    x, u, H, sizes = np.empty(X.shape[1]), np.empty(U.shape[1]), np.empty(lz.shape[1] ** 2), np.empty(4, np.int64)
-    sizes[1], sizes[2], sizes.view(np.float64)[3] = lz.shape[1], exact, scale
+def _cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-untyped-def]
+    nz = lz.shape[1]
+    x, u, H, sizes = np.empty(X.shape[1]), np.empty(U.shape[1]), np.empty(nz**2), np.empty(4, np.int64)  # x, u: theirs
+    sizes[1], sizes[2], sizes.view(np.float64)[3] = nz, order == EXACT, scale
     for k in range(X.shape[0]):
         try:
             place(X[k], U[k], x, u)
             l[k] += scale * value(x, u)
-            place(X[k], U[k], x, u)
-            g = gradient(x, u)
-            if g.size > lz.shape[1]:
-                raise ValueError
-            for i in range(g.size):
-                lz[k, i] += scale * g[i]
-            place(X[k], U[k], x, u)
-            h = hessian(x, u)
-            m = len(h)
-            if m > lz.shape[1] or h.shape[1] != m:
-                raise ValueError
-            for i in range(m):
-                for j in range(m):
-                    H[m * i + j] = h[i, j]
-            sizes[0] = m
-            call_contraction(adding, H.ctypes.data, lzz[k].ctypes.data, sizes.ctypes.data, 0)
+            if order > VALUES:
+                place(X[k], U[k], x, u)
+                g = gradient(x, u)
+                if g.size > nz:
+                    raise ValueError
+                for i in range(g.size):
+                    lz[k, i] += scale * g[i]
+                place(X[k], U[k], x, u)
+                h = hessian(x, u)
+                m = len(h)
+                if m > nz or h.shape[1] != m:
+                    raise ValueError
+                for i in range(m):
+                    for j in range(m):
+                        H[m * i + j] = h[i, j]
+                sizes[0] = m
+                call_contraction(adding, H.ctypes.data, lzz[k].ctypes.data, sizes.ctypes.data, 0)
         except Exception:
             l[k], lz[k], lzz[k] = np.nan, np.nan, np.nan
 
 
-def _expand_diagonal(adding, first, X, U, scale, exact, l, lz, lzz):  # type: ignore[no-untyped-def]
+def _diagonal_cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-untyped-def]
     x, u = np.empty(X.shape[1]), np.empty(U.shape[1])
     for k in range(X.shape[0]):
         try:
             place(X[k], U[k], x, u)
             l[k] += scale * value(x, u)
-            place(X[k], U[k], x, u)
-            g = gradient(x, u)
-            place(X[k], U[k], x, u)
-            h = hessian(x, u)
-            if g.size > lz.shape[1] or h.size > lz.shape[1]:
-                raise ValueError
-            for i in range(g.size):
-                lz[k, i] += scale * g[i]
-            for i in range(h.size):
-                lzz[k, i, i] += scale * h[i]
+            if order > VALUES:
+                place(X[k], U[k], x, u)
+                g = gradient(x, u)
+                place(X[k], U[k], x, u)
+                h = hessian(x, u)
+                if g.size > lz.shape[1] or h.size > lz.shape[1]:
+                    raise ValueError
+                for i in range(g.size):
+                    lz[k, i] += scale * g[i]
+                for i in range(h.size):
+                    lzz[k, i, i] += scale * h[i]
         except Exception:
             l[k], lz[k] = np.nan, np.nan
             for i in range(lz.shape[1]):  # nobody clears the rest of a diagonal matrix

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import kernel
+from ddp.costs.bound import EXACT, VALUES
 from dynamics.contacts.axes import turn_derivatives, turn_forces
 from dynamics.contacts.batch import contracted, related, solved_contact
 from dynamics.contacts.hessian import curvature
@@ -29,7 +30,7 @@ from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import workspace
 from dynamics.rigid_bodies.passive import actuate
 from dynamics.steps.curvature import second_scratch
-from problems.kernels.states import row_of
+from problems.kernels.states import beyond, row_of
 
 
 @kernel
@@ -120,11 +121,6 @@ def add_blocks(S, qq, qv, vv, qt, H):
             H[2 * nv + j, i] += qu[i, j]
 
 
-@inline
-def _beyond(value, lower, upper):
-    return value - upper if value > upper else (value - lower if value < lower else 0.0 * value)
-
-
 @kernel
 def excess(R, target, lower, upper, f, e):
     """How far each row of R f - target is beyond its limits, into e (nr,); the sum of squares."""
@@ -133,7 +129,7 @@ def excess(R, target, lower, upper, f, e):
         value = -target[i]
         for j in range(R.shape[1]):
             value += R[i, j] * f[j]
-        e[i] = _beyond(value, lower[i], upper[i])
+        e[i] = beyond(value, lower[i], upper[i])
         total += e[i] * e[i]
     return total
 
@@ -170,30 +166,25 @@ def add_products(fz, R, e, g, scale, weight, lz, lzz):
 
 
 @kernel
-def force_values(where, R, targets, lower, upper, weight, first, X, U, notes, out):
-    """Values of ForceLimits of forces that rollouts have noted."""
-    e = np.zeros(R.shape[0])
-    for k in range(X.shape[0]):
-        out[k] = 0.5 * weight * excess(R, row_of(targets, first + k), lower, upper, notes[k], e)
+def force_cost(where, R, targets, lower, upper, weight, first, X, U, known, scale, order, l, lz, lzz):
+    """ForceLimits of forces that are known: of values noted by rollouts, of derivatives recorded by expansions.
 
-
-@kernel
-def expand_forces(where, R, targets, lower, upper, weight, first, X, U, record, scale, exact, l, lz, lzz):
-    """Expansion of ForceLimits of forces that expansions have recorded, but for the Hessian of g·f, which they add.
-
+    The Hessian of g·f is not among these: g is left in the record, whose contraction adds it.
     where: the first of the forces in a record, of g, of their derivatives, and how far rows of those are apart.
     """
     nc = R.shape[1]
     forces, asked, begin, ld = where
+    if order == VALUES:
+        forces = 0
     e, g = np.zeros(R.shape[0]), np.zeros(nc)
     for k in range(X.shape[0]):
-        cost = excess(R, row_of(targets, first + k), lower, upper, record[k, forces : forces + nc], e)
-        if cost == 0.0:
-            continue
+        cost = excess(R, row_of(targets, first + k), lower, upper, known[k, forces : forces + nc], e)
         l[k] += scale * 0.5 * weight * cost
+        if order == VALUES or cost == 0.0:
+            continue
         pulled(R, e, weight, g)
-        fz = record[k, begin : begin + nc * ld].reshape(nc, ld)
+        fz = known[k, begin : begin + nc * ld].reshape(nc, ld)
         add_products(fz, R, e, g, scale, weight, lz[k], lzz[k])
-        if exact:
+        if order == EXACT:
             for j in range(nc):
-                record[k, asked + j] += scale * g[j]
+                known[k, asked + j] += scale * g[j]

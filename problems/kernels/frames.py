@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import dot3, dot6, load6, rotate_back, rotation_product, sub3
 from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
@@ -40,30 +41,23 @@ def pose_error(target, R, p):
 
 
 @kernel
-def pose_values(branch, target, weights, first, X, U, out):
-    """Values of FramePose."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
-    for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
-        out[k] = half_square(weights, pose_error(target, R, p))
-
-
-@kernel
-def expand_pose(branch, target, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
+def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
+    """FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
     ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
         r = pose_error(target, R, p)
         l[k] += scale * half_square(weights, r)
+        if order == VALUES:
+            continue
         wr = (
             weights[0] * r[0], weights[1] * r[1], weights[2] * r[2],
             weights[3] * r[3], weights[4] * r[4], weights[5] * r[5],
         )  # fmt: skip
         jlog6(r, Jlog)
         G[:] = 0.0
-        if exact:
+        if order == EXACT:
             log6_hessian(r, wr, G)
         force = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         for i in range(6):
@@ -75,60 +69,36 @@ def expand_pose(branch, target, weights, first, X, U, scale, exact, l, lz, lzz):
             for a in range(6):
                 for c in range(6):
                     G[a, c] += weights[i] * Jlog[i, a] * Jlog[i, c]
-        pull_back_displacement(branch, J, force, G, scale, exact, lz[k], lzz[k])
+        pull_back_displacement(branch, J, force, G, scale, order == EXACT, lz[k], lzz[k])
 
 
 @kernel
-def position_values(branch, targets, weight, first, X, U, out):
-    """Values of FramePosition."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
-    for k in range(X.shape[0]):
-        _, p = place_frame(branch, X[k], ws, J)
-        target = row_of(targets, first + k)
-        d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
-        out[k] = 0.5 * weight * dot3(d, d)
-
-
-@kernel
-def expand_position(branch, targets, weight, first, X, U, scale, exact, l, lz, lzz):
-    """M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
+def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz):
+    """FramePosition: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
     ws, J, G = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
         target = row_of(targets, first + k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
+        if order == VALUES:
+            continue
         e = rotate_back(R, d)
         f = (weight * e[0], weight * e[1], weight * e[2], 0.0, 0.0, 0.0)
         for i in range(3):
             G[i, i] = weight
-            if exact:
+            if order == EXACT:
                 a, b = (i + 1) % 3, (i + 2) % 3
                 G[a, 3 + b] = -0.5 * f[i]
                 G[3 + b, a] = -0.5 * f[i]
                 G[b, 3 + a] = 0.5 * f[i]
                 G[3 + a, b] = 0.5 * f[i]
-        pull_back_displacement(branch, J, f, G, scale, exact, lz[k], lzz[k])
+        pull_back_displacement(branch, J, f, G, scale, order == EXACT, lz[k], lzz[k])
 
 
 @kernel
-def velocity_values(branch, reference, nq, nv, target, weights, first, X, U, out):
-    """Values of FrameVelocity."""
-    m = branch.dof.size
-    ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2, m, 6))
-    r = np.zeros(6)
-    for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
-        V = frame_twist(branch, J, X[k, nq:], E)
-        V = twist_derivatives(reference, R, p, V, J, E, D[0], D[1])
-        for i in range(6):
-            r[i] = V[i] - target[i]
-        out[k] = half_square(weights, r)
-
-
-@kernel
-def expand_velocity(branch, reference, nq, nv, target, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of FrameVelocity."""
+def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale, order, l, lz, lzz):
+    """FrameVelocity."""
     m = branch.dof.size
     ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
     r, f = np.zeros(6), np.zeros(6)
@@ -141,6 +111,8 @@ def expand_velocity(branch, reference, nq, nv, target, weights, first, X, U, sca
             r[i] = W[i] - target[i]
             f[i] = weights[i] * r[i]
         l[k] += scale * half_square(weights, r)
+        if order == VALUES:
+            continue
         force, w = load_six(f, 0), load_six(weights, 0)
         for a in range(2 * m):
             d = load6(D, a)
@@ -151,29 +123,20 @@ def expand_velocity(branch, reference, nq, nv, target, weights, first, X, U, sca
                 h = scale * dot6(load6(D, b), wd)
                 lzz[k, index[a], index[b]] += h
                 lzz[k, index[b], index[a]] += h
-        if exact:
+        if order == EXACT:
             add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, lzz[k])
 
 
 @kernel
-def center_of_mass_values(tree, targets, weight, first, X, U, out):
-    """Values of CenterOfMass."""
-    ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
-    for k in range(X.shape[0]):
-        c = place_center_of_mass(tree, X[k], ws, g)
-        target = row_of(targets, first + k)
-        d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
-        out[k] = 0.5 * weight * dot3(d, d)
-
-
-@kernel
-def expand_center_of_mass(tree, targets, weight, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of CenterOfMass."""
+def center_of_mass_cost(tree, targets, weight, first, X, U, scale, order, l, lz, lzz):
+    """CenterOfMass."""
     ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
         target = row_of(targets, first + k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
+        if order == VALUES:
+            continue
         f = (weight * d[0], weight * d[1], weight * d[2])
-        pull_back_center_of_mass(tree, ws, g, f, weight, scale, exact, lz[k], lzz[k])
+        pull_back_center_of_mass(tree, ws, g, f, weight, scale, order == EXACT, lz[k], lzz[k])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.spatial import dot6, load6
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.momentum import about, add_momentum_curvature, momentum_derivatives, place_momentum
@@ -17,47 +18,28 @@ from problems.kernels.states import half_square, load_six
 
 
 @kernel
-def energy_values(tree, target, weight, first, X, U, out):
-    """Values of Energy."""
-    ws, nq = workspace(tree, X), X.shape[1] - tree.body.size
-    for k in range(X.shape[0]):
-        r = place_energy(tree, X[k, :nq], X[k, nq:], ws) - target
-        out[k] = 0.5 * weight * r * r
-
-
-@kernel
-def expand_energy(tree, target, weight, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of Energy."""
+def energy_cost(tree, target, weight, first, X, U, scale, order, l, lz, lzz):
+    """Energy."""
     nv = tree.body.size
     nq = X.shape[1] - nv
     ws, gradient = workspace(tree, X), np.empty(2 * nv)
     for k in range(X.shape[0]):
         r = place_energy(tree, X[k, :nq], X[k, nq:], ws) - target
-        energy_gradient(tree, X[k, nq:], ws, gradient[:nv], gradient[nv:])
         l[k] += scale * 0.5 * weight * r * r
+        if order == VALUES:
+            continue
+        energy_gradient(tree, X[k, nq:], ws, gradient[:nv], gradient[nv:])
         for i in range(2 * nv):
             lz[k, i] += scale * weight * r * gradient[i]
             for j in range(2 * nv):
                 lzz[k, i, j] += scale * weight * gradient[i] * gradient[j]
-        if exact:
+        if order == EXACT:
             add_energy_curvature(tree, ws, scale * weight * r, lzz[k])
 
 
 @kernel
-def momentum_values(tree, at_center, target, weights, first, X, U, out):
-    """Values of Momentum."""
-    ws, nq, r = workspace(tree, X), X.shape[1] - tree.body.size, np.empty(6)
-    for k in range(X.shape[0]):
-        _, c, h = place_momentum(tree, X[k, :nq], X[k, nq:], ws)
-        h = about(at_center, c, h)
-        for i in range(6):
-            r[i] = h[i] - target[i]
-        out[k] = half_square(weights, r)
-
-
-@kernel
-def expand_momentum(tree, at_center, target, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of Momentum."""
+def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l, lz, lzz):
+    """Momentum."""
     nv = tree.body.size
     nq = X.shape[1] - nv
     ws, g, r, f = workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
@@ -65,12 +47,14 @@ def expand_momentum(tree, at_center, target, weights, first, X, U, scale, exact,
     w = load_six(weights, 0)
     for k in range(X.shape[0]):
         mass, c, h = place_momentum(tree, X[k, :nq], X[k, nq:], ws)
-        momentum_derivatives(tree, at_center, mass, c, h, ws, g, D[:nv], D[nv:])
         value = about(at_center, c, h)
         for i in range(6):
             r[i] = value[i] - target[i]
             f[i] = weights[i] * r[i]
         l[k] += scale * half_square(weights, r)
+        if order == VALUES:
+            continue
+        momentum_derivatives(tree, at_center, mass, c, h, ws, g, D[:nv], D[nv:])
         force = load_six(f, 0)
         for i in range(2 * nv):
             d = load6(D, i)
@@ -78,5 +62,5 @@ def expand_momentum(tree, at_center, target, weights, first, X, U, scale, exact,
             wd = (w[0] * d[0], w[1] * d[1], w[2] * d[2], w[3] * d[3], w[4] * d[4], w[5] * d[5])
             for j in range(2 * nv):
                 lzz[k, i, j] += scale * dot6(load6(D, j), wd)
-        if exact:
+        if order == EXACT:
             add_momentum_curvature(tree, at_center, c, h, ws, g, D[:nv], D[nv:], force, scale, unused, lzz[k])

@@ -1,11 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the costs on states and controls: one call for all knots of a block.
 
-A term has two, ``..._values(*arguments, first, X, U, out)`` and ``expand_...(*arguments, first, X, U, scale, exact, l,
-lz, lzz)``, which `ddp.costs.bound.bind` makes one C function: X (M, nx), U (M, nu); ``scale`` multiplies the term;
-values go into ``out`` (M,), expansions are added to l (M,), lz (M, nz), lzz (M, nz, nz) with z = (dx, du); ``exact``
-chooses the Hessian, Gauss-Newton otherwise. ``targets`` have a row for each knot of a stretch, of which ``first`` is
-the first that is asked for, or one for all.
+A term has one, ``(*arguments, first, X, U, scale, order, l, lz, lzz)``, of which `ddp.costs.bound.bind` makes a C
+function: X (M, nx), U (M, nu); ``scale`` times the term is added to l (M,) and, if ``order`` is beyond VALUES, its
+derivatives to lz (M, nz), lzz (M, nz, nz), z = (dx, du): of EXACT the Hessian, else Gauss-Newton's. ``targets`` have a
+row for each knot of a stretch, of which ``first`` is the first that is asked for, or one for all.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, slot, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 
@@ -43,6 +43,12 @@ def difference(layout, target, x, r):
 
 
 @inline
+def beyond(x, lower, upper):
+    """How far a number is beyond its limits, with its sign; NaN stays NaN."""
+    return x - upper if x > upper else (x - lower if x < lower else 0.0 * x)
+
+
+@inline
 def half_square(weights, r):
     """``½ Σ_i w_i r_i²``."""
     total = 0.0
@@ -52,89 +58,60 @@ def half_square(weights, r):
 
 
 @kernel
-def control_values(target, weights, first, X, U, out):
-    """Values of ControlCost."""
-    for k in range(U.shape[0]):
-        total = 0.0
-        for i in range(target.size):
-            d = U[k, i] - target[i]
-            total += 0.5 * weights[i] * d * d
-        out[k] = total
-
-
-@kernel
-def expand_control(target, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of ControlCost."""
+def control_cost(target, weights, first, X, U, scale, order, l, lz, lzz):
+    """ControlCost."""
     n = lz.shape[1] - target.size
     for k in range(U.shape[0]):
         total = 0.0
         for i in range(target.size):
             w, d = scale * weights[i], U[k, i] - target[i]
             total += 0.5 * w * d * d
-            lz[k, n + i] += w * d
-            lzz[k, n + i, n + i] += w
+            if order > VALUES:
+                lz[k, n + i] += w * d
+                lzz[k, n + i, n + i] += w
         l[k] += total
 
 
 @kernel
-def square_values(column, tangent, target, weights, first, X, U, out):
-    """Values of StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
-    for k in range(X.shape[0]):
-        total = 0.0
-        for b in range(column.size):
-            d = X[k, column[b]] - target[b]
-            total += 0.5 * weights[b] * d * d
-        out[k] = total
-
-
-@kernel
-def expand_squares(column, tangent, target, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of the same."""
+def square_cost(column, tangent, target, weights, first, X, U, scale, order, l, lz, lzz):
+    """StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
     for k in range(X.shape[0]):
         total = 0.0
         for b in range(column.size):
             t, w, d = tangent[b], scale * weights[b], X[k, column[b]] - target[b]
             total += 0.5 * w * d * d
-            lz[k, t] += w * d
-            lzz[k, t, t] += w
+            if order > VALUES:
+                lz[k, t] += w * d
+                lzz[k, t, t] += w
         l[k] += total
 
 
 @kernel
-def state_values(layout, targets, weights, first, X, U, out):
-    """Values of StateCost where there are joints that are not flat, or several targets."""
-    r = np.zeros(weights.size)
+def state_cost(layout, targets, weights, first, X, U, scale, order, l, lz, lzz):
+    """StateCost where there are joints that are not flat, or several targets.
+
+    Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian.
+    """
+    n = weights.size
+    r, force, J, curvature = np.zeros(n), np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         difference(layout, row_of(targets, first + k), X[k], r)
-        out[k] = half_square(weights, r)
-
-
-@kernel
-def expand_state(layout, targets, weights, first, X, U, scale, exact, l, lz, lzz):
-    """Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian."""
-    n, flat, circle = weights.size, layout.flat, layout.circle
-    r, J, curvature, force = np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(n)
-    for k in range(X.shape[0]):
-        difference(layout, row_of(targets, first + k), X[k], r)
-        for b in range(flat.shape[0]):
-            t = flat[b, 1]
-            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
-            lz[k, t] += scale * weights[t] * r[t]
-            lzz[k, t, t] += scale * weights[t]
-        for b in range(circle.shape[0]):
-            t = circle[b, 1]
-            l[k] += 0.5 * scale * weights[t] * r[t] * r[t]
-            lz[k, t] += scale * weights[t] * r[t]
-            lzz[k, t, t] += scale * weights[t]
+        l[k] += scale * half_square(weights, r)
+        if order == VALUES:
+            continue
+        for rows in (layout.flat, layout.circle):
+            for b in range(rows.shape[0]):
+                t = rows[b, 1]
+                lz[k, t] += scale * weights[t] * r[t]
+                lzz[k, t, t] += scale * weights[t]
         for b in range(layout.group.shape[0]):
             t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
             for i in range(t, t + nj):
                 force[i] = weights[i] * r[i]
-                l[k] += 0.5 * scale * force[i] * r[i]
             xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
             jlog6(xi, J)
             curvature[:] = 0.0
-            if exact:
+            if order == EXACT:
                 log6_hessian(xi, wr, curvature)
             for i in range(nj):
                 Ji, w, f = J[slot(kind, i)], weights[t + i], force[t + i]
@@ -146,29 +123,14 @@ def expand_state(layout, targets, weights, first, X, U, scale, exact, l, lz, lzz
                         lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
 
 
-@inline
-def _excess(x, lower, upper):
-    return x - upper if x > upper else (x - lower if x < lower else 0.0)
-
-
 @kernel
-def limit_values(layout, lower, upper, weight, first, X, U, out):
-    """Values of JointLimits."""
-    for k in range(X.shape[0]):
-        out[k] = 0.0
-        for b in range(layout.flat.shape[0]):
-            e = _excess(X[k, layout.flat[b, 0]], lower[b], upper[b])
-            out[k] += 0.5 * weight * e * e
-
-
-@kernel
-def expand_limits(layout, lower, upper, weight, first, X, U, scale, exact, l, lz, lzz):
-    """Expansion of JointLimits: w beyond a limit, nothing within."""
+def limit_cost(layout, lower, upper, weight, first, X, U, scale, order, l, lz, lzz):
+    """JointLimits and StateLimits: w beyond a limit, nothing within."""
     for k in range(X.shape[0]):
         for b in range(layout.flat.shape[0]):
-            i, t = layout.flat[b, 0], layout.flat[b, 1]
-            e = _excess(X[k, i], lower[b], upper[b])
-            if X[k, i] < lower[b] or X[k, i] > upper[b]:
-                l[k] += scale * 0.5 * weight * e * e
+            x, t = X[k, layout.flat[b, 0]], layout.flat[b, 1]
+            e = beyond(x, lower[b], upper[b])
+            l[k] += scale * 0.5 * weight * e * e
+            if order > VALUES and e != 0.0:
                 lz[k, t] += scale * weight * e
                 lzz[k, t, t] += scale * weight
