@@ -163,7 +163,7 @@ def impact_hessians(tree, contacts, nc, epsilon, restitution, Q, V, weights, qq,
         for i in range(weights.shape[1]):
             weight[:] = weights[t, i]
             turn_weights(contacts, place, nv, weight)
-            impact_hessian(tree, contacts, restitution, weight, V[t], seen, zero, no_fext, ws, place, r, h)
+            impact_hessian(tree, contacts, restitution, weight, V[t], zero, no_fext, ws, place, r, h)
             qq[t, i], qv[t, i] = h.qq, h.qv
             w, fq, fv = weight[nv:], r.zq[nv:], r.zv[nv:]
             add_turning_curvature(tree, contacts, ws, place, w, r.f, fq, fv, unused, qq[t, i], qv[t, i], none)

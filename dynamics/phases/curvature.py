@@ -1,118 +1,190 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Second order of a hybrid system's knot, contracted with a weight.
+"""Second order of a hybrid system's knot, contracted with a weight: its blocks, for numbers of any kind.
 
-That of steps under contacts is as in curvature.py, of those that hold them exactly as in held_curvature.py; impacts
-keep their configuration, so that only v⁺ is curved.
+With R of implicit.py and ω = -K⁻ᵀ w, w the weight on z = (a, f), a step under contacts adds ω R_yy + (ω R_qz) z_y and
+its transpose, and an impact, which keeps its configuration, the same of z = (v⁺, Λ).
+
+Steps that hold contacts (held_steps.py) have the residuals (motion, e(q') / h²). The motion adds what it does under any
+contact without gains; with ω = (μ, ν) and the total δq' of the step the errors add
+
+    δq'ᵀ W δq',  W = ν·e_q'q' / h²,      and the weight e_q'ᵀ ν / h² on q', which matters where motions do not commute
+
+Such joints add the curvature of q ⊕ h v', see steps/curvature.py, with η = h δv' = h² a_z δz + h δv:
+ηᵀ C η + 2 δqᵀ D η. contraction.py makes Hessians of all that.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.contacts.hessian import add_couplings, contact_hessian, curvature, impact_blocks
-from dynamics.contacts.kinematics import move_contacts, place_contacts, places
-from dynamics.geometry.joint_motion import is_group, slot
-from dynamics.geometry.lie import right_jacobian6
-from dynamics.phases.held_curvature import held_hessian
-from dynamics.phases.modes import (
-    HELD,
-    IMPACT,
-    contacts_of,
-    first_order_of,
-    layout,
-    mode_of,
-    motion_of,
-    step_of,
-    weights_on_forces,
-    without_gravity,
+from dynamics.arrays.lanes import lane_matrix, lane_vector
+from dynamics.arrays.views import folded
+from dynamics.contacts.contact import Contacts
+from dynamics.contacts.curvature import add_contact_curvature
+from dynamics.contacts.hessian import contact_blocks, impact_blocks
+from dynamics.contacts.kinematics import (
+    Place,
+    contact_derivatives,
+    lane_places,
+    lane_places_size,
+    move_contacts,
+    place_contacts,
+    places,
 )
-from dynamics.rigid_bodies.kinematics import composites, place_bodies, workspace
-from dynamics.steps.curvature import add_group_curvature, second_scratch
+from dynamics.geometry.configuration import integrate_configuration
+from dynamics.geometry.joint_motion import is_group, slot, twist_of
+from dynamics.geometry.lie import adjoint_inverse, bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.phases.modes import HELD, without_gravity
+from dynamics.rigid_bodies.kinematics import (
+    Workspace,
+    clear,
+    composites,
+    lane_workspace,
+    lane_workspace_size,
+    place_bodies,
+    workspace,
+)
+from dynamics.robots.model import Model
 from dynamics.steps.linearization import next_twist
 
 
-@kernel
-def contract(tree, modes, nq, nu, record, weight, H):
-    """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
-    nv = tree.body.size
-    mode = mode_of(record[nq + 2 * nv])
-    contacts, e = contacts_of(modes, mode)
-    nc, h = modes.table[mode, 2], step_of(modes, mode)
-    where = layout(modes, nq, nv, nu)
-    known, g = first_order_of(record, where, nv, nu, nc), weights_on_forces(record, where, nc)
-    if modes.table[mode, 0] == IMPACT:
-        contract_impact(tree, contacts, e, nq, nc, record, known, weight, H)
-    elif modes.table[mode, 0] == HELD:
-        contract_held(tree, contacts, nq, nc, h, record, known, weight, g, H)
-    else:
-        contract_step(tree, contacts, nq, nc, h, record, known, weight, g, H)
-    for i in range(H.shape[0]):  # only the upper triangle is complete
-        for j in range(i):
-            H[i, j] = H[j, i]
+class Blocks(NamedTuple):
+    """Contracted second order of one knot, one block behind the other in memory.
+
+    qq (iterated: row first derivative, column second), qv, vv (nv, nv): ω R_yy.   qz (nv, nz): ω R_qz.
+    joints: C, D, T, J of each joint whose motions do not commute, (nj, nj) each: of δq' = T δq + J η, too.
+    W (nv, nv): of ends that are held.
+    """
+
+    qq: Any
+    qv: Any
+    vv: Any
+    qz: Any
+    joints: Any
+    W: Any
 
 
 @kernel
-def contract_step(tree, contacts, nq, nc, h, record, known, weight, g, H):
-    """Upper triangle for a step of time under contacts; known: `first_order_of` its record; g: weights on forces."""
-    nv = tree.body.size
-    q, v, a, f = motion_of(record, nq, nv, nc)
-    Kinv, zq, zv, zu = known
-    nu = zu.shape[1]
-    ws, place = workspace(tree, record), places(tree, contacts, record)
-    d, c = curvature(nv, nc, record), second_scratch(tree, nu)
-    effective = np.zeros(nv + nc)
-    effective[nv:] = g
-    weigh_accelerations(tree, v, a, h, weight, c.J, effective)
-    composites(tree, q, v, a, np.zeros((0, 6)), ws)
-    place_contacts(tree, contacts, q, ws, place)
-    move_contacts(tree, contacts, ws, place, np.zeros(nc))
-    contact_hessian(tree, contacts, effective, ws, place, Kinv, zq, zv, f, d)
-    H[:] = 0.0
-    H[:nv, 2 * nv :] = np.dot(d.qz, zu)
-    for i in range(nv):
-        for j in range(nv):
-            H[i, j] = 0.5 * (d.qq[i, j] + d.qq[j, i])
-            H[i, nv + j] = d.qv[i, j]
-            H[nv + i, nv + j] = d.vv[i, j]
-    add_joint_curvature(tree, v, a, known, h, weight, c, H)
-
-
-@kernel
-def contract_held(tree, contacts, nq, nc, h, record, known, weight, g, H):
-    """Upper triangle for a step of time that ends where contacts are held."""
-    nv, nu = tree.body.size, known[3].shape[1]
-    motion = motion_of(record, nq, nv, nc)
-    _, v, a, _ = motion
-    c, effective, on_next = second_scratch(tree, nu), np.zeros(nv + nc), weight.copy()
-    effective[nv:] = g
-    weigh_accelerations(tree, v, a, h, weight, c.J, effective)
-    held_hessian(tree, contacts, h, motion, known, effective, on_next, H)
-    add_joint_curvature(tree, v, a, known, h, on_next, c, H)
-
-
-@kernel
-def add_joint_curvature(tree, v, a, known, h, weight, c, H):
-    """Add to the upper triangle what joints whose motions do not commute add."""
-    nv = tree.body.size
-    _, zq, zv, zu = known
-    nu = zu.shape[1]
+def numbers_of_joints(tree):
+    """How many numbers ``Blocks.joints`` are."""
+    total = 0
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
-            iv, nj = tree.iv[b], tree.nj[b]
-            for i in range(nj):  # h E of the joint's rows
-                for j in range(nv):
-                    c.rows[i, j] = h * h * zq[iv + i, j]
-                    c.rows[i, nv + j] = h * h * zv[iv + i, j]
-                for j in range(nu):
-                    c.rows[i, 2 * nv + j] = h * h * zu[iv + i, j]
-                c.rows[i, nv + iv + i] += h
-            add_group_curvature(tree, b, next_twist(tree.kind[b], v, a, iv, h), weight, c, H)
+            total += 4 * tree.nj[b] * tree.nj[b]
+    return total
 
 
 @kernel
-def weigh_accelerations(tree, v, a, h, weight, J, effective):
-    """h (w_v + h Jrᵀ w_q), the weight on accelerations that (w_q, w_v) on a step is."""
+def numbers_of_blocks(tree, nc):
+    """How many numbers ``Blocks`` are."""
+    nv = tree.body.size
+    return nv * (5 * nv + nc) + numbers_of_joints(tree)
+
+
+@kernel
+def blocks_of(tree, nc, x):
+    """The ``Blocks`` that a view of so many numbers is."""
+    nv, m = tree.body.size, tree.body.size * tree.body.size
+    own = 4 * m + nv * nc
+    end = own + numbers_of_joints(tree)
+    return Blocks(
+        folded(x[:m], nv, nv), folded(x[m : 2 * m], nv, nv), folded(x[2 * m : 3 * m], nv, nv),
+        folded(x[3 * m : own], nv, nv + nc), x[own:end], folded(x[end : end + m], nv, nv),
+    )  # fmt: skip
+
+
+class Bench(NamedTuple):
+    """Scratch of one knot. ws, place: where it begins;  end, there: where it ends, motionless.
+
+    after (nq,), xi (nv,): q' and v'.   seen, nu, zero (nc,), on_next (nv,): vectors.
+    C, D, T, J (6, 6).   Je, unused (nc, nv), other (nv, nv).
+    """
+
+    ws: Workspace
+    place: Place
+    end: Workspace
+    there: Place
+    after: Any
+    xi: Any
+    seen: Any
+    nu: Any
+    zero: Any
+    on_next: Any
+    C: Any
+    D: Any
+    T: Any
+    J: Any
+    Je: Any
+    unused: Any
+    other: Any
+    no_fext: Any
+
+
+@kernel
+def bench(tree, contacts, nq, nc, like):
+    """Scratch of floats; like: an array of them."""
+    nv = tree.body.size
+    return at_rest(
+        Bench(
+            workspace(tree, like), places(tree, contacts, like), workspace(tree, like), places(tree, contacts, like),
+            np.zeros(nq), np.zeros(nv), np.zeros(nc), np.zeros(nc), np.zeros(nc), np.zeros(nv), np.zeros((6, 6)),
+            np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((nc, nv)), np.zeros((nc, nv)),
+            np.zeros((nv, nv)), np.zeros((0, 6)),
+        )
+    )  # fmt: skip
+
+
+@kernel
+def lane_bench(tree, contacts, nq, nc, arena):
+    """Scratch of eight knots."""
+    nv = tree.body.size
+    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
+    end, there = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
+    after, xi = lane_vector(arena, nq), lane_vector(arena, nv)
+    seen, nu, zero, on_next = (
+        lane_vector(arena, nc), lane_vector(arena, nc), lane_vector(arena, nc), lane_vector(arena, nv),
+    )  # fmt: skip
+    C, D, T, J = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
+    Je, unused, other = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nv)
+    no_fext = lane_matrix(arena, 0, 6)
+    return at_rest(
+        Bench(ws, place, end, there, after, xi, seen, nu, zero, on_next, C, D, T, J, Je, unused, other, no_fext)
+    )
+
+
+def lane_bench_size(tree: Model, nq: int, m: int, nc: int) -> int:
+    """How many lanes ``lane_bench`` takes for m contacts and nc forces."""
+    nv = len(tree.body)
+    return 2 * (lane_workspace_size(tree) + lane_places_size(tree, m)) + (3 + 2 * nv) * nc + nq + 2 * nv + nv * nv + 144
+
+
+@kernel
+def at_rest(w):
+    """The same, with no motion where steps end."""
+    for moving in (w.end.v, w.end.a, w.end.w, w.end.psi, w.end.psidd, w.end.eta, w.end.chi):
+        clear(moving)
+    for moving in (w.there.u, w.there.c, w.there.V, w.Je, w.unused):
+        clear(moving)
+    for i in range(w.zero.size):
+        w.zero[i] = 0.0
+    return w
+
+
+@kernel
+def without_gains(contacts):
+    """Contacts that ask for nothing: forces alone are left of them."""
+    return Contacts(
+        contacts.body, contacts.root, contacts.kind, contacts.reference, contacts.row, contacts.placement,
+        contacts.target, np.zeros_like(contacts.gains),
+    )  # fmt: skip
+
+
+@kernel
+def weigh_accelerations(tree, h, v, a, weight, J, effective):
+    """effective (nv,) := -h (w_v + h Jrᵀ w_q), less the weight on accelerations that (w_q, w_v) on a step is."""
     nv = tree.body.size
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
@@ -121,28 +193,80 @@ def weigh_accelerations(tree, v, a, h, weight, J, effective):
         for i in range(nj):
             total = weight[iv + i]
             if is_group(kind):
-                total = 0.0
-                for k in range(nj):
+                total = J[slot(kind, 0), slot(kind, i)] * weight[iv]
+                for k in range(1, nj):
                     total += J[slot(kind, k), slot(kind, i)] * weight[iv + k]
-            effective[iv + i] = h * (weight[nv + iv + i] + h * total)
+            effective[iv + i] = -h * (weight[nv + iv + i] + h * total)
 
 
 @kernel
-def contract_impact(tree, contacts, e, nq, nc, record, known, weight, H):
-    """Upper triangle for an impact."""
+def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
+    """Fill the ``Blocks`` b of a step of time.
+
+    acting: the contacts, `without_gains` if they are held.   motion: q, v, a, f.
+    """
+    q, v, a, f = motion
     nv = tree.body.size
-    still = without_gravity(tree)
-    q, v, a, f = motion_of(record, nq, nv, nc)
-    Kinv, zq, zv, _ = known
-    ws, place, d = workspace(tree, record), places(tree, contacts, record), curvature(nv, nc, record)
-    on_z, seen, gap = np.zeros(nv + nc), np.zeros(nv), np.zeros(nc)
-    on_z[:nv] = weight[nv:]
-    place_bodies(still, q, True, ws)
-    place_contacts(still, contacts, q, ws, place)
-    impact_blocks(still, contacts, e, on_z, v, a, f, Kinv, seen, np.zeros(nv), np.zeros((0, 6)), gap, ws, place, d)
-    add_couplings(d, zq, zv, d.qq, d.qv)
-    H[:] = 0.0
+    composites(tree, q, v, a, w.no_fext, w.ws)
+    place_contacts(tree, acting, q, w.ws, w.place)
+    move_contacts(tree, acting, w.ws, w.place, w.seen)
+    contact_blocks(tree, acting, omega, w.ws, w.place, f, b)
     for i in range(nv):
-        for j in range(nv):
-            H[i, j] = 0.5 * (d.qq[i, j] + d.qq[j, i])
-            H[i, nv + j] = d.qv[i, j]
+        w.on_next[i] = weight[i]
+    if kind == HELD:
+        curve_end(tree, contacts, h, q, v, a, omega, w, b.W)
+    curve_joints(tree, h, v, a, w, b.joints)
+
+
+@kernel
+def curve_end(tree, contacts, h, q, v, a, omega, w, W):
+    """W, and e_q'ᵀ ν / h² added to w.on_next."""
+    nv, nc = tree.body.size, w.nu.size
+    for i in range(nv):
+        w.xi[i] = v[i] + h * a[i]
+    integrate_configuration(tree, q, w.xi, h, w.after)
+    for i in range(nc):
+        w.nu[i] = omega[nv + i] / (h * h)
+    place_bodies(tree, w.after, True, w.end)
+    place_contacts(tree, contacts, w.after, w.end, w.there)
+    contact_derivatives(tree, contacts, w.end, w.there, w.Je, w.unused)
+    clear(W)
+    clear(w.other)
+    add_contact_curvature(tree, contacts, w.end, w.there, w.nu, w.zero, W, w.other, w.other, w.other)
+    for i in range(nv):
+        for k in range(nc):
+            w.on_next[i] += w.Je[k, i] * w.nu[k]
+        for j in range(i):
+            W[i, j] = W[j, i] = 0.5 * (W[i, j] + W[j, i])
+
+
+@kernel
+def curve_joints(tree, h, v, a, w, out):
+    """C, D, T, J of joints whose motions do not commute, with the weight w.on_next on q'."""
+    at = 0
+    for b in range(tree.parent.size):
+        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+        if is_group(kind):
+            xi, size = next_twist(kind, v, a, iv, h), nj * nj
+            twist = twist_of(kind, w.on_next, iv, 1.0)
+            right_jacobian6(xi, w.J)
+            adjoint_inverse(xi, w.T)
+            right_jacobian6_contracted(xi, twist, w.C)
+            bracket_contracted(xi, twist, w.J, w.D)
+            for i in range(nj):
+                for k in range(nj):
+                    row, column, place = slot(kind, i), slot(kind, k), at + i * nj + k
+                    out[place], out[place + size] = w.C[row, column], w.D[row, column]
+                    out[place + 2 * size], out[place + 3 * size] = w.T[row, column], w.J[row, column]
+            at += 4 * size
+
+
+@kernel
+def curve_impact(tree, contacts, restitution, motion, omega, w, b):
+    """Fill the ``Blocks`` b of an impact, of floats; motion: q, v, v⁺ - v, Λ."""
+    q, still = motion[0], without_gravity(tree)
+    place_bodies(still, q, True, w.ws)
+    place_contacts(still, contacts, q, w.ws, w.place)
+    zero = np.zeros(tree.body.size)
+    impact_blocks(still, contacts, restitution, omega, motion[1:], zero, w.no_fext, w.ws, w.place, b, b.W, w.other)
+    clear(b.vv)

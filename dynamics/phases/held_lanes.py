@@ -30,7 +30,6 @@ from dynamics.contacts.kinematics import (
 from dynamics.contacts.response import invert_kkt, invert_response, respond_by_unit_forces
 from dynamics.geometry.joint_motion import is_group, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.geometry.spatial import load3, load6
 from dynamics.phases.held_steps import CLOSE, SWEEPS, turn_columns
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
@@ -44,7 +43,6 @@ from dynamics.rigid_bodies.kinematics import (
 )
 from dynamics.rigid_bodies.passive import resist
 from dynamics.robots.model import Model
-from dynamics.steps.lane_curvature import put
 from dynamics.steps.lane_rollouts import moved
 
 _column = table_of(lanes, 1)
@@ -189,12 +187,3 @@ def relate_held(tree, tables, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     for i in range(w.e.size):
         for j in range(v.size):
             r.cq[i, j] = r.cq[i, j] / (h * h)
-
-
-@kernel
-def describe_ends(w, motions, places):
-    """s (6, .) of all degrees of freedom and p (3, .) of all contacts, where steps end."""
-    for i in range(w.ws.s.shape[0]):
-        put(motions, 0, i, load6(w.ws.s, i))
-    for i in range(w.place.p.shape[0]):
-        put(places, 0, i, load3(w.place.p, i))

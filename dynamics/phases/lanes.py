@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""First order of steps under contacts, eight knots of one mode at a time, and what their second order needs.
+"""First order of steps under contacts, eight knots of one mode at a time, and the records of their second order.
 
 Impacts stay with single knots, and so do the rows of joints whose motions do not commute; knots whose contacts turn out
 to be redundant, or not to be held, are done again there.
@@ -22,9 +22,8 @@ from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group
-from dynamics.geometry.spatial import load3
-from dynamics.phases.held_lanes import describe_ends, lane_end, lane_end_size, relate_held
-from dynamics.phases.modes import HELD, IMPACT, STEP, Layout, contacts_of, layout, step_of, whole, without_gravity
+from dynamics.phases.held_lanes import lane_end, lane_end_size, relate_held
+from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.inverse import first_felt
@@ -32,7 +31,6 @@ from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
-from dynamics.steps.lane_curvature import FIELDS, describe, put
 from dynamics.steps.linearization import turn_group_rows
 
 
@@ -148,8 +146,6 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
     Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
     zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
-    dofs = folded(numbers[where.D : where.places], FIELDS, where.lx)
-    feet = folded(numbers[where.places : where.ends], 9, where.lm)
     ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
@@ -171,15 +167,6 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
         product(columns, -1.0, Kinv, Ry, begin, zy)
         drive(S, Kinv, zu)
         kept[n] = mode
-        describe(light, ws, dofs)
-        for i in range(contacts.body.size):
-            put(feet, 0, i, load3(place.p, i))
-            if kind == STEP and contacts.kind[i] == POINT:  # surfaces have neither
-                put(feet, 3, i, load3(place.u, i))
-                put(feet, 6, i, load3(place.c, i))
-        if kind == HELD:
-            there = numbers[where.ends : where.end]
-            describe_ends(ends, folded(there, 6, where.lx), folded(there[6 * where.lx :], 3, where.lm))
         unpack(kept, record, t)
         end = min(t + WIDTH, N)
         for i in range(t, end):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -24,18 +23,16 @@ from dynamics.contacts.contact import (
     compile_contacts,
     forces,
 )
+from dynamics.phases import contraction
 from dynamics.phases import lanes as phase_lanes
 from dynamics.phases import rollouts as phase_rollouts
 from dynamics.phases import steps as phase_steps
-from dynamics.phases.contraction import phase_contraction_callback
 from dynamics.phases.held_steps import as_held
 from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of, whole
 from dynamics.phases.phase import Phase
-from dynamics.phases.plan import PhaseCurvature
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot
-from dynamics.steps.contraction import contract_rows
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
@@ -85,8 +82,8 @@ class PhasedDynamics:
         self._most = max(forces(contacts) for _, contacts, *_ in modes)
         count = max(len(contacts.body) for _, contacts, *_ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
-        self._own = threading.local()
         self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
+        self._contractions = contraction.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         regular = [are_regular(robot, phase.contacts, pulled=not phase.held) for phase in self.phases]
         self._regular = all(regular + [are_regular(robot, phase.struck, pulled=False) for phase in self.phases])
@@ -315,21 +312,18 @@ class PhasedDynamics:
         return True
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Nothing more, but that no cost has asked for anything: ``expand`` has written all that contractions need."""
+        """Reset the weights g on forces in the records: ``expand`` has written everything else."""
         g = int(self._layout.g)
         out.record[:, g : g + self._most] = 0.0
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and of what costs asked for, see ``noted_forces``."""
-        if not hasattr(self._own, "contraction"):
-            self._own.contraction = self.contraction()
-        address, context, _alive = self._own.contraction
-        contract_rows(address, context, record, weight, out)
+        tree, modes, nq = self._tree, self._modes, self.robot.nq
+        contraction.contract(tree, arena(self._contractions), modes, nq, self.nu, record, weight, out)
 
     def contraction(self) -> Contraction:
-        """The compiled second order, for one backward sweep at a time."""
-        packed = PhaseCurvature(self._tree, self.robot.nq, self.nu, self._modes)
-        return Contraction(phase_contraction_callback().address, packed.address, packed)
+        """The compiled second order of single knots."""
+        return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes)
 
     def closing(self) -> Contraction:
         """What gaps do on the manifold, as for free motion."""

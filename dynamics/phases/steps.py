@@ -215,8 +215,7 @@ def drive(S, Kinv, zu):
 @kernel
 def driven(where, nv, nz, record):
     """z_u of a record (nz, .)."""
-    first = where.Z + 2 * nv
-    return record[first : first + nz * where.ld].reshape(nz, where.ld)
+    return record[where.Z : where.Z + nz * where.ld].reshape(nz, where.ld)[:, 2 * nv :]
 
 
 @kernel
@@ -255,14 +254,14 @@ def linearize_impact(tree, contacts, mode, where, e, x, w, A, B, record):
 
 @kernel
 def keep(x, mode, where, nq, r, record):
-    """Everything of a relation but z_u into a record; the mode as -1 - mode, since nothing is described."""
+    """Write everything of a relation but z_u into a record."""
     nc, nv = r.J.shape
     nz = nv + nc
     lk, n = whole(nz), nq + 2 * nv
     record[:] = 0.0
     record[: x.size] = x
     record[x.size : n] = r.a
-    record[n] = -1 - mode
+    record[n] = mode
     record[n + 1 : n + 1 + nc] = r.f
     for i in range(nz):
         K, z = record[where.K + i * lk :], record[where.Z + i * where.ld :]

@@ -22,14 +22,13 @@ from dynamics.contacts.batch import contracted, related, solved_contact
 from dynamics.contacts.hessian import curvature
 from dynamics.contacts.kinematics import places
 from dynamics.contacts.relation import relation
-from dynamics.phases.curvature import add_joint_curvature
-from dynamics.phases.held_curvature import held_hessian
+from dynamics.phases.contraction import contract_motion
 from dynamics.phases.held_steps import relate_held, solve_held
+from dynamics.phases.modes import HELD, whole
 from dynamics.phases.steps import bench
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import workspace
 from dynamics.rigid_bodies.passive import actuate
-from dynamics.steps.curvature import second_scratch
 from problems.kernels.states import beyond, row_of
 
 
@@ -88,21 +87,17 @@ def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
     """Likewise for held steps."""
     nv, nu = S.shape
     n, nq = 2 * nv, X.shape[1] - nv
-    w, c, weight = bench(tree, contacts, nc, X), second_scratch(tree, nu), np.zeros(nv + nc)
+    nz, ld = nv + nc, whole(n + nu)
+    w, weight, K, Z = bench(tree, contacts, nc, X), np.zeros(n), np.zeros((nz, whole(nz))), np.zeros((nz, ld))
     for k in range(X.shape[0]):
         q, v, r = X[k, :nq], X[k, nq:], w.r
         actuate(tree, S, U[k], q, v, w.tau)
         relate_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, r, w.end)
-        zu = np.dot(r.Kinv[:, :nv].copy(), S)
-        Fz[k, :, :nv], Fz[k, :, nv:n], Fz[k, :, n:] = r.zq[nv:], r.zv[nv:], zu[nv:]
+        K[:, :nz], Z[:, :nv], Z[:, nv:n], Z[:, n : n + nu] = r.Kinv, r.zq, r.zv, np.dot(r.Kinv[:, :nv].copy(), S)
+        Fz[k] = Z[nv:, : n + nu]
         if exact:
-            weight[:nv], weight[nv:] = 0.0, g[k]
-            known, on_next = (r.Kinv, r.zq, r.zv, zu), np.zeros(n)
-            held_hessian(tree, contacts, h, (q, v, r.a, r.f), known, weight, on_next, H[k])
-            add_joint_curvature(tree, v, r.a, known, h, on_next, c, H[k])
-            for i in range(n + nu):
-                for j in range(i):
-                    H[k, i, j] = H[k, j, i]
+            motion = q, v, r.a, r.f
+            contract_motion(tree, contacts, 0.0, HELD, h, nu, motion, weight, g[k], K, whole(nz), Z, ld, H[k])
 
 
 @kernel
