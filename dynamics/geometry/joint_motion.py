@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Motions of joints, kind by kind: where they put a body, q ⊕ ξ, q1 ⊖ q0, and tangent numbers as twists.
+"""Motions of joints, kind by kind: where they put a body, q ⊕ ξ, q1 ⊖ q0, and their derivatives to second order.
 
 Every kind moves its body by a subgroup of SE(3), so that its motion subspace is constant in the joint's own frame and
 its adjoint, Exp, Log and their derivatives are those of SE(3) on its own twists: a joint of several degrees of freedom
@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import sine_cosine, square_root, where_less
 from dynamics.geometry.coefficients import cotangent_ratios, eighth_arctangent, stumpff
 from dynamics.geometry.lie import (
+    bracket_contracted,
     difference_free_flyer,
     difference_spherical,
     integrate_free_flyer,
     integrate_spherical,
+    jlog6,
+    log6_hessian,
     quaternion_to_rotation,
+    right_jacobian6,
+    right_jacobian6_contracted,
 )
-from dynamics.geometry.spatial import linear, scale3
+from dynamics.geometry.spatial import cross_motion, dot6, linear, scale3
 
 REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = range(7)
 """One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
@@ -44,16 +49,10 @@ def slot(kind, k):
 @inline
 def twist_of(kind, x, i, h):
     """The twist (6,) that h x[i], h x[i + 1], ... are of a joint whose motions do not commute."""
-    return spaced_twist(kind, x, i, 1, h)
-
-
-@inline
-def spaced_twist(kind, x, i, step, h):
-    """The twist (6,) that h x[i], h x[i + step], ... are of a joint whose motions do not commute."""
     zero = 0.0 * x[i]
-    a, b, c = h * x[i], h * x[i + step], h * x[i + 2 * step]
+    a, b, c = h * x[i], h * x[i + 1], h * x[i + 2]
     if kind == FREE_FLYER:
-        return a, b, c, h * x[i + 3 * step], h * x[i + 4 * step], h * x[i + 5 * step]
+        return a, b, c, h * x[i + 3], h * x[i + 4], h * x[i + 5]
     if kind == SPHERICAL:
         return zero, zero, zero, a, b, c
     return a, b, zero, zero, zero, c
@@ -131,6 +130,100 @@ def _four(x, i):
 def _put(x, i, values):
     for k in range(len(values)):
         x[i + k] = values[k]
+
+
+# -- derivatives, in the joint's own numbers, of joints whose motions do not commute ---------------------------------
+
+
+@kernel
+def joint_jacobian(kind, nj, xi, J):
+    """J: q ⊕ ξ moves by J δξ.
+
+    Here and below matrices are (nj, nj), the first rows and columns of scratch (6, 6); ξ and weights are twists.
+    """
+    right_jacobian6(xi, J)
+    _keep_own(kind, nj, J)
+
+
+@kernel
+def joint_rates(kind, nj, xi, T, J):
+    """T and J: q ⊕ ξ moves by T δq + J δξ, with T = Ad_{Exp(-ξ)} = 1 - ad_ξ J and J = Jr(ξ)."""
+    right_jacobian6(xi, J)
+    for k in range(nj):
+        c = slot(kind, k)
+        turned = cross_motion(xi, (J[0, c], J[1, c], J[2, c], J[3, c], J[4, c], J[5, c]))
+        for i in range(nj):
+            T[i, k] = (1.0 if i == k else 0.0) - turned[slot(kind, i)]
+    _keep_own(kind, nj, J)
+
+
+@kernel
+def joint_curvature(kind, nj, xi, weight, J, C, D):
+    """J of ``joint_jacobian``, and C, D: weight·(q ⊕ ξ) is to second order ½ η·C η + δq·D η with η = δξ."""
+    right_jacobian6(xi, J)
+    right_jacobian6_contracted(xi, weight, C)
+    bracket_contracted(xi, weight, J, D)
+    _keep_own(kind, nj, J)
+    _keep_own(kind, nj, C)
+    _keep_own(kind, nj, D)
+
+
+@kernel
+def joint_log_jacobian(kind, nj, xi, J):
+    """J: (q1 ⊕ δ) ⊖ q0 is ξ + J δ to first order, where ξ = q1 ⊖ q0."""
+    jlog6(xi, J)
+    _keep_own(kind, nj, J)
+
+
+@kernel
+def joint_log_hessian(kind, nj, xi, weight, H):
+    """The Hessian H of weight·((q1 ⊕ δ) ⊖ q0) at δ = 0, where ξ = q1 ⊖ q0."""
+    log6_hessian(xi, weight, H)
+    _keep_own(kind, nj, H)
+
+
+@kernel
+def add_joint_bracket(kind, nj, scale, v, x, y, out, iv):
+    """Add scale [x, y] of a joint's tangent vectors, whose numbers begin at x and y in v, to out from iv on."""
+    z = cross_motion(twist_of(kind, v, x, scale), twist_of(kind, v, y, 1.0))
+    for k in range(nj):
+        out[iv + k] += z[slot(kind, k)]
+
+
+@kernel
+def joint_bracket(kind, nj, x, M):
+    """M: [x, y] = M y of a joint's tangent vectors, x a twist."""
+    for k in range(nj):
+        turned = cross_motion(x, _unit_twist(kind, k))
+        for i in range(nj):
+            M[i, k] = turned[slot(kind, i)]
+
+
+@kernel
+def joint_bracket_contracted(kind, nj, weight, M):
+    """M: weight·[x, y] = x·M y of a joint's tangent vectors."""
+    for i in range(nj):
+        for k in range(nj):
+            M[i, k] = dot6(weight, cross_motion(_unit_twist(kind, i), _unit_twist(kind, k)))
+
+
+@inline
+def _unit_twist(kind, k):
+    """The twist (6,) of a joint's k-th degree of freedom at unit speed."""
+    s = slot(kind, k)
+    return (
+        1.0 if s == 0 else 0.0, 1.0 if s == 1 else 0.0, 1.0 if s == 2 else 0.0,
+        1.0 if s == 3 else 0.0, 1.0 if s == 4 else 0.0, 1.0 if s == 5 else 0.0,
+    )  # fmt: skip
+
+
+@inline
+def _keep_own(kind, nj, M):
+    """Move what belongs to a joint's own numbers to the front of a (6, 6) matrix of twists."""
+    if nj < 6:
+        for i in range(nj):
+            for k in range(nj):  # slots ascend: nothing is read after it was written
+                M[i, k] = M[slot(kind, i), slot(kind, k)]
 
 
 # -- angles, and poses in a plane ------------------------------------------------------------------------------------

@@ -30,13 +30,13 @@ from dynamics.phases.curvature import (
     lane_bench,
     lane_bench_size,
     numbers_of_blocks,
-    weigh_accelerations,
     without_gains,
 )
 from dynamics.phases.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout, motion_of, step_of, whole
 from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Model
 from dynamics.robots.packed import matrix, read_numbers, read_tree, vector, views_of
+from dynamics.steps.curvature import weigh_accelerations
 
 
 def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:

@@ -35,8 +35,7 @@ from dynamics.contacts.kinematics import (
     places,
 )
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import adjoint_inverse, bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_rates, twist_of
 from dynamics.phases.modes import HELD, without_gravity
 from dynamics.rigid_bodies.kinematics import (
     Workspace,
@@ -183,23 +182,6 @@ def without_gains(contacts):
 
 
 @kernel
-def weigh_accelerations(tree, h, v, a, weight, J, effective):
-    """effective (nv,) := -h (w_v + h Jrᵀ w_q), less the weight on accelerations that (w_q, w_v) on a step is."""
-    nv = tree.body.size
-    for b in range(tree.parent.size):
-        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
-        if is_group(kind):
-            right_jacobian6(next_twist(kind, v, a, iv, h), J)
-        for i in range(nj):
-            total = weight[iv + i]
-            if is_group(kind):
-                total = J[slot(kind, 0), slot(kind, i)] * weight[iv]
-                for k in range(1, nj):
-                    total += J[slot(kind, k), slot(kind, i)] * weight[iv + k]
-            effective[iv + i] = -h * (weight[nv + iv + i] + h * total)
-
-
-@kernel
 def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
     """Fill the ``Blocks`` b of a step of time.
 
@@ -248,16 +230,13 @@ def curve_joints(tree, h, v, a, w, out):
         iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
         if is_group(kind):
             xi, size = next_twist(kind, v, a, iv, h), nj * nj
-            twist = twist_of(kind, w.on_next, iv, 1.0)
-            right_jacobian6(xi, w.J)
-            adjoint_inverse(xi, w.T)
-            right_jacobian6_contracted(xi, twist, w.C)
-            bracket_contracted(xi, twist, w.J, w.D)
+            joint_rates(kind, nj, xi, w.T, w.J)
+            joint_curvature(kind, nj, xi, twist_of(kind, w.on_next, iv, 1.0), w.J, w.C, w.D)
             for i in range(nj):
                 for k in range(nj):
-                    row, column, place = slot(kind, i), slot(kind, k), at + i * nj + k
-                    out[place], out[place + size] = w.C[row, column], w.D[row, column]
-                    out[place + 2 * size], out[place + 3 * size] = w.T[row, column], w.J[row, column]
+                    place = at + i * nj + k
+                    out[place], out[place + size] = w.C[i, k], w.D[i, k]
+                    out[place + 2 * size], out[place + 3 * size] = w.T[i, k], w.J[i, k]
             at += 4 * size
 
 

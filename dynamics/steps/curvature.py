@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.joint_motion import slot, twist_of
-from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, twist_of
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.implicit import adjoint_weight, second_order
 from dynamics.rigid_bodies.kinematics import composites
-from dynamics.steps.linearization import embed_rows, multiply6
+from dynamics.steps.linearization import next_twist
 
 
 class Second(NamedTuple):
@@ -42,9 +41,9 @@ class Second(NamedTuple):
     through_u: np.ndarray
     J: np.ndarray
     C: np.ndarray
+    D: np.ndarray
     eta: np.ndarray
     curved: np.ndarray
-    rows: np.ndarray
 
 
 @kernel
@@ -55,8 +54,7 @@ def second_scratch(tree, nu):
     return Second(
         np.empty(nv), np.empty(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
         np.empty((nv, nv)), np.empty((nv, nv)), np.empty((nv, nu)),
-        np.empty((6, 6)), np.empty((6, 6)),
-        np.empty((6, nz)), np.empty((6, nz)), np.empty((6, nz)),
+        np.empty((6, 6)), np.empty((6, 6)), np.empty((6, 6)), np.empty((6, nz)), np.empty((6, nz)),
     )  # fmt: skip
 
 
@@ -94,31 +92,49 @@ def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
 
 
 @kernel
-def add_group_curvature(tree, b, xi, weight, c, H):
-    """H += upper triangle of the Hessian of w·(½ (D_η Jr) η + ½ [A δq, Jr η]) of one joint's ``q ⊕ ξ``.
+def weigh_accelerations(tree, h, v, a, w, J, effective):
+    """effective (nv,) := -h (w_v + h Jrᵀ w_q); J (6, 6): scratch."""
+    nv = tree.body.size
+    for i in range(nv):
+        effective[i] = -h * (w[nv + i] + h * w[i])
+    for b in range(tree.parent.size):
+        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+        if is_group(kind):
+            joint_jacobian(kind, nj, next_twist(kind, v, a, iv, h), J)
+            for i in range(nj):
+                total = J[0, i] * w[iv]
+                for k in range(1, nj):
+                    total += J[k, i] * w[iv + k]
+                effective[iv + i] = -h * (w[nv + iv + i] + h * total)
 
-    w: weight (nv,) at the joint's degrees of freedom;  η = c.rows δz, its first nj rows (nj, nz).
+
+@kernel
+def add_group_curvature(tree, b, xi, weight, c, H):
+    """Add the upper triangle of the Hessian of w·(½ (D_η Jr) η + ½ [A δq, Jr η]) of one joint's ``q ⊕ ξ``; Jr in c.J.
+
+    w: weight (nv,) at the joint's degrees of freedom;  η = c.eta δz, its first nj rows (nj, nz).
     """
-    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
-    nz = H.shape[0]
-    w = twist_of(kind, weight, iv, 1.0)
-    right_jacobian6(xi, c.J)
-    eta, curved = c.eta, c.curved
-    embed_rows(kind, nj, c.rows, eta)
-    right_jacobian6_contracted(xi, w, c.C)
-    multiply6(c.C, eta, curved)
-    for i in range(nz):
-        e0, e1, e2, e3, e4, e5 = eta[0, i], eta[1, i], eta[2, i], eta[3, i], eta[4, i], eta[5, i]
-        for j in range(i, nz):
-            H[i, j] += (
-                e0 * curved[0, j] + e1 * curved[1, j] + e2 * curved[2, j]
-                + e3 * curved[3, j] + e4 * curved[4, j] + e5 * curved[5, j]
-            )  # fmt: skip
-    bracket_contracted(xi, w, c.J, c.C)
-    multiply6(c.C, eta, curved)
+    iv, nj, kind, nz = tree.iv[b], tree.nj[b], tree.kind[b], H.shape[0]
+    joint_curvature(kind, nj, xi, twist_of(kind, weight, iv, 1.0), c.J, c.C, c.D)
+    multiply_rows(nj, c.C, c.eta, c.curved)
+    for k in range(nj):
+        for i in range(nz):
+            for j in range(i, nz):
+                H[i, j] += c.eta[k, i] * c.curved[k, j]
+    multiply_rows(nj, c.D, c.eta, c.curved)
     for i in range(nj):
-        si = slot(kind, i)
         for j in range(iv + i + 1):
-            H[j, iv + i] += curved[si, j]
+            H[j, iv + i] += c.curved[i, j]
         for j in range(iv + i, nz):
-            H[iv + i, j] += curved[si, j]
+            H[iv + i, j] += c.curved[i, j]
+
+
+@kernel
+def multiply_rows(nj, M, X, out):
+    """out (nj, m) := M X, of which M is (nj, nj) and X (nj, m)."""
+    for i in range(nj):
+        for j in range(X.shape[1]):
+            out[i, j] = M[i, 0] * X[0, j]
+        for k in range(1, nj):
+            for j in range(X.shape[1]):
+                out[i, j] += M[i, k] * X[k, j]

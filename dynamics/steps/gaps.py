@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""What an open gap does to deviations on the manifold, to second order.
+"""Open gaps' effect on deviations on the manifold, to second order.
 
 A trajectory of multiple shooting misses its next state X' by gap = f(X, U) ⊖ X'. When the step deviates by
 y = f(x, u) ⊖ f(X, U), the next state deviates from X' by
@@ -18,28 +18,26 @@ import numpy as np
 from numba import carray
 
 from ddp.compiling.kernel import callback, kernel, pointer
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import jlog6, log6_hessian
+from dynamics.geometry.joint_motion import is_group, joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.robots.packed import read_tree
 
 
 @kernel
 def close(tree, gap, weight, J, C):
     """J := Jr⁻¹(gap) and C := the Hessian of weight·log(Exp(gap) Exp(y)) at y = 0, both (n, n)."""
-    six, curvature = np.zeros((6, 6)), np.zeros((6, 6))
+    own, curvature = np.zeros((6, 6)), np.zeros((6, 6))
     J[:], C[:] = 0.0, 0.0
     for i in range(J.shape[0]):
         J[i, i] = 1.0
     for b in range(tree.parent.size):
-        kind, iv = tree.kind[b], tree.iv[b]
+        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             xi = twist_of(kind, gap, iv, 1.0)
-            jlog6(xi, six)
-            log6_hessian(xi, twist_of(kind, weight, iv, 1.0), curvature)
-            for i in range(tree.nj[b]):
-                for j in range(tree.nj[b]):
-                    J[iv + i, iv + j] = six[slot(kind, i), slot(kind, j)]
-                    C[iv + i, iv + j] = curvature[slot(kind, i), slot(kind, j)]
+            joint_log_jacobian(kind, nj, xi, own)
+            joint_log_hessian(kind, nj, xi, twist_of(kind, weight, iv, 1.0), curvature)
+            for i in range(nj):
+                for j in range(nj):
+                    J[iv + i, iv + j], C[iv + i, iv + j] = own[i, j], curvature[i, j]
 
 
 def close_at(context, gap, weight, out):  # type: ignore[no-untyped-def]

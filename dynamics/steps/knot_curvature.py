@@ -21,8 +21,7 @@ from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
 from ddp.matrices.rows import add_transposed, copy_rows, mirror, write_dense
 from ddp.matrices.tiles import WIDTH, add_product, add_upper_product, banded_product, product
 from dynamics.arrays.lanes import lane_array
-from dynamics.geometry.joint_motion import slot, twist_of
-from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.geometry.joint_motion import joint_curvature, joint_jacobian, twist_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -157,11 +156,11 @@ def weigh_acceleration(p, h, v, a, weight):
     for b in range(p.number):
         kind, iv, nj = read_group(p, b)
         J = matrix(p.J + 384 * b, 6, WIDTH)
-        right_jacobian6(next_twist(kind, v, a, iv, h), J)
+        joint_jacobian(kind, nj, next_twist(kind, v, a, iv, h), J)
         for i in range(nj):
             total = 0.0
             for k in range(nj):
-                total += J[slot(kind, k), slot(kind, i)] * weight[iv + k]
+                total += J[k, i] * weight[iv + k]
             effective[iv + i] = h * (weight[nv + iv + i] + h * total)
 
 
@@ -312,13 +311,12 @@ def add_group_curvature(p, b, h, xi, weight):
     kind, iv, nj = read_group(p, b)
     A, curved, C, D = matrix(p.A, nv, ld), matrix(p.curved, 6, ld), matrix(p.C, 6, WIDTH), matrix(p.D, 6, WIDTH)
     w, square, eta = twist_of(kind, weight, iv, 1.0), h * h, p.A + 8 * iv * ld
-    right_jacobian6_contracted(xi, w, C)
-    bracket_contracted(xi, w, matrix(p.J + 384 * b, 6, WIDTH), D)
+    joint_curvature(kind, nj, xi, w, matrix(p.J + 384 * b, 6, WIDTH), C, D)
     for i in range(nj):
         A[iv + i, nv + iv + i] += 1.0 / h
-        for k in range(nj):  # a joint's slots ascend: none is read after it was written
-            C[i, k] = square * square * C[slot(kind, i), slot(kind, k)]
-            D[i, k] = square * D[slot(kind, i), slot(kind, k)]
+        for k in range(nj):
+            C[i, k] = square * square * C[i, k]
+            D[i, k] = square * D[i, k]
     product(p.curved, ld, p.zeros, 0, nj, ld, p.C, WIDTH, 1, eta, ld, nj)
     for i in range(nj):
         for k in range(nj):

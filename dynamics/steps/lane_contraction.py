@@ -7,7 +7,7 @@ rigid_bodies/hessian.py,
 
     qq = ½ (L_qq + L_qqᵀ)     qv = L_qv - L_qa/h     vv = L_vv     nq = (L_qa/h)ᵀ     nn = 0
 
-and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see `knot_curvature.add_group_curvature`.
+and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see `joint_motion.joint_curvature`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ddp.matrices.tiles import add_product, padded
 from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import bracket_contracted, right_jacobian6, right_jacobian6_contracted
+from dynamics.geometry.joint_motion import is_group, joint_curvature, twist_of
 from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
+from dynamics.steps.curvature import weigh_accelerations
 from dynamics.steps.linearization import next_twist
 
 
@@ -49,9 +49,9 @@ def written(tree: Model, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def size(tree: Model, nq: int, bent: NDArray[np.bool_]) -> int:
     """How many lanes the arena must hold for ``contract_knots``."""
-    nb, nv = len(tree.parent), len(tree.body)
+    nv = len(tree.body)
     blocks = 4 * padded(nv * nv) + padded((tree.nj[bent] ** 2).sum()) + nv * nv
-    return lane_workspace_size(tree) + nq + 6 * nv + 36 * (nb + 2) + blocks
+    return lane_workspace_size(tree) + nq + 6 * nv + 108 + blocks
 
 
 @kernel
@@ -64,7 +64,7 @@ def contract_knots(context, arena, nq, h, groups, record, weight, out):
     packed, w = lane_vector(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
     effective, omega = lane_vector(arena, nv), lane_vector(arena, nv)
     q, v, a = packed[:nq], packed[nq : nq + nv], packed[nq + nv : nq + 2 * nv]
-    J, C, D = lane_vector(arena, 36 * nb), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
+    J, C, D = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
     qa, blocks = lane_matrix(arena, nv, nv), lane_vector(arena, numbers)
     clear(folded(blocks, 1, numbers))
     qq, qv = block(blocks, 0, P, nv), block(blocks, 1, P, nv)
@@ -88,7 +88,7 @@ def contract_knots(context, arena, nq, h, groups, record, weight, out):
         for b in range(nb):
             if is_group(tree.kind[b]):
                 end = own + tree.nj[b] * tree.nj[b]
-                add_group_blocks(tree, b, h, v, a, w, matrix_of(J, b), C, D, qa, n_q, blocks[own:end])
+                add_group_blocks(tree, b, h, v, a, w, J, C, D, qa, n_q, blocks[own:end])
                 own = end
         unpack_groups(blocks, groups, out, t)
 
@@ -97,30 +97,6 @@ def contract_knots(context, arena, nq, h, groups, record, weight, out):
 def block(blocks, k, P, nv):
     """The k-th of some blocks (nv, nv), P lanes apart."""
     return folded(blocks[k * P : k * P + nv * nv], nv, nv)
-
-
-@kernel
-def matrix_of(J, b):
-    """The (6, 6) lanes of body b."""
-    return folded(J[36 * b : 36 * b + 36], 6, 6)
-
-
-@kernel
-def weigh_accelerations(tree, h, v, a, w, J, effective):
-    """effective (nv,) := -h (w_v + h Jrᵀ w_q); J keeps Jr of the joints that have one."""
-    nv = tree.body.size
-    for i in range(nv):
-        effective[i] = -h * (w[nv + i] + h * w[i])
-    for b in range(tree.parent.size):
-        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
-        if is_group(kind):
-            Jr = matrix_of(J, b)
-            right_jacobian6(next_twist(kind, v, a, iv, h), Jr)
-            for i in range(nj):
-                total = Jr[slot(kind, 0), slot(kind, i)] * w[iv]
-                for k in range(1, nj):
-                    total += Jr[slot(kind, k), slot(kind, i)] * w[iv + k]
-                effective[iv + i] = -h * (w[nv + iv + i] + h * total)
 
 
 @kernel
@@ -148,11 +124,9 @@ def eliminate_accelerations(tree, h, qq, qv, qa, nq):
 @kernel
 def add_group_blocks(tree, b, h, v, a, w, J, C, D, qa, nq, nn):
     """Add the curvature of one joint's ``q ⊕ h v'`` to nq; nn (nj²,) := its own of nn."""
-    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
-    xi, weight, rate = next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0), 1.0 / h
-    right_jacobian6_contracted(xi, weight, C)
-    bracket_contracted(xi, weight, J, D)
+    iv, nj, kind, rate = tree.iv[b], tree.nj[b], tree.kind[b], 1.0 / h
+    joint_curvature(kind, nj, next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0), J, C, D)
     for i in range(nj):
         for k in range(nj):
-            nq[iv + k, iv + i] = rate * qa[iv + i, iv + k] + h * D[slot(kind, i), slot(kind, k)]
-            nn[i * nj + k] = (h * h) * C[slot(kind, i), slot(kind, k)]
+            nq[iv + k, iv + i] = rate * qa[iv + i, iv + k] + h * D[i, k]
+            nn[i * nj + k] = (h * h) * C[i, k]

@@ -15,15 +15,13 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import QUAD, spread, square_root, where_less
 from dynamics.arrays.tables import scatter
 from dynamics.arrays.views import folded, row_of, rows_of
-from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL, joint_difference, move_joint
-from dynamics.geometry.spatial import cross_motion, join
+from dynamics.geometry.joint_motion import add_joint_bracket, is_group, joint_difference, move_joint
 from dynamics.rigid_bodies.articulated import (
     bodies_at,
     column,
     forward_dynamics,
     numbers,
     room_of_bodies,
-    six,
     tables_of,
 )
 from dynamics.rigid_bodies.passive import passive_torque
@@ -35,12 +33,6 @@ def size(tree: Model, nq: int, nu: int, stages: int) -> int:
     """How many lanes the arena must hold for rollouts, two quads to each."""
     nv = len(tree.body)
     return (room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * QUAD) // 2 + 1
-
-
-@inline
-def three(x, i):
-    """Three numbers of a table from the i-th on."""
-    return (x[i], x[i + 1], x[i + 2])
 
 
 @kernel
@@ -125,21 +117,8 @@ def bracket(tree, scale, v, i, j, out):
     """out += scale [v_i, v_j], joint by joint, of the i-th and the j-th of some tangent vectors."""
     for b in range(tree.nb):
         iv, kind = tree.iv[b], tree.kind[b]
-        x, y = i * tree.nv + iv, j * tree.nv + iv
-        zero = spread(0.0, out[iv])
-        if kind == FREE_FLYER:
-            z = cross_motion(six(v, x), six(v, y))
-            for k in range(6):
-                out[iv + k] += scale * z[k]
-        elif kind == SPHERICAL:
-            none = (zero, zero, zero)
-            z = cross_motion(join(none, three(v, x)), join(none, three(v, y)))
-            for k in range(3):
-                out[iv + k] += scale * z[3 + k]
-        elif kind == PLANAR:
-            z = cross_motion((v[x], v[x + 1], zero, zero, zero, v[x + 2]), (v[y], v[y + 1], zero, zero, zero, v[y + 2]))
-            out[iv] += scale * z[0]
-            out[iv + 1] += scale * z[1]
+        if is_group(kind):
+            add_joint_bracket(kind, tree.nj[b], scale, v, i * tree.nv + iv, j * tree.nv + iv, out, iv)
 
 
 @kernel

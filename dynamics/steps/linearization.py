@@ -5,7 +5,7 @@ About a nominal step, with ξ = h v' and, joint by joint, T = Ad_{Exp(-ξ)} and 
 
     δv' = E δz,  E = [h a_q | 1 + h a_v | h a_u],        δq' = T δq + h J δv'
 
-T = J = 1 but for free-flyers, spherical and planar joints, whose rows are worked on as six, see groups.py.
+T = J = 1 but for free-flyers, spherical and planar joints, see geometry/joint_motion.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from ddp.matrices.tiles import add_product
 from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, view
-from dynamics.geometry.joint_motion import is_group, slot, spaced_twist, twist_of
-from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.geometry.spatial import cross_motion, dot6
+from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
@@ -35,7 +33,7 @@ from dynamics.steps.step_rows import write_steps
 def size(tree: Model, nu: int, record_size: int) -> int:
     """How many lanes the arena must hold for ``linearize``."""
     nv = len(tree.body)
-    return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 36
+    return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 72
 
 
 @kernel
@@ -48,7 +46,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
     start = nq + 2 * nv + nv * nv
     u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
     ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
-    J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 2 * nv + nu)
+    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 2 * nv + nu)
     for t in range(0, N, WIDTH):
         pack(X, t, x[: nq + nv])
         pack(U, t, u)
@@ -57,7 +55,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
         write_steps(tree, h, x, start, A, B, t)
         for b in range(tree.parent.size):
             if is_group(tree.kind[b]):
-                turn_rows(tree, b, h, nq, x, J, rows, A, B, t)
+                turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t)
 
 
 @kernel
@@ -77,38 +75,47 @@ def keep_rates(nq, h, A, B, record):
 
 
 @kernel
-def turn_rows(tree, b, h, nq, x, J, rows, A, B, t):
-    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v', T = 1 - ad_ξ J.
+def turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'.
 
-    Of the knots t..t+7, from their record x (lanes) into A and B; J, rows: scratch.
+    Of the knots t..t+7, from their record x (lanes) into A and B; T, J, rows: scratch.
     """
     iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, B.shape[2]
     n, start = 2 * nv, nq + 2 * nv + nv * nv
-    xi = next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h)
-    right_jacobian6(xi, J)
+    joint_rates(kind, nj, next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h), T, J)
     of_x, of_u = flat(rows)[: nj * n], flat(rows)[nj * n : nj * (n + nu)]
-    turn_columns(kind, nj, h, J, x, start + iv * nv, nv, of_x, 0, n)
-    turn_columns(kind, nj, h, J, x, start + nv * nv + iv * nv, nv, of_x, nv, n)
-    turn_columns(kind, nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, of_u, 0, nu)
-    for j in range(nj):
-        k = slot(kind, j)
-        moved = cross_motion(xi, (J[0, k], J[1, k], J[2, k], J[3, k], J[4, k], J[5, k]))
-        of_x[j * n + iv + j] += 1.0
-        for i in range(nj):
-            of_x[i * n + iv + j] -= moved[slot(kind, i)]
-            of_x[i * n + nv + iv + j] += h * J[slot(kind, i), k]
+    turn_columns(nj, h, J, x, start + iv * nv, nv, of_x, 0, n)
+    turn_columns(nj, h, J, x, start + nv * nv + iv * nv, nv, of_x, nv, n)
+    turn_columns(nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, of_u, 0, nu)
+    for i in range(nj):
+        for k in range(nj):
+            of_x[i * n + iv + k] += T[i, k]
+            of_x[i * n + nv + iv + k] += h * J[i, k]
     unpack_columns(of_x, A, t, iv * n)
     unpack_columns(of_u, B, t, iv * nu)
 
 
 @kernel
-def turn_columns(kind, nj, h, J, x, start, m, out, column, ld):
+def turn_columns(nj, h, J, x, start, m, out, column, ld):
     """Columns of the rows of δq', ld long, := h² J times the joint's rows of a derivative (., m), at ``start`` of x."""
+    square = h * h
     for j in range(m):
-        twist = spaced_twist(kind, x, start + j, m, h * h)
-        for i in range(nj):
-            k = slot(kind, i)
-            out[i * ld + column + j] = dot6((J[k, 0], J[k, 1], J[k, 2], J[k, 3], J[k, 4], J[k, 5]), twist)
+        i = 0
+        while i + 3 <= nj:
+            e = square * x[start + j]
+            a, b, c = J[i, 0] * e, J[i + 1, 0] * e, J[i + 2, 0] * e
+            for k in range(1, nj):
+                e = square * x[start + k * m + j]
+                a, b, c = a + J[i, k] * e, b + J[i + 1, k] * e, c + J[i + 2, k] * e
+            at = i * ld + column + j
+            out[at], out[at + ld], out[at + 2 * ld] = a, b, c
+            i += 3
+        while i < nj:
+            a = J[i, 0] * x[start + j]
+            for k in range(1, nj):
+                a += J[i, k] * x[start + k * m + j]
+            out[i * ld + column + j] = square * a
+            i += 1
 
 
 @kernel
@@ -172,12 +179,11 @@ def turn_group_rows(tree, b, h, nq, record, A, B):
         rows, columns, out = E.ctypes.data, J.ctypes.data, turned.ctypes.data  # here: they live as long as the loop
         motion = view(record[t])
         xi = next_twist(kind, motion[nq : nq + nv], motion[nq + nv : nq + 2 * nv], iv, h)
-        adjoint_inverse(xi, T)
-        right_jacobian6(xi, J)
+        joint_rates(kind, nj, xi, T, J)
         own_A, own_B = A.ctypes.data + 8 * n * (t * n + iv), B.ctypes.data + 8 * nu * (t * n + iv)
         for i in range(nj):  # the zeros after B may fall on the row to come
-            for k in range(nj):  # slots ascend: nothing is read after it was written
-                J[i, k] = h * J[slot(kind, i), slot(kind, k)]
+            for k in range(nj):
+                J[i, k] = h * J[i, k]
             copy_rows(rows + 8 * i * ld, ld, own_A + 8 * n * (nv + i), n, 1, n)
             copy_rows(rows + 8 * (i * ld + n), ld, own_B + 8 * nu * (nv + i), nu, 1, nu)
         clear_rows(out, ld, nj, ld)
@@ -186,27 +192,7 @@ def turn_group_rows(tree, b, h, nq, record, A, B):
         write_rows(own_B, nu, out + 8 * n, ld, nj, nu)
         for i in range(nj):
             for j in range(nj):
-                A[t, iv + i, iv + j] += T[slot(kind, i), slot(kind, j)]
-
-
-@kernel
-def embed_rows(kind, nj, rows, six):
-    """six (6, m) := the rows (nj, m) of a joint where its twist has them, zeros elsewhere."""
-    if nj < 6:
-        six[:] = 0.0
-    for i in range(nj):
-        six[slot(kind, i)] = rows[i]
-
-
-@kernel
-def multiply6(C, X, out):
-    """out := C X for a 6 x 6 matrix C."""
-    for i in range(6):
-        for j in range(X.shape[1]):
-            out[i, j] = (
-                C[i, 0] * X[0, j] + C[i, 1] * X[1, j] + C[i, 2] * X[2, j]
-                + C[i, 3] * X[3, j] + C[i, 4] * X[4, j] + C[i, 5] * X[5, j]
-            )  # fmt: skip
+                A[t, iv + i, iv + j] += T[i, j]
 
 
 @kernel

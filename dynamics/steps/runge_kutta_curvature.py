@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import right_jacobian6
-from dynamics.geometry.spatial import cross_force, cross_motion, dot6
+from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, twist_of
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
 from dynamics.steps.runge_kutta_linearization import (
@@ -24,7 +22,6 @@ from dynamics.steps.runge_kutta_linearization import (
     rates_of,
     stage_sizes,
     twist_rates,
-    unit_twist,
     velocities_of,
 )
 
@@ -71,7 +68,7 @@ def contract_explicit(tree, method, nq, nu, h, record, weight, no_fext, ws, c, d
             for k in range(nv):
                 d.on_v[j, k] += h * method[i, j] * d.on_xi[k]
                 d.on_a[j, k] += h * method[i, j] * d.on_v[i, k]
-        through_bracket(tree, method, h, i, nq, record, d, H)
+        through_bracket(tree, method, h, i, nq, record, c, d, H)
         through_acceleration(tree, nq, nu, i - 1, record, no_fext, ws, c, d, H)
     for i in range(H.shape[0]):
         for j in range(i):
@@ -98,22 +95,19 @@ def through_placement(tree, weight, c, d, H):
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
-            xi = twist_of(kind, d.xi, iv, 1.0)
-            right_jacobian6(xi, c.J)
+            c.eta[:nj] = d.Xi[iv : iv + nj]
+            add_group_curvature(tree, b, twist_of(kind, d.xi, iv, 1.0), weight, c, H)
             for i in range(nj):
-                total = 0.0
+                d.on_xi[iv + i] = 0.0
                 for k in range(nj):
-                    total += c.J[slot(kind, k), slot(kind, i)] * weight[iv + k]
-                d.on_xi[iv + i] = total
-                c.rows[i] = d.Xi[iv + i]
-            add_group_curvature(tree, b, xi, weight, c, H)
+                    d.on_xi[iv + i] += c.J[k, i] * weight[iv + k]
         else:
             for i in range(iv, iv + nj):
                 d.on_xi[i] = weight[i]
 
 
 @kernel
-def through_bracket(tree, method, h, i, nq, record, d, H):
+def through_bracket(tree, method, h, i, nq, record, c, d, H):
     """Second order of ξ_i's bracket into H's upper triangle; what the velocities in it inherit from ξ's weight."""
     nv, nz = d.Xi.shape
     own, size = stage_sizes(nq, nv, nz - 2 * nv)
@@ -125,14 +119,13 @@ def through_bracket(tree, method, h, i, nq, record, d, H):
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
-            w = twist_of(kind, d.on_xi, iv, scale)
-            on_x, on_y = cross_force(twist_of(kind, y, iv, 1.0), w), cross_force(twist_of(kind, x, iv, 1.0), w)
+            joint_bracket_contracted(kind, nj, twist_of(kind, d.on_xi, iv, scale), c.C)
             for k in range(nj):
-                d.on_v[first, iv + k] += on_x[slot(kind, k)]
-                d.on_v[second, iv + k] -= on_y[slot(kind, k)]
                 for l in range(nj):
-                    factor = dot6(w, cross_motion(unit_twist(kind, k), unit_twist(kind, l)))
+                    factor = c.C[k, l]
                     if factor != 0.0:
+                        d.on_v[first, iv + k] += factor * y[iv + l]
+                        d.on_v[second, iv + l] += factor * x[iv + k]
                         for r in range(nz):
                             for s in range(r, nz):
                                 H[r, s] += factor * (X[iv + k, r] * Y[iv + l, s] + X[iv + k, s] * Y[iv + l, r])

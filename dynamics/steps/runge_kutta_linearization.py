@@ -22,22 +22,20 @@ from ddp.machine.number import WIDTH, lanes, spread
 from dynamics.arrays.lanes import lane_array, lane_memory
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.tables import table_of
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.geometry.spatial import cross_motion
+from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
 from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
 from dynamics.robots.model import Model
 from dynamics.robots.packed import views_of
-from dynamics.steps.curvature import accelerations_of
+from dynamics.steps.curvature import accelerations_of, multiply_rows
 from dynamics.steps.lane_rollouts import Stages, reach_stage
-from dynamics.steps.linearization import embed_rows, multiply6, relate_controls, relation_scratch
+from dynamics.steps.linearization import relate_controls, relation_scratch
 
 _lanes1 = table_of(lanes, 1)
 
 
 class Rates(NamedTuple):
-    """Scratch: W (stages, nv, nz), Q and V (nv, nz) of the end for each of eight knots; of one, Ξ and 6 x 6, 6 x nz."""
+    """Scratch: W (stages, nv, nz), Q and V (nv, nz) of the end for each of eight knots; of one, Ξ and 6 x 6."""
 
     W: np.ndarray
     Q: np.ndarray
@@ -45,8 +43,6 @@ class Rates(NamedTuple):
     Xi: np.ndarray
     T: np.ndarray
     J: np.ndarray
-    six: np.ndarray
-    turned: np.ndarray
 
 
 @kernel
@@ -77,7 +73,7 @@ def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
     ws, scratch = lane_workspace(light, arena), relation_scratch(light, arena)
     r = Rates(
         np.empty((WIDTH, stages, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((nv, nz)),
-        np.empty((6, 6)), np.empty((6, 6)), np.zeros((6, nz)), np.empty((6, nz)),
+        np.empty((6, 6)), np.empty((6, 6)),
     )  # fmt: skip
     for t in range(0, N, WIDTH):
         count = min(WIDTH, N - t)
@@ -169,30 +165,17 @@ def bracket_of(method, h, i):
     return h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
 
 
-@inline
-def unit_twist(kind, k):
-    """The twist (6,) of a joint's k-th degree of freedom at unit speed."""
-    s = slot(kind, k)
-    return (
-        1.0 if s == 0 else 0.0, 1.0 if s == 1 else 0.0, 1.0 if s == 2 else 0.0,
-        1.0 if s == 3 else 0.0, 1.0 if s == 4 else 0.0, 1.0 if s == 5 else 0.0,
-    )  # fmt: skip
-
-
 @kernel
 def add_bracket(tree, scale, x, Y, out):
     """out (nv, m) += scale [x, Y], joint by joint and column by column, for x (nv,) and Y (nv, m)."""
+    M = np.empty((6, 6))
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
-            along = twist_of(kind, x, iv, scale)
-            for k in range(nj):
-                turned = cross_motion(along, unit_twist(kind, k))
-                for i in range(nj):
-                    factor = turned[slot(kind, i)]
-                    if factor != 0.0:
-                        for j in range(Y.shape[1]):
-                            out[iv + i, j] += factor * Y[iv + k, j]
+            joint_bracket(kind, nj, twist_of(kind, x, iv, scale), M)
+            for i in range(nj):
+                for k in range(nj):
+                    add_scaled(out[iv + i : iv + i + 1], M[i, k], Y[iv + k : iv + k + 1])
 
 
 @kernel
@@ -201,15 +184,11 @@ def place_rates(tree, xi, r, out):
     for b in range(tree.parent.size):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
-            along = twist_of(kind, xi, iv, 1.0)
-            adjoint_inverse(along, r.T)
-            right_jacobian6(along, r.J)
-            embed_rows(kind, nj, r.Xi[iv : iv + nj], r.six)
-            multiply6(r.J, r.six, r.turned)
+            joint_rates(kind, nj, twist_of(kind, xi, iv, 1.0), r.T, r.J)
+            multiply_rows(nj, r.J, r.Xi[iv : iv + nj], out[iv : iv + nj])
             for i in range(nj):
-                out[iv + i] = r.turned[slot(kind, i)]
                 for j in range(nj):
-                    out[iv + i, iv + j] += r.T[slot(kind, i), slot(kind, j)]
+                    out[iv + i, iv + j] += r.T[i, j]
         else:
             for i in range(iv, iv + nj):
                 out[i] = r.Xi[i]

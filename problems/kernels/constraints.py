@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.geometry.joint_motion import slot, twist_of
+from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3
 from dynamics.quantities.frames import place_frame, pull_back_displacement
@@ -121,10 +121,8 @@ def state_jacobian(layout, target, X, out):
             out[k, i, i] = 1.0
         for b in range(layout.group.shape[0]):
             _, t, kind, nj = layout.group[b]
-            jlog6(twist_of(kind, r, t, 1.0), J)
-            for i in range(nj):
-                for a in range(nj):
-                    out[k, t + i, t + a] = J[slot(kind, i), slot(kind, a)]
+            joint_log_jacobian(kind, nj, twist_of(kind, r, t, 1.0), J)
+            out[k, t : t + nj, t : t + nj] = J[:nj, :nj]
 
 
 @kernel
@@ -142,10 +140,8 @@ def state_curvature(layout, target, X, weight, out):
         difference(layout, target, X[k], r)
         for b in range(layout.group.shape[0]):
             _, t, kind, nj = layout.group[b]
-            log6_hessian(twist_of(kind, r, t, 1.0), twist_of(kind, weight[k], t, 1.0), H)
-            for i in range(nj):
-                for a in range(nj):
-                    out[k, t + i, t + a] += H[slot(kind, i), slot(kind, a)]
+            joint_log_hessian(kind, nj, twist_of(kind, r, t, 1.0), twist_of(kind, weight[k], t, 1.0), H)
+            out[k, t : t + nj, t : t + nj] += H[:nj, :nj]
 
 
 # -- distances ---------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
-from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, slot, twist_of
-from dynamics.geometry.lie import jlog6, log6_hessian
+from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, joint_log_hessian, joint_log_jacobian, twist_of
 
 
 @inline
@@ -90,7 +89,7 @@ def square_cost(column, tangent, target, weights, first, X, U, scale, order, l, 
 def state_cost(layout, targets, weights, first, X, U, scale, order, l, lz, lzz):
     """StateCost where there are joints that are not flat, or several targets.
 
-    Unit Jacobian but for free-flyers, spherical and planar joints: there Jlog6 and its derivative log6_hessian.
+    Unit Jacobian but for free-flyers, spherical and planar joints: there that of ⊖.
     """
     n = weights.size
     r, force, J, curvature = np.zeros(n), np.zeros(n), np.zeros((6, 6)), np.zeros((6, 6))
@@ -109,18 +108,18 @@ def state_cost(layout, targets, weights, first, X, U, scale, order, l, lz, lzz):
             for i in range(t, t + nj):
                 force[i] = weights[i] * r[i]
             xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
-            jlog6(xi, J)
+            joint_log_jacobian(kind, nj, xi, J)
             curvature[:] = 0.0
             if order == EXACT:
-                log6_hessian(xi, wr, curvature)
+                joint_log_hessian(kind, nj, xi, wr, curvature)
             for i in range(nj):
-                Ji, w, f = J[slot(kind, i)], weights[t + i], force[t + i]
+                Ji, w, f = J[i], weights[t + i], force[t + i]
                 for a in range(nj):
-                    Jia = Ji[slot(kind, a)]
+                    Jia = Ji[a]
                     lz[k, t + a] += scale * Jia * f
-                    lzz[k, t + i, t + a] += scale * curvature[slot(kind, i), slot(kind, a)]
+                    lzz[k, t + i, t + a] += scale * curvature[i, a]
                     for c in range(nj):
-                        lzz[k, t + a, t + c] += scale * w * Jia * Ji[slot(kind, c)]
+                        lzz[k, t + a, t + c] += scale * w * Jia * Ji[c]
 
 
 @kernel
