@@ -122,7 +122,7 @@ def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     place_contacts(tree, contacts, q, ws, place)
     move_contacts(tree, contacts, ws, place, r.c)  # at a = 0
     contact_jacobian(tree, contacts, ws, place, r.J)
-    invert_delassus(epsilon, r)
+    invert_delassus(tree, contacts, epsilon, r)
     for i in range(r.c.size):
         for k in range(r.a.size):
             r.c[i] += r.J[i, k] * r.a[k]
@@ -136,7 +136,7 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
-    invert_delassus(epsilon, r)
+    invert_delassus(tree, contacts, epsilon, r)
     for i in range(r.c.size):
         total = 0.0 * v[0]
         for k in range(v.size):
@@ -151,13 +151,19 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
 def relate_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     """Fill a ``Relation`` of motion under contacts."""
     relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
+    derive(r)
+
+
+@kernel
+def derive(r):
+    """z_q, z_v := -K⁻¹ R_q, -K⁻¹ R_v."""
     dense_product(-1.0, r.Kinv, r.Rq, r.zq)
     dense_product(-1.0, r.Kinv, r.Rv, r.zv)
 
 
 @kernel
 def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
-    """The same, all but its derivatives z_q, z_v."""
+    """Fill a ``Relation`` of motion under contacts but for its derivatives z_q, z_v."""
     contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)

@@ -14,78 +14,109 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import by_types, kernel
+from ddp.machine.number import where_less
 from dynamics.arrays.lanes import LaneArrayType
-from dynamics.contacts.products import dense_product
+from dynamics.contacts.products import dense_product, path_product
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
 
 
-@kernel
-def invert_response(C, r):
-    """r.S := (C G)⁻¹ by Gauss and Jordan, and r.pivots relative to the diagonal; needs J and M⁻¹.
-
-    The symmetric part of C G is positive definite where contacts are independent, C being J but for O(h): its pivots
-    need no choice.
-    """
-    dense_product(1.0, C, r.Minv, r.CM)
-    dense_product(1.0, C, r.G, r.S)
-    S, n = r.S, r.J.shape[0]
-    for c in range(n):
-        r.pivots[c] = 1.0 / S[c, c]
-    for c in range(n):
-        r.pivots[c] = r.pivots[c] * S[c, c]
-        inverse = 1.0 / S[c, c]
-        S[c, c] = 1.0
-        for j in range(n):
-            S[c, j] = S[c, j] * inverse
-        for i in range(n):
-            if i != c:
-                factor = S[i, c]
-                S[i, c] = 0.0
-                for j in range(n):
-                    S[i, j] -= factor * S[c, j]
-
-
-def invert_delassus(epsilon, r):  # type: ignore[no-untyped-def]
+def invert_delassus(tree, contacts, epsilon, r):  # type: ignore[no-untyped-def]
     """r.G := M⁻¹ Jᵀ and r.S := (J G + ε)⁻¹, inside kernels; needs J and M⁻¹."""
 
 
 @by_types(invert_delassus)
-def _invert_delassus(epsilon, r):  # type: ignore[no-untyped-def]
+def _invert_delassus(tree, contacts, epsilon, r):  # type: ignore[no-untyped-def]
     return _invert_exactly if isinstance(r.types[0], LaneArrayType) else _invert_any
 
 
 @kernel
-def _invert_exactly(epsilon, r):
-    respond_by_unit_forces(r)
-    if r.J.shape[0] > 0:
-        invert_response(r.J, r)
+def _invert_exactly(tree, contacts, epsilon, r):
+    respond_to_units(tree, contacts, r)
+    invert_response(tree, contacts, r.J, r)
 
 
 @kernel
-def _invert_any(epsilon, r):
+def _invert_any(tree, contacts, epsilon, r):
     if epsilon == 0.0:
-        _invert_exactly(epsilon, r)
+        _invert_exactly(tree, contacts, epsilon, r)
     else:
-        respond_by_unit_forces(r)
-        _regularize(epsilon, r)
+        respond_to_units(tree, contacts, r)
+        _regularize(tree, contacts, epsilon, r)
 
 
 @kernel
-def respond_by_unit_forces(r):
+def respond_to_units(tree, contacts, r):
     """r.G := M⁻¹ Jᵀ; r.CM is scratch."""
-    dense_product(1.0, r.J, r.Minv, r.CM)
-    for i in range(r.J.shape[0]):
-        for j in range(r.J.shape[1]):
+    nc, nv = r.J.shape
+    path_product(tree, contacts, r.J, r.Minv, nv, r.CM)
+    for i in range(nc):
+        for j in range(nv):
             r.G[j, i] = r.CM[i, j]
 
 
 @kernel
-def _regularize(epsilon, r):
+def form_response(tree, contacts, C, r):
+    """r.S := C G."""
+    path_product(tree, contacts, C, r.G, r.f.size, r.S)
+
+
+@kernel
+def eliminate(n, A, x, pivots):
+    """x := A⁻¹ x by Gauss, pivot by pivot; their sizes relative to the diagonal. A is overwritten.
+
+    The symmetric part of C G is positive definite where contacts are independent, C being J but for O(h): no choice of
+    pivots is needed.
+    """
+    for i in range(n):
+        pivots[i] = 1.0 / A[i, i]
+    for j in range(n):
+        size = pivots[j] * A[j, j]
+        pivots[j] = where_less(size, 0.0, -size, size)
+        inverse = 1.0 / A[j, j]
+        A[j, j] = inverse
+        for i in range(j + 1, n):
+            factor = A[i, j] * inverse
+            for k in range(j + 1, n):
+                A[i, k] -= factor * A[j, k]
+            x[i] -= factor * x[j]
+    for j in range(n - 1, -1, -1):
+        own = x[j] * A[j, j]
+        x[j] = own
+        for i in range(j):
+            x[i] -= A[i, j] * own
+
+
+@kernel
+def invert_response(tree, contacts, C, r):
+    """r.S := (C G)⁻¹ by Gauss and Jordan, r.pivots as ``eliminate`` has them, r.CM := C M⁻¹; needs G."""
+    nc, nv = r.J.shape
+    path_product(tree, contacts, C, r.Minv, nv, r.CM)
+    form_response(tree, contacts, C, r)
+    S = r.S
+    for c in range(nc):
+        r.pivots[c] = 1.0 / S[c, c]
+    for c in range(nc):
+        size = r.pivots[c] * S[c, c]
+        r.pivots[c] = where_less(size, 0.0, -size, size)
+        inverse = 1.0 / S[c, c]
+        S[c, c] = 1.0
+        for j in range(nc):
+            S[c, j] = S[c, j] * inverse
+        for i in range(nc):
+            if i != c:
+                factor = S[i, c]
+                S[i, c] = 0.0
+                for j in range(nc):
+                    S[i, j] -= factor * S[c, j]
+
+
+@kernel
+def _regularize(tree, contacts, epsilon, r):
     """r.S := (J G + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; needs J and M⁻¹."""
-    dense_product(1.0, r.J, r.Minv, r.CM)
-    dense_product(1.0, r.J, r.G, r.S)
+    path_product(tree, contacts, r.J, r.Minv, r.a.size, r.CM)
+    form_response(tree, contacts, r.J, r)
     r.pivots[:] = 1.0
     if not np.isfinite(r.S.real).all():
         r.S[:] = np.nan

@@ -7,8 +7,9 @@ Semi-implicit Euler, with forces that act where the step begins, q, and hold pos
 
 e: how far contacts stand from their targets. That is SHAKE (Ryckaert, Ciccotti & Berendsen 1977) on the manifold:
 where stabilised accelerations leave an error in proportion to h², here none is left. e is not linear in a, so Newton's
-method finds f, from where velocities stay as they are: three or four Jacobians. To first order it is the relation of
-implicit.py, R = (motion, e(q') / h²),
+method finds f, from where velocities stay as they are: three or four Jacobians, as many as the slowest of some lanes
+needs. Those that are done already stay where they are, so that none depends on its neighbours. To first order it is
+the relation of implicit.py, R = (motion, e(q') / h²),
 
     K = [M  -J(q)ᵀ ; C  0],  C = e_q' Jr(h v')        R_q = e_q' Ad_{Exp(-h v')} / h²,   R_v = C / h   in the last rows
 
@@ -24,28 +25,48 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.number import all_less, spread, where_less
+from dynamics.arrays.lanes import lane_matrix, lane_vector
+from dynamics.contacts.algebra import times6
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
-from dynamics.contacts.kinematics import Place, contact_derivatives, contact_jacobian, place_contacts, places
-from dynamics.contacts.products import dense_product
-from dynamics.contacts.response import invert_kkt, invert_response, respond_by_unit_forces
+from dynamics.contacts.kinematics import (
+    Place,
+    contact_jacobian,
+    lane_places,
+    lane_places_size,
+    place_contacts,
+    places,
+    pose_jacobian,
+)
+from dynamics.contacts.products import last_dof, threes
+from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, slot, twist_of
 from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
-from dynamics.rigid_bodies.forward import forward_dynamics, invert, is_positive
+from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, place_bodies, workspace
+from dynamics.rigid_bodies.kinematics import (
+    Workspace,
+    add_accelerations,
+    clear,
+    lane_workspace,
+    lane_workspace_size,
+    place_bodies,
+    workspace,
+)
 from dynamics.rigid_bodies.passive import resist
+from dynamics.robots.model import Model
 
 SWEEPS, CLOSE = 12, 1e-9
-"""Of Newton's method: at most so many, the last from an error below this [m, rad], which it squares."""
+"""Of Newton's method: at most so many, the last from errors below this [m, rad], which it squares."""
 
 
-class Hold(NamedTuple):
-    """Where a step ends: scratch of one knot.
+class End(NamedTuple):
+    """Where steps end: scratch.
 
-    ws, place: bodies and contacts at q' (nq,).   xi (nv,): v'.   e (nc,): errors.   J, C (nc, nv): e_q' and e_q' Jr.
-    unused (nc, nv), T (6, 6): scratch.   zero (nv,): zeros.
+    ws, place: bodies and contacts at q'.   q (nq,), xi (nv,): q' and h v'.   e (nc,): errors.
+    J, C (nc, nv): e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.   T (6, 6): scratch.
     """
 
     ws: Workspace
@@ -55,49 +76,80 @@ class Hold(NamedTuple):
     e: np.ndarray
     J: np.ndarray
     C: np.ndarray
-    unused: np.ndarray
     T: np.ndarray
-    zero: np.ndarray
 
 
 def as_held(contacts: Contacts) -> Contacts:
-    """The same, held exactly: where they stand is what must vanish."""
+    """Contacts held exactly: where they stand is what must vanish."""
     return contacts._replace(gains=np.tile([0.0, 0.0, 1.0], (len(contacts.body), 1)))
 
 
 @kernel
-def hold(tree, contacts, nc, nq, like):
-    """Scratch for nc forces: at q' nothing moves."""
-    nv, ws = tree.body.size, workspace(tree, like)
-    for moving in (ws.v, ws.a, ws.w, ws.psi, ws.psidd, ws.eta, ws.chi):
-        clear(moving)
-    return Hold(
-        ws, places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc), np.zeros((nc, nv)),
-        np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((6, 6)), np.zeros(nv),
+def end(tree, contacts, nc, nq, like):
+    """Scratch of one knot for nc forces."""
+    nv = tree.body.size
+    return End(
+        workspace(tree, like), places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc),
+        np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((6, 6)),
     )  # fmt: skip
 
 
+def lane_end_size(tree: Model, nq: int, m: int, nc: int) -> int:
+    """How many lanes ``lane_end`` takes for m contacts and nc forces."""
+    nv = len(tree.body)
+    return lane_workspace_size(tree) + lane_places_size(tree, m) + nq + nv + nc + 2 * nc * nv + 36
+
+
 @kernel
-def end_step(tree, contacts, h, q, v, a, w):
-    """q', errors and their derivatives J, C after a step of accelerations a; the largest error."""
-    for i in range(v.size):
-        w.xi[i] = v[i] + h * a[i]
-    integrate_configuration(tree, q, w.xi, h, w.q)
+def lane_end(tree, contacts, arena, nq, nc):
+    """Scratch of eight knots for nc forces."""
+    nv = tree.body.size
+    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
+    q, xi, e = lane_vector(arena, nq), lane_vector(arena, nv), lane_vector(arena, nc)
+    J, C = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
+    clear(J)
+    clear(C)
+    return End(ws, place, q, xi, e, J, C, lane_matrix(arena, 6, 6))
+
+
+@kernel
+def end_step(tree, contacts, q, w):
+    """q' = q ⊕ xi, the errors there and their derivatives J, C; the sum of their squares."""
+    integrate_configuration(tree, q, w.xi, 1.0, w.q)
     place_bodies(tree, w.q, True, w.ws)
     place_contacts(tree, contacts, w.q, w.ws, w.place)
-    contact_derivatives(tree, contacts, w.ws, w.place, w.J, w.unused)
-    worst = 0.0
+    contact_jacobian(tree, contacts, w.ws, w.place, w.J)
+    turn_poses(tree, contacts, w.place, w.J)
+    total = spread(0.0, w.q[0])
     for i in range(contacts.body.size):
-        for k in range(3 if contacts.kind[i] == POINT else 6):
-            e = w.place.error[i, k]
-            w.e[contacts.row[i] + k] = e
-            worst = max(worst, abs(e)) if np.isfinite(e) else np.inf
-    w.C[:] = w.J
+        for k in range(3 * threes(contacts, i)):
+            e, r = w.place.error[i, k], contacts.row[i] + k
+            w.e[r] = e
+            total += e * e
+            j = last_dof(tree, contacts, i)
+            while j >= 0:
+                w.C[r, j] = w.J[r, j]
+                j = tree.previous[j]
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
-            right_jacobian6(twist_of(tree.kind[b], w.xi, tree.iv[b], h), w.T)
+            right_jacobian6(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
             turn_columns(tree, b, w.T, w.J, w.C)
-    return worst
+    return total
+
+
+@kernel
+def turn_poses(tree, contacts, place, J):
+    """Turn the rows of surfaces by Jlog6 of their errors."""
+    for i in range(contacts.body.size):
+        if contacts.kind[i] != POINT:
+            pose_jacobian(place, i)
+            k, r = last_dof(tree, contacts, i), contacts.row[i]
+            while k >= 0:
+                seen = (J[r, k], J[r + 1, k], J[r + 2, k], J[r + 3, k], J[r + 4, k], J[r + 5, k])
+                turned = times6(place.Jlog, seen)
+                for a in range(6):
+                    J[r + a, k] = turned[a]
+                k = tree.previous[k]
 
 
 @kernel
@@ -114,57 +166,75 @@ def turn_columns(tree, b, T, J, out):
 
 @kernel
 def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
-    """a, f of a held step, J(q) and (J M⁻¹); False where there is none, or Newton's method does not find it."""
+    """a, f of a held step, J(q) and G; the squared error that Newton's last sweep began with, solved below CLOSE²."""
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
-    respond_by_unit_forces(r)
-    r.f[:] = 0.0
-    if not is_positive(r.D, r.a):
-        return False
+    respond_to_units(tree, contacts, r)
+    return hold(tree, contacts, h, q, v, r, w)
+
+
+@kernel
+def hold(tree, contacts, h, q, v, r, w):
+    """Newton's method from accelerations r.a without forces, with G: see ``solve_held``."""
+    n, close, before = r.f.size, CLOSE * CLOSE, spread(np.inf, v[0])
+    for i in range(v.size):
+        w.xi[i] = h * v[i]
+    for i in range(n):
+        r.f[i] = 0.0
     for sweep in range(SWEEPS):
-        worst = end_step(tree, contacts, h, q, v, r.a if sweep > 0 else w.zero, w)
-        if not np.isfinite(worst):
-            return False
-        invert_response(w.C, r)
+        total = end_step(tree, contacts, q, w)
         if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
-            worst = np.inf
-            for i in range(r.f.size):
-                for k in range(r.a.size):
-                    w.e[i] += h * h * w.C[i, k] * r.a[k]
-        for i in range(r.f.size):
-            change = 0.0
-            for j in range(r.f.size):
-                change -= r.S[i, j] * w.e[j] / (h * h)
+            total = before
+            add_free_motion(tree, contacts, h, r, w)
+        form_response(tree, contacts, w.C, r)
+        eliminate(n, r.S, w.e, r.pivots)
+        for i in range(n):
+            change = where_less(close, before, w.e[i], 0.0) * (-1.0 / (h * h))
             r.f[i] += change
-            for k in range(r.a.size):
+            for k in range(v.size):
                 r.a[k] += r.G[k, i] * change
-        if worst < CLOSE:
-            return is_positive(r.D, r.a)
-    return False
+        for i in range(v.size):
+            w.xi[i] = h * (v[i] + h * r.a[i])
+        if sweep > 0:  # diverged lanes count as finished
+            before = where_less(close, before, where_less(total, np.inf, total, -1.0), before)
+        if all_less(before, close):
+            break
+    return where_less(before, 0.0, np.nan, before)
+
+
+@kernel
+def add_free_motion(tree, contacts, h, r, w):
+    """e += h² C a."""
+    for i in range(contacts.body.size):
+        for row in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
+            k = last_dof(tree, contacts, i)
+            while k >= 0:
+                w.e[row] += h * h * w.C[row, k] * r.a[k]
+                k = tree.previous[k]
 
 
 @kernel
 def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
-    """Fill a ``Relation`` of a held step; False where there is none."""
-    found = solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w)
-    end_step(tree, contacts, h, q, v, r.a, w)
-    invert_response(w.C, r)
+    """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; those not solved get a pivot of zero."""
+    before = solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w)
+    end_step(tree, contacts, q, w)
+    invert_response(tree, contacts, w.C, r)
+    r.pivots[0] = where_less(before, CLOSE * CLOSE, r.pivots[0], 0.0)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
-    r.cq[:] = w.J
+    for i in range(r.f.size):
+        for j in range(v.size):
+            r.cq[i, j] = w.J[i, j]
+            r.cv[i, j] = w.C[i, j] / h
     for b in range(tree.parent.size):
         if is_group(tree.kind[b]):
-            adjoint_inverse(twist_of(tree.kind[b], w.xi, tree.iv[b], h), w.T)
+            adjoint_inverse(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
             turn_columns(tree, b, w.T, w.J, r.cq)
-    for i in range(r.cq.shape[0]):
+    for i in range(r.f.size):
         for j in range(v.size):
             r.cq[i, j] = r.cq[i, j] / (h * h)
-            r.cv[i, j] = w.C[i, j] / h
-    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
-    dense_product(-1.0, r.Kinv, r.Rv, r.zv)
-    return found

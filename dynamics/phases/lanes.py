@@ -22,10 +22,9 @@ from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group
-from dynamics.phases.held_lanes import lane_end, lane_end_size, relate_held
+from dynamics.phases.held_steps import lane_end, lane_end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of, whole, without_gravity
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
-from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
@@ -159,8 +158,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
         if kind == HELD:
-            tables = tables_of(tree)
-            relate_held(light, tables, contacts, h, kept[:nq], v, tau, no_fext, ws, place, r, ends)
+            relate_held(light, contacts, h, q, v, tau, no_fext, ws, place, r, ends)
         else:
             relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop

@@ -15,9 +15,9 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.matrices.rows import write_scaled
 from dynamics.contacts.batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contacts.kinematics import Place, places
-from dynamics.contacts.relation import Relation, relation
+from dynamics.contacts.relation import Relation, derive, relation
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
-from dynamics.phases.held_steps import Hold, hold, relate_held, solve_held
+from dynamics.phases.held_steps import CLOSE, End, end, relate_held, solve_held
 from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of, whole, without_gravity
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
@@ -34,17 +34,16 @@ class Bench(NamedTuple):
     zero: np.ndarray
     seen: np.ndarray
     no_fext: np.ndarray
-    end: Hold
+    end: End
 
 
 @kernel
 def bench(tree, contacts, nc, like):
     """Scratch for a mode of nc forces; like (M, nx): states."""
     nv = tree.body.size
-    end = hold(tree, contacts, nc, like.shape[1] - nv, like)
     return Bench(
         workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv), np.zeros((0, 6)), end,
+        np.zeros(nv), np.zeros((0, 6)), end(tree, contacts, nc, like.shape[1] - nv, like),
     )  # fmt: skip
 
 
@@ -69,11 +68,11 @@ def held_step(tree, contacts, S, h, x, u, w, xn):
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(tree, S, u, q, v, w.tau)
-    found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    error = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     for i in range(nv):
         xn[nq + i] = v[i] + h * w.r.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)
-    return found
+    return error < CLOSE * CLOSE and is_positive(w.r.D, w.r.a)
 
 
 @kernel
@@ -190,11 +189,12 @@ def linearize_held(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a held step, likewise."""
     nq = x.size - tree.body.size
     actuate(tree, S, u, x[:nq], x[nq:], w.tau)
-    found = relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    derive(w.r)
     keep(x, mode, where, nq, w.r, record)
     drive(S, w.r.Kinv, driven(where, S.shape[0], w.r.Kinv.shape[0], record))
     spread_step(record[where.Z :], where.ld, h, A, B)
-    if not found:
+    if not (w.r.pivots[0] > 0.0 and is_positive(w.r.D, w.r.a)):
         A[:] = np.nan
 
 

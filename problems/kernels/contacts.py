@@ -21,9 +21,9 @@ from dynamics.contacts.axes import turn_derivatives, turn_forces
 from dynamics.contacts.batch import contracted, related, solved_contact
 from dynamics.contacts.hessian import curvature
 from dynamics.contacts.kinematics import places
-from dynamics.contacts.relation import relation
+from dynamics.contacts.relation import derive, relation
 from dynamics.phases.contraction import contract_motion
-from dynamics.phases.held_steps import relate_held, solve_held
+from dynamics.phases.held_steps import CLOSE, relate_held, solve_held
 from dynamics.phases.modes import HELD, whole
 from dynamics.phases.steps import bench
 from dynamics.rigid_bodies.forward import is_positive
@@ -56,8 +56,8 @@ def held_forces(tree, contacts, nc, S, h, X, U, F):
     for k in range(X.shape[0]):
         q, v = X[k, :nq], X[k, nq:]
         actuate(tree, S, U[k], q, v, w.tau)
-        found = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
-        F[k] = w.r.f if found else np.nan * w.r.f
+        error = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+        F[k] = w.r.f if error < CLOSE * CLOSE else np.nan * w.r.f
 
 
 @kernel
@@ -93,6 +93,7 @@ def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
         q, v, r = X[k, :nq], X[k, nq:], w.r
         actuate(tree, S, U[k], q, v, w.tau)
         relate_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, r, w.end)
+        derive(r)
         K[:, :nz], Z[:, :nv], Z[:, nv:n], Z[:, n : n + nu] = r.Kinv, r.zq, r.zv, np.dot(r.Kinv[:, :nv].copy(), S)
         Fz[k] = Z[nv:, : n + nu]
         if exact:
