@@ -4,6 +4,7 @@ from ddp.packages import check_packages as check_packages  # isort: skip  # firs
 
 from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
+from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Constraint, Equality, Inequality
 from ddp.constraints.lagrangian import Residual
 from ddp.costs.jitted import JittedTerm
@@ -47,5 +48,7 @@ __all__ = [
     "Term",
     "Workers",
     "check_derivatives",
+    "inline",
+    "kernel",
     "solve",
 ]

@@ -32,6 +32,8 @@ from ddp import (
     Term as Term,
     Workers as Workers,
     check_derivatives as check_derivatives,
+    inline as inline,
+    kernel as kernel,
     solve as solve,
 )
 from dynamics import (

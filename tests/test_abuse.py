@@ -16,11 +16,11 @@ HERE = Path(__file__).parent
 
 MADE_BY_OTHERS = {
     "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
-    "Drawn", "Dynamics", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors", "InverseDerivatives",
-    "InverseHessian", "InverseTensors", "ModelError", "ProblemError", "Record", "Residual", "Robot", "Solution",
-    "SolveError", "Term", "animate",
+    "Drawn", "Dynamics", "Ending", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors",
+    "InverseDerivatives", "InverseHessian", "InverseTensors", "ModelError", "ProblemError", "Record", "Residual",
+    "Robot", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
 }  # fmt: skip
-"""Protocols, errors and results, which nobody calls; and what serves a page until the program ends."""
+"""Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""
 
 
 def run(module, *arguments):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import dot3, dot6, load6, rotate_back, rotation_product, sub3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp import kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.spatial import dot6, load6
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy

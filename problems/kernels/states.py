@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.joint_motion import CONTINUOUS, joint_difference, joint_log_hessian, joint_log_jacobian, twist_of
 

@@ -39,6 +39,7 @@ def subjects():
         Subject("ILQR", ddp.ILQR, {}),
         Subject("Newton", ddp.Newton, {}),
         Subject("AugmentedLagrangian", ddp.AugmentedLagrangian, {}),
+        Subject("Backtracking", ddp.Backtracking, {}),
         Subject("Workers", ddp.Workers, {}),
         Subject("Equality", ddp.Equality, {"function": _end}),
         Subject("Inequality", ddp.Inequality, {"function": _room}),
