@@ -1,4 +1,4 @@
-"""What contacts do to a robot as functions of state and control: forces of steps of time, impulses of impacts.
+"""Forces of contacts over steps of time, and impulses of impacts, as functions of state and control.
 
 Terms and constraints read them through one protocol, `Pushes`: all numbers of a knot in one row, 3 a point and 6 a
 surface, in the axes that each contact names.
@@ -12,19 +12,17 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ddp.errors import ProblemError, integer, items, said
-from ddp.protocols import Array, Dynamics
-from dynamics.arrays.lanes import arena
-from dynamics.contacts.contact import Contact, are_regular, compile_contacts, forces
+from ddp.protocols import Array, Dynamics, Expansion
+from dynamics.contacts.contact import Contact, compile_contacts, forces
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
-from dynamics.phases import rollouts as phase_rollouts
-from dynamics.phases.held_steps import as_held
+from dynamics.contacts.forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
-from problems.kernels import contacts as contact_kernels
 
 System: TypeAlias = RobotDynamics | PhasedDynamics
+
 
 class Pushes(Protocol):
     """Forces or impulses f (size,) of some contacts of a system."""
@@ -69,58 +67,68 @@ def as_contacts(contacts: Iterable[Contact]) -> tuple[Contact, ...]:
 
 
 class _Forces:
-    """Forces [N, N m] of steps of time, held exactly where the phases of the system with these contacts are."""
+    """Forces [N, N m] of steps of time, held exactly where the phases of the system with these contacts are.
+
+    They are what the derivatives of a system with nothing but these contacts record, see `PhasedDynamics.noted_forces`;
+    but in axes other than points' in the world's and surfaces' in their own, those of `ContactForces`.
+    """
 
     def __init__(self, system: System, contacts: Sequence[Contact], phase: int | None) -> None:
         self.system, self.contacts = system, contacts
-        self.held = _are_held(system, contacts)
-        self._h = _step(system, contacts, phase) if self.held else 0.0
-        arrays = compile_contacts(system.robot, contacts)
-        robot, self.size = system.robot, forces(arrays)
-        tree = robot.resisting(system.damping, system.springs)
-        self._fixed = tree, as_held(arrays) if self.held else arrays, self.size, system.actuation
+        self._held, compiled = _are_held(system, contacts), compile_contacts(system.robot, contacts)
+        self._compiled, self.size = compiled, forces(compiled)
+        step = _step(system, contacts, phase) if self._held else system.dt
+        own = system.actuation, system.damping, system.springs
+        self._alone = PhasedDynamics(system.robot, step, Phase(contacts, held=self._held), *own)
+        where = self._alone.noted_forces(compiled, 0, 1)
+        self._where = where or (0, 0, 0, 0)
+        self._turned = ContactForces(system.robot, contacts, *own) if where is None else None
         self._last: list[tuple[Array, Array, Array]] = []
-        self._in_lanes = not self.held and are_regular(robot, contacts)
-        self._lanes = phase_rollouts.size(tree, robot.nq, system.nu, len(contacts), self.size)
 
     def values(self, X: Array, U: Array) -> Array:
-        """A solver asks for values, first and second order of one trajectory: the last ones are kept."""
         X, U = _knots(self.system, X, U)
-        for last in self._last[:1]:
-            if np.array_equal(last[0], X) and np.array_equal(last[1], U):
-                return last[2]
-        F = np.empty((len(X), self.size))
-        tree, *contacts = self._fixed
-        if self.held:
-            contact_kernels.held_forces(*self._fixed, self._h, X, U, F)
-        elif not (self._in_lanes and phase_rollouts.forces(tree, arena(self._lanes), *contacts, X, U, F)):
-            contact_kernels.contact_forces(*self._fixed, X, U, F)
-        self._last[:] = [(X.copy(), U.copy(), F)]
-        return F
+        if self._turned is not None:
+            return self._turned.values(X, U)
+        first = self._where[0]
+        return self._recorded(X, U)[:, first : first + self.size]
 
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         X, U = _knots(self.system, X, U)
-        M, nz, g = len(X), self.system.n + self.system.nu, np.ascontiguousarray(g)
-        Fz, H = np.zeros((M, self.size, nz)), np.zeros((M, nz, nz))
-        if self.held:
-            contact_kernels.differentiate_held(*self._fixed, self._h, X, U, g, bool(exact), Fz, H)
-        else:
-            contact_kernels.differentiate(*self._fixed, X, U, g, bool(exact), Fz, H)
-        return Fz, H
+        nz = self.system.n + self.system.nu
+        H = np.zeros((len(X), nz, nz))
+        if self._turned is not None:
+            return self._turned.derivatives(X, U), self._turned.hessians(X, U, g) if exact else H
+        record, (_, asked, begin, ld) = self._recorded(X, U), self._where
+        if exact:
+            weighed = record.copy()
+            weighed[:, asked : asked + self.size] = g
+            self._alone.contract(weighed, np.zeros((len(X), self.system.n)), H)
+        return record[:, begin : begin + self.size * ld].reshape(len(X), self.size, ld)[:, :, :nz].copy(), H
 
     def by_duration(self, X: Array, U: Array) -> Array:
         X, U = _knots(self.system, X, U)
-        if not self.held:
-            return np.zeros((len(X), self.size))
-        alone = Phase(self.contacts, held=True)
-        of = self.system
-        system = PhasedDynamics(of.robot, self._h, alone, of.actuation, damping=of.damping, springs=of.springs)
-        return system.forces_by_duration(X, U)
+        return self._alone.forces_by_duration(X, U) if self._held else np.zeros((len(X), self.size))
 
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
         if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
             return None
-        return self.system.noted_forces(self._fixed[1], knots.start, knots.stop - knots.start)
+        return self.system.noted_forces(self._compiled, knots.start, knots.stop - knots.start)
+
+    def _recorded(self, X: Array, U: Array) -> Array:
+        """Record the derivatives of knots; the last ones are kept for the next order of the same trajectory.
+
+        NaN where there is no step of time.
+        """
+        for last in self._last[:1]:
+            if np.array_equal(last[0], X) and np.array_equal(last[1], U):
+                return last[2]
+        (M, n, nu), alone = (len(X), self.system.n, self.system.nu), self._alone
+        out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, alone.record_size)))
+        alone.expand(X, U, out)
+        alone.expand_second(X, U, out)
+        out.record[~np.isfinite(out.A).all(axis=(1, 2))] = np.nan
+        self._last[:] = [(X.copy(), U.copy(), out.record)]
+        return out.record
 
 
 class _Impulses:

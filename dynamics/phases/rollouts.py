@@ -15,7 +15,6 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.number import QUAD, spread
 from dynamics.arrays.lanes import quad_memory
 from dynamics.arrays.tables import scatter
-from dynamics.contacts.axes import turn_forces
 from dynamics.contacts.motion import (
     Push,
     is_any_redundant,
@@ -28,7 +27,7 @@ from dynamics.contacts.motion import (
 )
 from dynamics.contacts.response import REDUNDANT
 from dynamics.phases.held_rollouts import End, end_of, end_size, solve_held
-from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, step_of
+from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
     Bodies,
@@ -124,27 +123,6 @@ def take_states(X, U, begin, end, x, u):
             x[i, lane] = X[knot, i]
         for i in range(U.shape[1]):
             u[i, lane] = U[knot, i]
-
-
-@kernel
-def forces(tree, arena, contacts, nc, S, X, U, F):
-    """F (M, nc) := contact forces, in the axes asked for; NaN where the mass matrix is singular."""
-    N, nq = X.shape[0], X.shape[1] - tree.body.size
-    x, u, w = quad_memory(arena, X.shape[1]), quad_memory(arena, U.shape[1]), bench(tree, contacts, nq, nc, arena)
-    f, entries = column(w.f.ctypes.data), entries_of(S)
-    for t in range(0, N, QUAD):
-        take_states(X, U, t, N, x, u)
-        move(tree, contacts, 0.0, STEP, 0.0, entries, x, x[nq:], u, w)
-        if is_any_redundant(w.pivots, N - t, REDUNDANT):
-            return False
-        turn_forces(contacts, w.push, 0, f)
-        for i in range(0, nc, QUAD):
-            scatter(w.f.ctypes.data + 32 * i, nc - i, F[t, i:].ctypes.data, nc, min(QUAD, N - t))
-        for lane in range(min(QUAD, N - t)):
-            for i in range(tree.body.size):
-                if not np.isfinite(w.a[i, lane]):
-                    F[t + lane] = np.nan
-    return True
 
 
 @kernel

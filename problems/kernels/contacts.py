@@ -1,120 +1,18 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Contact forces of many knots as functions of states and controls through the dynamics, and their derivatives.
+"""Costs on contact forces that the dynamics have found already: read in their notes and records, knot by knot.
 
-Two kinds: forces of accelerations under contacts, and of held steps (phases/held_steps.py), whose time step h they
-depend on. X (M, nx), U (M, nu), forces F (M, nc), z = (dx, du); Hessians are those of g·f, g (M, nc), in exponential
-coordinates.
-
-Costs on forces that the dynamics have found already read them in their notes and records, knot by knot: by rows
-``r = R f - target`` (nr,), which cost ``½ w Σ_i e_i²``, e_i how far r_i is beyond its limits. With g = R' w e, the
-gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows that are beyond, and, if exact, that of g·f: for
-that g is left in the record, where the dynamics' own contraction finds it.
+Rows ``r = R f - target`` (nr,) of forces f (nc,) cost ``½ w Σ_i e_i²``, e_i how far r_i is beyond its limits. With
+g = R' w e, the gradient is ``f_z' g`` and the Hessian ``f_z' R' w R f_z`` of the rows that are beyond, and, if exact,
+that of g·f: for that g is left in the record, where the dynamics' own contraction finds it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp import kernel
 from ddp.costs.bound import EXACT, VALUES
-from dynamics.contacts.axes import turn_derivatives, turn_forces
-from dynamics.contacts.batch import contracted, related, solved_contact
-from dynamics.contacts.hessian import curvature
-from dynamics.contacts.kinematics import places
-from dynamics.contacts.relation import derive, relation
-from dynamics.phases.contraction import contract_motion
-from dynamics.phases.held_steps import CLOSE, relate_held, solve_held
-from dynamics.phases.modes import HELD, whole
-from dynamics.phases.steps import bench
-from dynamics.rigid_bodies.forward import is_positive
-from dynamics.rigid_bodies.kinematics import workspace
-from dynamics.rigid_bodies.passive import actuate
 from problems.kernels.states import beyond, row_of
-
-
-@kernel
-def contact_forces(tree, contacts, nc, S, X, U, F):
-    """Forces F of every knot, in the axes asked for; NaN where the mass matrix is singular."""
-    nv = S.shape[0]
-    nq = X.shape[1] - nv
-    ws, place, r = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X)
-    tau, no_fext = np.zeros(nv), np.zeros((0, 6))
-    for k in range(X.shape[0]):
-        actuate(tree, S, U[k], X[k, :nq], X[k, nq:], tau)
-        solved_contact(tree, contacts, 0.0, X[k, :nq], X[k, nq:], tau, no_fext, ws, place, r)
-        F[k] = r.f
-        turn_forces(contacts, place, 0, F[k])
-        if not is_positive(r.D, r.a):
-            F[k] = np.nan
-
-
-@kernel
-def held_forces(tree, contacts, nc, S, h, X, U, F):
-    """Likewise for held steps; NaN where there is none."""
-    nv = S.shape[0]
-    nq, w = X.shape[1] - nv, bench(tree, contacts, nc, X)
-    for k in range(X.shape[0]):
-        q, v = X[k, :nq], X[k, nq:]
-        actuate(tree, S, U[k], q, v, w.tau)
-        error = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
-        F[k] = w.r.f if error < CLOSE * CLOSE else np.nan * w.r.f
-
-
-@kernel
-def differentiate(tree, contacts, nc, S, X, U, g, exact, Fz, H):
-    """∂f/∂z into Fz (M, nc, nz) and, if ``exact``, the Hessians of g·f into H (M, nz, nz), which come in as zeros."""
-    nv = S.shape[0]
-    nq = X.shape[1] - nv
-    ws, place, r, h = workspace(tree, X), places(tree, contacts, X), relation(nv, nc, X), curvature(nv, nc, X)
-    tau, no_fext, weight = np.zeros(nv), np.zeros((0, 6)), np.zeros(nv + nc)
-    fq, fv, ft = np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((nc, nv))
-    qq, qv, vv, qt = np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv))
-    for k in range(X.shape[0]):
-        q, v = X[k, :nq], X[k, nq:]
-        actuate(tree, S, U[k], q, v, tau)
-        related(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
-        fq[:], fv[:], ft[:] = r.zq[nv:], r.zv[nv:], r.Kinv[nv:, :nv]
-        turn_derivatives(tree, contacts, ws, place, r.f, fq, fv, ft)
-        Fz[k, :, :nv], Fz[k, :, nv : 2 * nv], Fz[k, :, 2 * nv :] = fq, fv, np.dot(ft, S)
-        if exact:
-            weight[:nv], weight[nv:] = 0.0, g[k]
-            contracted(tree, contacts, weight, ws, place, r, h, qq, qv, vv, qt)
-            add_blocks(S, qq, qv, vv, qt, H[k])
-
-
-@kernel
-def differentiate_held(tree, contacts, nc, S, h, X, U, g, exact, Fz, H):
-    """Likewise for held steps."""
-    nv, nu = S.shape
-    n, nq = 2 * nv, X.shape[1] - nv
-    nz, ld = nv + nc, whole(n + nu)
-    w, weight, K, Z = bench(tree, contacts, nc, X), np.zeros(n), np.zeros((nz, whole(nz))), np.zeros((nz, ld))
-    for k in range(X.shape[0]):
-        q, v, r = X[k, :nq], X[k, nq:], w.r
-        actuate(tree, S, U[k], q, v, w.tau)
-        relate_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, r, w.end)
-        derive(r)
-        K[:, :nz], Z[:, :nv], Z[:, nv:n], Z[:, n : n + nu] = r.Kinv, r.zq, r.zv, np.dot(r.Kinv[:, :nv].copy(), S)
-        Fz[k] = Z[nv:, : n + nu]
-        if exact:
-            motion = q, v, r.a, r.f
-            contract_motion(tree, contacts, 0.0, HELD, h, nu, motion, weight, g[k], K, whole(nz), Z, ld, H[k])
-
-
-@kernel
-def add_blocks(S, qq, qv, vv, qt, H):
-    """Add blocks by q, v, τ = S u to a Hessian by (q, v, u), the iterated qq made symmetric."""
-    nv, nu = S.shape
-    qu = np.dot(qt, S)
-    for i in range(nv):
-        for j in range(nv):
-            H[i, j] += 0.5 * (qq[i, j] + qq[j, i])
-            H[i, nv + j] += qv[i, j]
-            H[nv + j, i] += qv[i, j]
-            H[nv + i, nv + j] += vv[i, j]
-        for j in range(nu):
-            H[i, 2 * nv + j] += qu[i, j]
-            H[2 * nv + j, i] += qu[i, j]
 
 
 @kernel
