@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
+import weakref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,33 @@ KEPT = 4
 LARGEST = 64 * 2**20
 """Larger ones [bytes] are not kept."""
 
-_UNUSED = 4
-"""References to memory that nothing but its list, the view in it, a loop and ``getrefcount`` knows."""
-
 _ALIGNMENT = 64
 _local = threading.local()
 
 
 def recycled(shape: tuple[int, ...]) -> Array:
-    """An array, not initialised, aligned to cache lines. No other array, view or buffer shares its memory."""
+    """An array, not initialised, aligned to cache lines. No other array, view or buffer shares its memory.
+
+    Memory is handed out as an array that this module holds by a weak reference alone. Views and buffers hold that
+    array, so the memory is free when the reference is dead; no reference is counted.
+    """
+    size = math.prod(shape)
+    if not size:
+        return np.empty(shape)
     try:
-        kept: list[tuple[tuple[int, ...], Array, Array]] = _local.kept
+        kept: list[tuple[int, weakref.ref[Array], memoryview]] = _local.kept
     except AttributeError:
         kept = _local.kept = []
-    for known, whole, raw in kept:
-        if known == shape and sys.getrefcount(raw) == _UNUSED:
-            return whole.view()
-    size = math.prod(shape)
+    for place, (known, holder, memory) in enumerate(kept):
+        if known == size and holder() is None:
+            whole = np.frombuffer(memory)
+            kept[place] = size, weakref.ref(whole), memory
+            return whole.reshape(shape)
     raw = np.empty(size + _ALIGNMENT // 8)
     start = -(raw.ctypes.data // 8) % (_ALIGNMENT // 8)
-    whole = raw[start : start + size].reshape(shape)
+    memory = raw[start : start + size].data  # arrays of a buffer are not known as parts of `raw`
+    whole = np.frombuffer(memory)
     if raw.nbytes <= LARGEST:
-        kept.append((shape, whole, raw))
+        kept.append((size, weakref.ref(whole), memory))
         del kept[:-KEPT]
-    return whole.view()
+    return whole.reshape(shape)

@@ -273,6 +273,26 @@ def test_memory_that_nobody_looks_at_is_used_again():
     assert where % 64 == 0
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x[1:, ::-2],
+        lambda x: x.reshape(-1),
+        memoryview,
+        lambda x: x.view(np.matrix),
+        lambda x: x.flat,
+        np.diagonal,
+    ],
+)
+def test_memory_is_not_used_again_while_a_part_of_it_is_held(part):
+    found = recycled((30, 40))
+    where, held = found.ctypes.data, part(found)
+    del found
+    assert recycled((30, 40)).ctypes.data != where
+    del held
+    assert recycled((30, 40)).ctypes.data == where
+
+
 def test_tensors_can_be_written_where_earlier_ones_were(rng):
     robot = dynamics.load("hyq")
     q, v, a = knots(robot, rng, 9)
