@@ -17,13 +17,10 @@ import logging
 import os
 import pickle
 import platform
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,65 +29,20 @@ import numba
 import numpy as np
 from llvmlite import binding
 from numba import types
-from numba.core import compiler, config, event, typing
-from numba.core.ccallback import CFunc
-from numba.core.codegen import JITCodeLibrary
+from numba.core import compiler, event, typing
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.environment import Environment
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.sigutils import normalize_signature
-from numba.core.targetconfig import ConfigStack
+from numba.core.registry import CPUDispatcher
 
-from ddp.compiling import content, lowering, store
+from ddp.compiling import content, library, lowering, passes, store
 from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
-SMALL = 100
-"""Kernels of at most so many instructions are linked into their callers, to be inlined."""
-
-_HERE = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "frontend", "kernel", "lowering", "short")]
+_HERE = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "kernel", "library", "lowering", "passes")]
 
 SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
 """Of what makes kernels machine code, as it was imported."""
-
-
-def find(module: str, name: str) -> Any:
-    """The kernel of a module by its qualified name."""
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-class OtherSymbolError(Exception):
-    """What was kept calls a kernel by a symbol that it does not have."""
-
-
-class Needed(NamedTuple):
-    """A kernel that a library calls by its symbol; called before the library is loaded, to load the kernel."""
-
-    module: str
-    name: str
-    args: tuple[Any, ...]
-    symbol: str
-
-    def __call__(self) -> None:
-        if self in _loaded:
-            return
-        kernel = find(self.module, self.name)
-        kernel.prepare(self.args)
-        if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
-            raise OtherSymbolError(self.symbol)
-        _loaded.add(self)
-
-
-_STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
-"""What a kernel returns: zero, unless it raises something."""
-
-_EXCEPTION = "%excinfo"
-"""Where it writes what it raises, an argument: though it may catch that itself."""
 
 
 @contextmanager
@@ -106,78 +58,6 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-_loaded: set[Needed] = set()
-
-
-@cache
-def _nothing() -> Any:
-    """An empty module."""
-    return JITCodeLibrary(cpu_target.target_context.codegen(), "nothing")._final_module
-
-
-class _Callee:
-    """What callers link for a kernel: the kernel itself where it is small, else nothing, and it has to be loaded."""
-
-    def __init__(self, cres: Any, needed: Needed) -> None:
-        self._cres, self._needed = cres, needed
-
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether the kernel has few instructions, or is to be inlined however many."""
-        if self._cres.fndesc.inline:
-            return True
-        function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
-        return str(function).count("\n  ") <= SMALL  # a line each
-
-    @property
-    def _reload_init(self) -> set[Any]:
-        return self._cres.library._reload_init if self.is_small else {self._needed}
-
-    def _ensure_finalized(self) -> None:
-        """A kernel is finished before anything calls it."""
-
-    def _get_module_for_linking(self) -> Any:
-        return self._cres.library._get_module_for_linking() if self.is_small else _nothing()
-
-
-class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked.
-
-    level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
-    """
-
-    def __init__(
-        self, codegen: Any, name: str, needed: list[Any], level: int = config.OPT, only_inlined: bool = False
-    ) -> None:
-        super().__init__(codegen, name)
-        self._needed, self._level, self._only_inlined = needed, level, only_inlined
-        self.main: str | None = None
-        self.enable_object_caching()
-
-    def add_linking_library(self, library: Any) -> None:
-        library._ensure_finalized()
-        self._needed.extend(need for need in library._reload_init if need not in self._needed)
-        super().add_linking_library(library)
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager(opt=self._level)
-        passes.run(self._final_module, builder)
-        if self.main:
-            text = str(self._final_module.get_function(self.main))
-            raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
-            if raising and lowering.raises not in self._needed:
-                self._needed.append(lowering.raises)
-
-    def _finalize_final_module(self) -> None:
-        if self._only_inlined:
-            self._finalized = True
-        else:
-            super()._finalize_final_module()
-
-
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
     """numba's pipeline, with a symbol that does not depend on the process and a library of the kind above."""
 
@@ -185,6 +65,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
         typing_context, target, library, kinds, result, flags, local = args
         super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
         lowering.count_few(self.state.targetctx)
+        self.state.typingctx = passes.answers(typing_context)
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
@@ -192,9 +73,10 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             state.func_id.unique_id = _making[-1].number
         if state.library is None:
             inlined = state.flags.no_compile = bool(state.flags.forceinline)
+            level = numba.config.OPT if state.flags.no_cpython_wrapper else 1  # an entry has little to optimise
             made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
-            state.library = _Library(*made, only_inlined=inlined)
-        return [lowering.pipeline()]
+            state.library = library.Library(*made, level, only_inlined=inlined)
+        return [passes.passes(state)]
 
 
 def is_findable(function: Any) -> bool:
@@ -202,7 +84,7 @@ def is_findable(function: Any) -> bool:
     if function.__module__ not in sys.modules or function.__module__ == "__main__" or "<" in function.__qualname__:
         return False
     try:
-        found = find(function.__module__, function.__qualname__)
+        found = library.find(function.__module__, function.__qualname__)
     except AttributeError:
         return False
     return isinstance(found, Kernel) and found.py_func is function
@@ -217,7 +99,7 @@ def environment() -> bytes:
     described = (
         numba.__version__, llvmlite.__version__, np.__version__, sys.version, platform.python_implementation(),
         binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
-        config.USING_SVML, sorted(options.items()), SOURCES,
+        numba.config.USING_SVML, sorted(options.items()), SOURCES,
     )  # fmt: skip
     return repr(described).encode()
 
@@ -246,7 +128,8 @@ def key_of(kind: str, thing: Any, args: Any) -> bytes | None:
     found = [content.digest(thing), content.digest(args)]
     if None in found:
         return None
-    return hashlib.sha256(b"".join((environment(), f" {kind} {SMALL} ".encode(), *filter(None, found)))).digest()
+    described = environment(), f" {kind} {library.SMALL} ".encode()
+    return hashlib.sha256(b"".join((*described, *filter(None, found)))).digest()
 
 
 def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) -> tuple[Any, bool]:
@@ -254,7 +137,7 @@ def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) 
 
     Whoever makes it holds a lock on it, so that others wait and load it.
     """
-    if config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:
         raise ProblemError(
             "NUMBA_DISABLE_JIT is set, but mayne's kernels run as machine code alone: expected it unset, or 0"
         )
@@ -299,7 +182,7 @@ def _kept(name: str, key: bytes, context: Any) -> Any:
         with uninterrupted():
             context.refresh()
             return compiler.CompileResult._rebuild(context, *pickle.loads(raw))
-    except OtherSymbolError:
+    except library.OtherSymbolError:
         return None
     except Exception as reason:  # whatever loading what is no more can raise
         logger.info("the cached kernel %s cannot be loaded (%r) and is compiled again", name, reason)
@@ -317,24 +200,6 @@ def _keep(name: str, key: bytes, made: Any) -> None:
     store.save(name, key, raw)
 
 
-class Callback(CFunc):  # type: ignore[misc]
-    """A compiled function that C calls, at its ``address``."""
-
-    def __init__(self, py_func: Any, sig: Any, targetoptions: Any) -> None:
-        args, result = normalize_signature(sig)
-        super().__init__(py_func, (args, result), {}, targetoptions, pipeline_class=Pipeline)
-        self.signature = result(*args)
-        self._described = py_func, sorted(targetoptions.items(), key=str), result
-
-    def _compile_uncached(self) -> Any:
-        """Load or compile it: all that numba asks for, its own cache being empty."""
-        with uncollected(), content.unchanging():
-            key = key_of("callback", self._described, self.signature.args)
-            name = f"{self.__wrapped__.__module__}.{self.__qualname__}"
-            compile_it: Any = super()._compile_uncached  # type: ignore[misc]
-            return obtain(name, key, cpu_target.target_context, compile_it)[0]
-
-
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A compiled function whose machine code and whose wrapper for Python are made apart, each when it is called.
 
@@ -346,15 +211,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """Whether it is cached."""
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
-        options = {**(targetoptions or {}), "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, locals, options, pipeline_class=Pipeline)
+        options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(py_func, locals, {**options, **(targetoptions or {})}, pipeline_class=Pipeline)
         self.entries: dict[Any, Any] = {}
         self.contents: dict[Any, bytes | None] = {}
         """Types of arguments -> the digest of the kernel as it was compiled for them; empty if it was not as it is."""
 
     def __reduce__(self) -> Any:
         if is_findable(self.py_func):
-            return find, (self.py_func.__module__, self.py_func.__qualname__)
+            return library.find, (self.py_func.__module__, self.py_func.__qualname__)
         return super().__reduce__()
 
     def prepare(self, args: Any) -> None:
@@ -389,11 +254,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         args = tuple(cres.signature.args)
         cres = cres._replace(entry_point=object())  # what the kernel is known by
         cres.library._reload_init.update(cres.reload_init)
-        library: Any = cres.library
+        linked: Any = cres.library
         if is_findable(self.py_func):
-            needed = Needed(self.py_func.__module__, self.py_func.__qualname__, args, cres.fndesc.mangled_name)
-            library = _Callee(cres, needed)
-        call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [library])
+            name = self.py_func.__module__, self.py_func.__qualname__
+            linked = library.Callee(cres, library.Needed(*name, args, cres.fndesc.mangled_name))
+        call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [linked])
         self.targetctx._defns[cres.entry_point].append(call, call.signature)
         self.overloads[args] = cres
 
@@ -405,36 +270,40 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=signatures), pysig, args, {}
 
     def compile(self, sig: Any) -> Any:
-        """The kernel for a signature as Python can call it."""
-        args, _ = normalize_signature(sig)
+        """The kernel for types of arguments as Python can call it."""
+        args = tuple(sig)
         with global_compiler_lock, uncollected(), content.unchanging():
             if args not in self.entries:
                 self.prepare(args)
                 is_kept = self.is_kept and self.contents[args] == content.digest(self)
                 key = key_of("entry", self, args) if is_kept else None
-                kernel, name = self.overloads[args], f"{self._name}.entry"
-                found, _ = obtain(name, key, self.targetctx, lambda: self._wrap(kernel))
+                found, _ = obtain(f"{self._name}.entry", key, self.targetctx, lambda: self._enter(args))
                 self.entries[args] = found
                 self._insert([a._code for a in args], found.entry_point)
             return self.entries[args].entry_point
 
-    def _wrap(self, kernel: Any) -> Any:
-        """A library with what Python calls, around a kernel."""
-        flags = compiler.Flags()
-        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-        flags.nrt = not lowering.is_borrowing(kernel.signature)
-        context = lowering.lean(compiler._make_subtarget(self.targetctx, flags))
-        needed: list[Any] = []
-        library = _Library(context.codegen(), f"{kernel.library.name}.entry", needed, level=1)
-        fndesc = copy(kernel.fndesc)
-        fndesc.env_name += ".entry"  # objects that results are made of are the wrapper's, not the kernel's
-        environment = Environment.from_fndesc(fndesc)
-        with ConfigStack().enter(flags), context.push_code_library(library):
-            context.create_cpython_wrapper(library, fndesc, environment, None, release_gil=flags.release_gil)
-            context.add_linking_libs(context.get_function(kernel.entry_point, kernel.signature).libs)
-            entry = context.get_executable(library, fndesc, environment)
-        return compiler.compile_result(
-            typing_context=kernel.typing_context, target_context=context, entry_point=entry, library=library,
-            fndesc=fndesc, environment=environment, signature=kernel.signature, objectmode=False,
-            type_annotation="", lifted=(), metadata={}, reload_init=needed,
-        )  # fmt: skip
+    def _enter(self, args: Any) -> Any:
+        """Compile a function that calls the kernel, with numba's wrapper around it."""
+        name, module = f"{self.py_func.__name__}_entry", self.py_func.__module__
+        given = ", ".join(f"x{k}" for k in range(len(args)))
+        names = {"__name__": module, "kernel": self}
+        exec(f"def {name}({given}):\n    return kernel({given})", names)
+        counted = not lowering.is_borrowing(self.overloads[args].signature)
+        options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}
+        made = CPUDispatcher(names[name], targetoptions=options, pipeline_class=Pipeline)
+        return made._compiler.compile(args, None)
+
+
+class Callback(Kernel):
+    """A kernel that C calls, at its ``address``."""
+
+    def __init__(self, py_func: Any, signature: Any, targetoptions: Any) -> None:
+        super().__init__(py_func, targetoptions={**targetoptions, "no_cfunc_wrapper": False})
+        self.args = tuple(signature.args)
+
+    @cached_property
+    def address(self) -> int:
+        """Where C finds it."""
+        self.prepare(self.args)
+        made = self.overloads[self.args]
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))

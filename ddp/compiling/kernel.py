@@ -21,10 +21,8 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import event
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import Dispatcher
 from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic
+from numba.extending import intrinsic, is_jitted
 
 from ddp.compiling.compiled import Callback, Kernel
 from ddp.compiling.content import chosen
@@ -61,12 +59,12 @@ def for_constants(function: Callable[..., Any] | None = None, *, but: tuple[str,
 
 def is_compilable(function: Any) -> bool:
     """Whether it is a plain function, or one that numba knows already."""
-    return isinstance(function, (FunctionType, Dispatcher))
+    return isinstance(function, FunctionType) or is_jitted(function)
 
 
 def jitted(function: Callable[..., Any]) -> Any:
     """A function that kernels can call, compiled when they are and not kept on disk; as it is if numba knows it."""
-    return function if isinstance(function, Dispatcher) else numba.njit(function, **OPTIONS)
+    return function if is_jitted(function) else numba.njit(function, **OPTIONS)
 
 
 def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
@@ -110,8 +108,7 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
 def callback(function: Callable[..., Any], signature: Any = CONTRACTION) -> Any:
     """Compile ``function``, of integers and floats, to a C function; its ``.address`` can be called from kernels."""
     made = Callback(function, signature, {"error_model": "numpy", "fastmath": {"contract"}})
-    with global_compiler_lock:
-        made.compile()
+    made.prepare(made.args)
     return made
 
 

@@ -22,17 +22,13 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba import types
-from numba.core import base, cgutils, compiler, ir
+from numba.core import cgutils, compiler, ir
+from numba.core import lowering as numbas
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel import ArgPacker
 from numba.core.imputils import impl_ret_new_ref, user_function
 from numba.core.runtime.context import NRTContext
-from numba.core.typed_passes import NativeLowering, NoPythonBackend
-from numba.extending import overload
-from numba.np import arrayobj
-
-from ddp.compiling import frontend
-from ddp.compiling.short import Short
+from numba.core.typed_passes import NativeLowering
 
 FEW = 6
 """Records of at most so many words are passed as words."""
@@ -164,9 +160,6 @@ def lean(context: Any) -> Any:
     return made
 
 
-base._has_loc = cache(base._has_loc)  # whether functions take a position in the source: asked at every use of them
-
-
 def count_few(context: Any) -> None:
     """Have a target context look for references where there are some."""
     context.nrt = _References(context, context.enable_nrt)
@@ -196,7 +189,7 @@ def call_of(fndesc: Any, can_raise: bool, libraries: Any) -> Any:
     return call
 
 
-class _Lower(Short):
+class _Lower(numbas.Lower):  # type: ignore[misc]
     """numba's lowering of a kernel, with arguments that are given once and for all."""
 
     def init(self) -> None:
@@ -226,6 +219,12 @@ class _Lower(Short):
         self.context: Any = lean(context)
         super().setup_function(fndesc)
         set.add(self.function.attributes, ALIGNED)
+        self.context = context
+
+    def create_cpython_wrapper(self, release_gil: bool = False) -> None:
+        context = self.context
+        self.context = lean(context)
+        super().create_cpython_wrapper(release_gil)
         self.context = context
 
     def lower_normal_function(self, fndesc: Any) -> None:
@@ -273,23 +272,8 @@ class _Lower(Short):
             self._alloca_var(name, kind)
 
 
-def different_shapes(source: Any, target: Any) -> None:
-    """Refuse an array that is assigned to a part of another of a different shape, in few words.
-
-    numba's own refusal prints both shapes, and what prints them is compiled into every kernel that assigns arrays.
-    """
-
-
-@overload(different_shapes)
-def _different_shapes(source, target):  # type: ignore[no-untyped-def]
-    def refuse(source, target):  # type: ignore[no-untyped-def]
-        raise ValueError("cannot assign slice from input of different size")
-
-    return refuse
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(NativeLowering):  # type: ignore[misc]
+class Lowering(NativeLowering):  # type: ignore[misc]
     """numba's lowering pass, by the class above."""
 
     _name = "kernel_lowering"
@@ -297,21 +281,3 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
     @property
     def lowering_class(self) -> Any:
         return _Lower
-
-    def run_pass(self, state: Any) -> bool:
-        printing = arrayobj.raise_with_shape_context
-        arrayobj.raise_with_shape_context = different_shapes  # under numba's lock
-        try:
-            return bool(super().run_pass(state))
-        finally:
-            arrayobj.raise_with_shape_context = printing
-
-
-def pipeline() -> Any:
-    """From bytecode to machine code."""
-    made = frontend.Passes("kernel")
-    made.passes = [(one, one._name) for one in (
-        frontend.Untyped, frontend.Inference, frontend.Typed, _Lowering, NoPythonBackend
-    )]  # fmt: skip
-    made.finalize()
-    return made

@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 sys.modules["ddp"] = types.ModuleType("ddp")  # without all that it imports
 sys.modules["ddp"].__path__ = [{str(ROOT / "ddp")!r}]
 import numpy as np
-from ddp.compiling import compiled, content, kernel, store
-compiled.SMALL = 0
+from ddp.compiling import content, kernel, library, store
+library.SMALL = 0
 wishes, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
 for wish in wishes:
     wish = json.loads(wish)

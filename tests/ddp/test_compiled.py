@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddp.compiling import compiled
+from ddp.compiling import library
 from ddp.sweeps import gaps
 
 INNER = """
@@ -52,8 +52,8 @@ def store(context, x, y, out):
 PROGRAM = """
 import ctypes
 import numpy as np
-from ddp.compiling import compiled, kernel
-compiled.SMALL = 0
+from ddp.compiling import kernel, library
+library.SMALL = 0
 names = []
 with kernel.compilations(names.append):
     import inner, outer
@@ -140,7 +140,7 @@ def test_a_change_reaches_the_callers_in_other_files(again):
 def test_a_module_imported_again_is_called_anew(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MAYNE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiled, "SMALL", 0)
+    monkeypatch.setattr(library, "SMALL", 0)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python tells old from new by whole seconds
     for factor in (1.0, 2.0):
         write(tmp_path, factor)

@@ -12,7 +12,7 @@ import pytest
 from numba import types
 
 from ddp.compiling import compiled
-from ddp.compiling.kernel import by_types, inline, jitted, kernel
+from ddp.compiling.kernel import by_types, for_constants, inline, jitted, kernel
 
 
 class Tree(NamedTuple):
@@ -267,3 +267,61 @@ def test_a_kernel_that_is_chosen_takes_arguments_by_name():
 def test_what_others_compile_is_compiled_by_numba_as_it_is():
     assert both_of(np.array([5.0]), 1.0) == 27.0
     assert types.Function.get_call_type is types.BaseFunction.get_call_type
+
+
+@kernel
+def taking(k, x):
+    return x[k] + k
+
+
+@kernel
+def giving(x, k):
+    return taking(0, x) + 10 * taking(1, x) + 100 * taking(k, x) + 1000 * taking(-1, x)
+
+
+@for_constants
+def knowing(k, x):
+    return x[k] + k
+
+
+@kernel
+def telling(x, k):
+    return knowing(0, x) + 10 * knowing(1, x) + 100 * knowing(k, x)
+
+
+@for_constants(but=("x",))
+def indifferent(k, x):
+    return 10 * x + k
+
+
+@kernel
+def indifferent_to_one():
+    return indifferent(1, 2) + indifferent(1, 3)
+
+
+for caller in (giving, telling, indifferent_to_one):
+    caller.is_kept = False  # what it calls is asked for in every run of the tests
+
+
+def test_one_kernel_for_all_integers():
+    x = np.array([1.0, 2.0, 4.0])
+    assert giving(x, 2) == 1 + 30 + 600 + 3000
+    assert len(taking.overloads) == 1
+
+
+def test_kernels_for_constants():
+    x = np.array([1.0, 2.0, 4.0])
+    assert telling(x, 2) == 1 + 30 + 600
+    assert len(knowing.overloads) == 3
+    assert indifferent_to_one() == 52
+    assert len(indifferent.overloads) == 1
+
+
+@kernel
+def with_defaults(x, k=1, scale=2.0):
+    return scale * x[k]
+
+
+def test_defaults_hold_for_python_and_for_kernels():
+    x = np.array([1.0, 3.0])
+    assert [with_defaults(x), with_defaults(x, 0), with_defaults(x, scale=0.5)] == [6.0, 2.0, 1.5]

@@ -1,0 +1,127 @@
+"""A kernel's machine code: a library of its own, which says what other kernels have to be loaded before it.
+
+Callers declare a kernel and the linker finds it by its symbol; only what is small is linked into them, to be inlined.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numba
+from numba.core.codegen import JITCodeLibrary
+
+from ddp.compiling import lowering
+
+SMALL = 100
+"""Kernels of at most so many instructions are linked into their callers, to be inlined."""
+
+
+def find(module: str, name: str) -> Any:
+    """The kernel of a module by its qualified name."""
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class OtherSymbolError(Exception):
+    """What was kept calls a kernel by a symbol that it does not have."""
+
+
+class Needed(NamedTuple):
+    """A kernel that a library calls by its symbol; called before the library is loaded, to load the kernel."""
+
+    module: str
+    name: str
+    args: tuple[Any, ...]
+    symbol: str
+
+    def __call__(self) -> None:
+        if self in _loaded:
+            return
+        kernel = find(self.module, self.name)
+        kernel.prepare(self.args)
+        if kernel.overloads[self.args].fndesc.mangled_name != self.symbol:
+            raise OtherSymbolError(self.symbol)
+        _loaded.add(self)
+
+
+_loaded: set[Needed] = set()
+
+_STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
+"""What a kernel returns: zero, unless it raises something."""
+
+_EXCEPTION = "%excinfo"
+"""Where it writes what it raises, an argument: though it may catch that itself."""
+
+
+@cache
+def _nothing(codegen: Any) -> Any:
+    """An empty module."""
+    return JITCodeLibrary(codegen, "nothing")._final_module
+
+
+class Callee:
+    """What callers link for a kernel: the kernel itself where it is small, else nothing, and it has to be loaded."""
+
+    def __init__(self, cres: Any, needed: Needed) -> None:
+        self._cres, self._needed = cres, needed
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether the kernel has few instructions, or is to be inlined however many."""
+        if self._cres.fndesc.inline:
+            return True
+        function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
+        return str(function).count("\n  ") <= SMALL  # a line each
+
+    @property
+    def _reload_init(self) -> set[Any]:
+        return self._cres.library._reload_init if self.is_small else {self._needed}
+
+    def _ensure_finalized(self) -> None:
+        """A kernel is finished before anything calls it."""
+
+    def _get_module_for_linking(self) -> Any:
+        return self._cres.library._get_module_for_linking() if self.is_small else _nothing(self._cres.library.codegen)
+
+
+class Library(JITCodeLibrary):  # type: ignore[misc]
+    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked.
+
+    level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
+    """
+
+    def __init__(
+        self, codegen: Any, name: str, needed: list[Any], level: int = numba.config.OPT, only_inlined: bool = False
+    ) -> None:
+        super().__init__(codegen, name)
+        self._needed, self._level, self._only_inlined = needed, level, only_inlined
+        self.main: str | None = None
+        self.enable_object_caching()
+
+    def add_linking_library(self, library: Any) -> None:
+        library._ensure_finalized()
+        self._needed.extend(need for need in library._reload_init if need not in self._needed)
+        super().add_linking_library(library)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(opt=self._level)
+        passes.run(self._final_module, builder)
+        if self.main:
+            text = str(self._final_module.get_function(self.main))
+            raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
+            if raising and lowering.raises not in self._needed:
+                self._needed.append(lowering.raises)
+
+    def _finalize_final_module(self) -> None:
+        if self._only_inlined:
+            self._finalized = True
+        else:
+            super()._finalize_final_module()
