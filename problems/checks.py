@@ -18,6 +18,12 @@ from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
 
 
+def settle(record: object, **fields: object) -> None:
+    """Write checked fields into a frozen record, in place of what was given."""
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+
+
 def weight(field: str, value: Any) -> float:
     """One weight: a finite number >= 0."""
     return float(weights(field, np.reshape(as_array(field, value, ()), (1,)), 1)[0])

@@ -22,6 +22,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
+from problems.terms import OfRobot, OfSystem
 
 
 class StateConstraint(Protocol):
@@ -75,20 +76,8 @@ class StateConstraint(Protocol):
         return out
 
 
-class RobotConstraint(StateConstraint, Protocol):
+class RobotConstraint(OfRobot, StateConstraint, Protocol):
     """A constraint of a robot's state x = (q, v)."""
-
-    robot: Robot
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-        return self.robot.nq + self.robot.nv
-
-    @property
-    def n(self) -> int:
-        """Numbers in a tangent vector of it."""
-        return 2 * self.robot.nv
 
 
 class _Selection(RobotConstraint, Protocol):
@@ -139,7 +128,7 @@ class VelocityLimits(_Selection):
     def __post_init__(self) -> None:
         model, nq, nv = checks.robot("robot", self.robot).model, self.robot.nq, self.robot.nv
         limits = _magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv)
-        _set(self, limits=limits)
+        checks.settle(self, limits=limits)
         _limit(self, np.stack([nq + np.arange(nv), nv + np.arange(nv)], axis=1), -limits, limits)
 
 
@@ -165,7 +154,7 @@ class TorqueLimits:
         held = np.isfinite(limits) & S.any(axis=1)
         if not held.any():
             raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
-        _set(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
+        checks.settle(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
 
     @property
     def thread_safe(self) -> bool:
@@ -190,7 +179,7 @@ class TorqueLimits:
 
 
 @dataclass(frozen=True, eq=False)
-class StateEquality(StateConstraint):
+class StateEquality(OfSystem, StateConstraint):
     """``x = target_x``: c = x ⊖ target_x (n,) in the tangent space at the target."""
 
     dynamics: Dynamics
@@ -203,17 +192,7 @@ class StateEquality(StateConstraint):
         target = as_array("target_x", self.target_x, (checks.system("dynamics", self.dynamics).nx,)).copy()
         self.dynamics.check_state("target_x", target)
         zeros = np.zeros(self.dynamics.n)
-        _set(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-        return self.dynamics.nx
-
-    @property
-    def n(self) -> int:
-        """Numbers in a tangent vector of it."""
-        return self.dynamics.n
+        checks.settle(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))
 
     def _values(self, X: Array, out: Array) -> None:
         constraint_kernels.state_values(self._layout, self.target_x, X, out)
@@ -237,8 +216,8 @@ class FramePositionEquality(RobotConstraint):
     _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _set(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
-        _set(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
+        checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
 
     def _values(self, X: Array, out: Array) -> None:
         constraint_kernels.position_values(self._branch, self.target_xyz, X, out)
@@ -267,8 +246,8 @@ class FramePoseEquality(RobotConstraint):
 
     def __post_init__(self) -> None:
         target = checks.pose("target", self.target)
-        _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
-        _set(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
+        checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
 
     def _values(self, X: Array, out: Array) -> None:
         constraint_kernels.pose_values(self._branch, self._pose, X, out)
@@ -288,7 +267,7 @@ def _limit(constraint: object, rows: NDArray[np.int64], lower: Array, upper: Arr
     if (lower > upper).any():
         worst = int(np.argmax(lower - upper))
         raise ProblemError(f"lower: expected at most upper, got {lower[worst]} > {upper[worst]} at [{rows[worst, 0]}]")
-    _set(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
+    checks.settle(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
 
 
 def _magnitudes(name: str, value: ArrayLike, size: int) -> Array:
@@ -298,9 +277,3 @@ def _magnitudes(name: str, value: ArrayLike, size: int) -> Array:
         worst = int(np.argmin(limits))
         raise ProblemError(f"{name}: expected positive numbers, infinite where free; got {limits[worst]} at [{worst}]")
     return limits
-
-
-def _set(constraint: object, **fields: object) -> None:
-    """Replace what the user gave by what was checked."""
-    for name, value in fields.items():
-        object.__setattr__(constraint, name, value)

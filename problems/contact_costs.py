@@ -20,9 +20,8 @@ from dynamics.robots.model import Robot
 from problems import checks
 from problems.forces import Pushes, System, as_contacts, pushes
 from problems.kernels import contacts as contact_kernels
-from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints
-from problems.terms import KnotTerm, MovingTerm, RobotTerm
+from problems.terms import KnotTerm, LimitTerm, MovingTerm
 
 MOST_FACES = 1000
 """Of the pyramid that stands for a cone of friction."""
@@ -60,12 +59,9 @@ class ForceLimits(MovingTerm, KnotTerm):
             self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
         )
         target = checks.targets("target", np.zeros(len(R)) if self.target is None else self.target, len(R))
-        for name, value in (
-            ("contacts", given.contacts), ("R", R), ("lower", lower), ("upper", upper),
-            ("weight", checks.weight("weight", self.weight)), ("target", target),
-            ("_targets", target.reshape(-1, len(R))), ("robot", self.system.robot), ("_pushes", given),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        checks.settle(self, contacts=given.contacts, R=R, lower=lower, upper=upper, target=target, _pushes=given)
+        checks.settle(self, weight=checks.weight("weight", self.weight), robot=self.system.robot)
+        checks.settle(self, _targets=target.reshape(-1, len(R)))
 
     @property
     def n(self) -> int:
@@ -130,10 +126,7 @@ class ForceConstraint:
         given, R, lower, upper = checked_rows(
             self.system, self.contacts, self.R, self.lower, self.upper, self.restitution, self.phase
         )
-        for name, value in (
-            ("contacts", given.contacts), ("R", R), ("lower", lower), ("upper", upper), ("_pushes", given),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        checks.settle(self, contacts=given.contacts, R=R, lower=lower, upper=upper, _pushes=given)
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, nr)."""
@@ -282,12 +275,11 @@ def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Ar
 
 
 @dataclass(frozen=True, eq=False)
-class StateLimits(RobotTerm):
+class StateLimits(LimitTerm):
     """``½ w Σ_i (how far x_i is beyond its limits)²``: soft limits of joints' angles and of all speeds.
 
     lower, upper (n,): by tangent coordinates, angles and lengths [rad, m] before speeds [rad/s, m/s]; infinite where
     there is none, as must be those of the positions of free-flyers and of other joints whose numbers are no angles.
-    The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.
     """
 
     robot: Robot
@@ -309,16 +301,5 @@ class StateLimits(RobotTerm):
                 raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
         flat = np.ascontiguousarray(flat[limited[flat[:, 1]]])
         layout = scalar_joints(robot)._replace(flat=flat)
-        for name, value in (
-            ("lower", lower), ("upper", upper), ("weight", checks.weight("weight", self.weight)),
-            ("_layout", layout), ("_bounds", (lower[flat[:, 1]], upper[flat[:, 1]])),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
-
-    def _bound(self) -> CompiledCost:
-        return bind(state_kernels.limit_cost, self._layout, *self._bounds, self.weight, separable=True)
+        checks.settle(self, lower=lower, upper=upper, weight=checks.weight("weight", self.weight))
+        checks.settle(self, _layout=layout, _bounds=(lower[flat[:, 1]], upper[flat[:, 1]]))

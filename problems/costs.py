@@ -29,7 +29,7 @@ from problems import checks
 from problems.kernels import frames as frame_kernels
 from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.terms import KernelTerm, MovingTerm, RobotTerm, StateTerm, one_knot
+from problems.terms import KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
 
 _REFERENCES = {
     "local": frames.LOCAL,
@@ -39,7 +39,7 @@ _REFERENCES = {
 
 
 @dataclass(frozen=True, eq=False)
-class StateCost(MovingTerm, StateTerm):
+class StateCost(OfSystem, MovingTerm, StateTerm):
     """``½ Σ_i w_i (x ⊖ target)_i²``, the difference being a tangent vector at the target.
 
     dynamics: the system whose states they are.   target_x (nx,), or (M, nx) for each knot of a stretch.
@@ -60,22 +60,12 @@ class StateCost(MovingTerm, StateTerm):
         nx = checks.system("dynamics", self.dynamics).nx
         target = checks.targets("target_x", self.target_x, nx)
         self.dynamics.check_state("target_x", target)
-        _set(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
+        checks.settle(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
         layout = state_layout(self.dynamics).weighted(self.weights)
-        _set(self, _layout=layout, _targets=target.reshape(-1, nx))
+        checks.settle(self, _layout=layout, _targets=target.reshape(-1, nx))
         if len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
             column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
-            _set(self, _flat=(column, tangent, target[column], self.weights[tangent]))
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-        return self.dynamics.nx
-
-    @property
-    def n(self) -> int:
-        """Numbers in a tangent vector of it."""
-        return self.dynamics.n
+            checks.settle(self, _flat=(column, tangent, target[column], self.weights[tangent]))
 
     @property
     def separable(self) -> bool:
@@ -98,7 +88,7 @@ class ControlCost(KernelTerm):
 
     def __post_init__(self) -> None:
         target = as_array("target_u", self.target_u, (None,)).copy()
-        _set(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
+        checks.settle(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
 
     @property
     def separable(self) -> bool:
@@ -125,13 +115,12 @@ class ControlCost(KernelTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class JointLimits(RobotTerm):
+class JointLimits(LimitTerm):
     """``½ w Σ_j (how far joint j is beyond its limits)²``: zero within them, with a continuous gradient.
 
     For revolute and prismatic joints [rad, m]; free-flyers and continuous joints have none.
     weight: one number.
     lower, upper (nq,): the model's unless given, infinite where there is none.
-    The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.
     """
 
     robot: Robot
@@ -149,16 +138,8 @@ class JointLimits(RobotTerm):
         for i in joints.flat[:, 0]:
             if lower[i] > upper[i]:
                 raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
-        _set(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
-        _set(self, _layout=joints, _bounds=(lower[joints.flat[:, 0]], upper[joints.flat[:, 0]]))
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
-
-    def _bound(self) -> CompiledCost:
-        return bind(state_kernels.limit_cost, self._layout, *self._bounds, self.weight, separable=True)
+        checks.settle(self, weight=checks.weight("weight", self.weight), lower=lower, upper=upper)
+        checks.settle(self, _layout=joints, _bounds=(lower[joints.flat[:, 0]], upper[joints.flat[:, 0]]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +156,8 @@ class CenterOfMass(MovingTerm, RobotTerm):
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
-        _set(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
-        _set(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
+        checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
+        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
         return bind(frame_kernels.center_of_mass_cost, self.robot.tree, self._targets, self.weight)
@@ -198,12 +179,12 @@ class FramePose(RobotTerm):
 
     def __post_init__(self) -> None:
         target = checks.pose("target", self.target)
-        _set(
+        checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame),
             weights=checks.weights("weights", self.weights, 6),
         )
-        _set(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+        checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
 
     def _bound(self) -> CompiledCost:
         return bind(frame_kernels.pose_cost, self._branch, self._pose, self.weights)
@@ -224,9 +205,9 @@ class FramePosition(MovingTerm, RobotTerm):
     _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _set(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
-        _set(self, _targets=self.target_xyz.reshape(-1, 3))
-        _set(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
+        checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
+        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
         return bind(frame_kernels.position_cost, self._branch, self._targets, self.weight)
@@ -251,19 +232,13 @@ class FrameVelocity(RobotTerm):
     def __post_init__(self) -> None:
         target = self.target.vector if isinstance(self.target, pin.Motion) else self.target
         checks.one_of("reference", self.reference, _REFERENCES)
-        _set(
+        checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame),
             weights=checks.weights("weights", self.weights, 6),
         )
-        _set(self, target=as_array("target", target, (6,)).copy())
+        checks.settle(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:
         own = self._branch, _REFERENCES[self.reference], self.robot.nq, self.robot.nv, self.target, self.weights
         return bind(frame_kernels.velocity_cost, *own)
-
-
-def _set(term: object, **fields: object) -> None:
-    """Replace what the user gave by what was checked."""
-    for name, value in fields.items():
-        object.__setattr__(term, name, value)

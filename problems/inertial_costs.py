@@ -27,8 +27,8 @@ class Energy(RobotTerm):
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
-        object.__setattr__(self, "target", float(as_array("target", self.target, ())))
-        object.__setattr__(self, "weight", checks.weight("weight", self.weight))
+        target = float(as_array("target", self.target, ()))
+        checks.settle(self, target=target, weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
         return bind(inertial_kernels.energy_cost, self.robot.tree, self.target, self.weight)
@@ -50,8 +50,8 @@ class Momentum(RobotTerm):
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
         checks.one_of("about", self.about, POINTS)
-        object.__setattr__(self, "target", as_array("target", self.target, (6,)).copy())
-        object.__setattr__(self, "weights", checks.weights("weights", self.weights, 6))
+        target = as_array("target", self.target, (6,)).copy()
+        checks.settle(self, target=target, weights=checks.weights("weights", self.weights, 6))
 
     def _bound(self) -> CompiledCost:
         return bind(inertial_kernels.momentum_cost, self.robot.tree, POINTS[self.about], self.target, self.weights)

@@ -33,9 +33,8 @@ class Capsule:
     radius: float
 
     def __post_init__(self) -> None:
-        for name in ("start", "end"):
-            object.__setattr__(self, name, as_array(name, getattr(self, name), (3,)).copy())
-        object.__setattr__(self, "radius", positive("radius", self.radius))
+        start, end = (as_array(name, getattr(self, name), (3,)).copy() for name in ("start", "end"))
+        checks.settle(self, start=start, end=end, radius=positive("radius", self.radius))
 
 
 def Sphere(center: ArrayLike, radius: float) -> Capsule:
@@ -143,8 +142,5 @@ def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], mar
             raise ProblemError(f"obstacles[{i}]: expected Sphere(...) or Capsule(...), got {said(obstacle)}")
     rows = np.array([[*obstacle.start, *obstacle.end, obstacle.radius] for obstacle in obstacles])
     lower = np.full(len(rows), checks.weight("margin", margin))
-    for name, value in (
-        ("obstacles", obstacles), ("lower", lower), ("upper", np.full(len(rows), np.inf)),
-        ("_body", body), ("_obstacles", rows),
-    ):  # fmt: skip
-        object.__setattr__(constraint, name, value)
+    upper = np.full(len(rows), np.inf)
+    checks.settle(constraint, obstacles=obstacles, lower=lower, upper=upper, _body=body, _obstacles=rows)

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs import cost_table
-from ddp.costs.bound import EXACT, GAUSS_NEWTON
+from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.errors import ProblemError, as_array, flag
-from ddp.protocols import Array, CompiledCost
+from ddp.protocols import Array, CompiledCost, Dynamics
 from dynamics.robots.model import Robot
 from problems import checks
+from problems.kernels import states
+from problems.layout import Layout
 
 
 def check_length(made: int | None, M: int) -> None:
@@ -145,7 +147,7 @@ class MovingTerm(Protocol):
         if (start, stop) == (0, len(self._targets)):
             return self
         twin = copy.copy(self)
-        object.__setattr__(twin, "_targets", self._targets[start:stop])
+        checks.settle(twin, _targets=self._targets[start:stop])
         return twin
 
     def _rows(self, M: int) -> Array:
@@ -154,8 +156,8 @@ class MovingTerm(Protocol):
         return self._targets
 
 
-class RobotTerm(StateTerm, Protocol):
-    """A term of a robot's state x = (q, v)."""
+class OfRobot(Protocol):
+    """A function of a robot's state x = (q, v)."""
 
     robot: Robot
 
@@ -168,3 +170,42 @@ class RobotTerm(StateTerm, Protocol):
     def n(self) -> int:
         """Numbers in a tangent vector of it."""
         return 2 * self.robot.nv
+
+
+class OfSystem(Protocol):
+    """A function of a system's state."""
+
+    dynamics: Dynamics
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self.dynamics.nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of it."""
+        return self.dynamics.n
+
+
+class RobotTerm(OfRobot, StateTerm, Protocol):
+    """A cost term of a robot's state."""
+
+
+class LimitTerm(RobotTerm, Protocol):
+    """``½ w`` times the squares of how far some numbers of the state are beyond their limits.
+
+    The Hessian is that of the quadratic pieces: w beyond a limit, 0 within.
+    """
+
+    weight: float
+    _layout: Layout
+    _bounds: tuple[Array, Array]
+
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
+    def _bound(self) -> CompiledCost:
+        return bind(states.limit_cost, self._layout, *self._bounds, self.weight, separable=True)
