@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from ddp.errors import DDPError, ModelError, ProblemError, nearest, said
+from ddp.errors import DDPError, ModelError, ProblemError, flag, nearest, said
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
@@ -285,7 +285,7 @@ def load(
         raise ModelError(f"source: expected a name, a path or a pinocchio.Model, got {said(source)}")
     else:
         found = loading.read(source, root)
-    return _ready(found, massless, strict)
+    return _ready(found, massless, flag("strict", strict, ModelError))
 
 
 def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
