@@ -295,8 +295,7 @@ class _Rounds:
         return np.array([(residual.violation**2).sum() for residual in self._residuals()])
 
     def _publish(self) -> None:
-        """Tell all processes multipliers and penalties."""
-        self.iterate.work.derivatives.dual[:] = self.lagrangian.state
+        """Have the iterate take new multipliers and penalties."""
         before = self.iterate.cost
-        self.iterate.evaluate()
+        self.iterate.publish()
         self.changed = self.changed or self.iterate.cost != before

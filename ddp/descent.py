@@ -81,7 +81,9 @@ class Descent:
                 attempt.blend, now - before, iterate.gap, attempt.contraction, violation, penalty,
             )  # fmt: skip
             before = now
-            self.go_on(record)
+            history.append(record)
+            if self._callback is not None:
+                self._callback(record)
             if ending is not None:
                 return End(ending)
             if iterate.cost < 0.0 and self.endless():

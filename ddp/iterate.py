@@ -12,7 +12,7 @@ from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, ProblemError
 from ddp.models.attempt import shift
-from ddp.parallel.differentiator import Differentiator
+from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking, Line, Search, Step
@@ -68,6 +68,7 @@ class Iterate:
     magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
     control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
         any case. Both are NaN until derivatives are first known.
+    noise: the part of the total cost that rounding may hide: a step that brings less cannot be judged.
     unit: the cost that counts as one: Σ|l| of all knots, without what is the same along any motion. So it is no more
         than what controls cost, ½ Σ l_uu u², and what the cost fell by: constants added to costs change nothing, and
         costs that are all multiplied by a number take the same way.
@@ -85,15 +86,21 @@ class Iterate:
         )  # fmt: skip
         self.separable = self.backward.separable = problem.separable
         self.curved, self._limited, self.constrained = problem.curved, problem.limited, problem.constrained
-        self.control_weight = self.magnitude = self.unit = self.resolution = float("nan")
+        self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = float("nan")
         self._highest = -np.inf
         self._place(*self._started(guess))
+        self.evaluate()
+
+    def publish(self) -> None:
+        """Take the multipliers and penalties of the problem's Lagrangian, here and wherever derivatives are made."""
+        self.work.derivatives.dual[:] = self.problem.lagrangian.state
         self.evaluate()
 
     def evaluate(self) -> None:
         """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
         self.cost, self.obstacle = np.inf, None
-        self._moved()
+        self.known = 0
+        self.backward.moved()
         if not np.isfinite(self.X).all():
             self.obstacle = f"the guess diverges: {self.divergence(self.X, self.U)}"
         elif not self.gap < np.inf:
@@ -107,11 +114,6 @@ class Iterate:
         else:
             self.cost = cost
             self._highest = cost
-
-    def _moved(self) -> None:
-        """Forget all derivatives."""
-        self.known = 0
-        self.backward.moved()
 
     def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
         """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
@@ -155,11 +157,6 @@ class Iterate:
         if self._limited:
             self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
 
-    @property
-    def noise(self) -> float:
-        """What rounding may hide of the total cost: a step that brings less cannot be judged."""
-        return 1e-12 * (self.unit + abs(self.cost))
-
     def violated(self) -> tuple[float, float]:
         """The largest violation of a constraint, and the largest penalty; for problems with constraints."""
         return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
@@ -170,7 +167,8 @@ class Iterate:
         if blend > 0.0:
             wanted |= EXACT | RECORDS if self.backward.reads_records(costates) else EXACT
         if wanted & ~self.known:
-            if sweep := self._followed(wanted, blend, mu, costates):
+            follow = None if self.known else self.work.followed
+            if follow is not None and (sweep := self._followed(follow, wanted, blend, mu, costates)):
                 return sweep
             self.know(wanted)
         sweep = self.backward(blend, mu, costates)
@@ -188,11 +186,10 @@ class Iterate:
         if fresh:
             self._scale()
 
-    def _followed(self, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
-        """A sweep while derivatives are being made, where those who make them can be followed and have not begun."""
-        follow = None if self.known else self.work.followed
-        behind = self.backward.behind(blend, mu, costates) if follow else None
-        if follow is None or behind is None:
+    def _followed(self, follow: Follow, wanted: int, blend: float, mu: float, costates: bool) -> Sweep | None:
+        """A sweep while derivatives are being made, unless it takes all of them to begin."""
+        behind = self.backward.behind(blend, mu, costates)
+        if behind is None:
             return None
         made, known = missing(0, wanted, self.curved)
         follow(self.X, self.U, made, behind)
@@ -217,22 +214,27 @@ class Iterate:
                 break
         changed = effort + max(0.0, self._highest - self.cost)
         self.unit = max(min(self.magnitude, changed), DOWN_TO * changed)
-        self.resolution = EPSILON * self.magnitude
+        self.resolution, self.noise = EPSILON * self.magnitude, 1e-12 * (self.unit + abs(self.cost))
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Search along the sweep's policy: see `ddp.search`."""
         line = self.line
-        line.aim(self.X, self.U, self.gaps, self.gap > 0.0, self.cost, sweep)
-        line.resolution, line.unit = self.resolution, self.unit
+        line.X, line.U, line.gaps, line.k, line.K = self.X, self.U, self.gaps, sweep.k, sweep.K
+        line.torn, line.cost, line.slope, line.expected = self.gap > 0.0, self.cost, sweep.d0, sweep.expected
+        line.resolution, line.unit, line.unpriced = self.resolution, self.unit, None
         return self._search(line, longest)
 
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
         if step.alpha > 0.0:
-            self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
+            if self.gap or self._limited:
+                self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
+            else:
+                self.X, self.U = step.X, step.U
             self.cost = step.cost
             self._highest = max(self._highest, step.cost)
-            self._moved()
+            self.known = 0
+            self.backward.moved()
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail.

@@ -46,6 +46,7 @@ class Problem:
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
         stretches ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
+    objective: the cost as one sum over the horizon.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
     A term has ``value(x, u)`` and, if it likes, ``gradient`` and ``hessian`` (see `ddp.costs.terms`), or is a
@@ -67,7 +68,7 @@ class Problem:
     during: Mapping[range, Sequence[Term | BatchTerm]] = field(default_factory=dict)
     guess: Start = None
     _limits: tuple[Array, Array] = field(init=False, repr=False)
-    _objective: Objective = field(init=False, repr=False)
+    objective: Objective = field(init=False, repr=False)
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
@@ -100,7 +101,7 @@ class Problem:
             ("upper", upper),
             ("_limits", limits),
             ("horizon", horizon),
-            ("_objective", Objective.of(self.dynamics, horizon, x0, *terms)),
+            ("objective", Objective.of(self.dynamics, horizon, x0, *terms)),
             ("running", tuple(self.running)),
             ("terminal", tuple(self.terminal)),
             ("_placed", place(self.dynamics, horizon, x0, *lists) if any(map(_is_given, lists)) else ()),
@@ -112,7 +113,7 @@ class Problem:
 
     def __repr__(self) -> str:
         constraints = f", {len(self._placed)} constraints" if self._placed else ""
-        return f"Problem({self.dynamics!r}, horizon={self.horizon}, {self._objective.count} cost terms{constraints})"
+        return f"Problem({self.dynamics!r}, horizon={self.horizon}, {self.objective.count} cost terms{constraints})"
 
     def starting_at(self, x0: Array) -> Problem:
         """The same problem from another initial state x0 (nx,); nothing but x0 is checked again or copied."""
@@ -143,7 +144,7 @@ class Problem:
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
     ) -> tuple[Array, Array, Array]:
         """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes, if any."""
-        if len(self._objective.noted):
+        if len(self.objective.noted):
             return cast(Noting, self.dynamics).track_noting(X, U, k, K, alphas, gaps, *self._limits)
         Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
         return np.ascontiguousarray(Xs, np.float64), np.ascontiguousarray(Us, np.float64), cost_table.NO_NOTES
@@ -154,11 +155,11 @@ class Problem:
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (N+1,) of the knots of X (N+1, nx) and U (N, nu), padded or not; nothing is checked."""
-        return self._objective.values(X, U)
+        return self.objective.values(X, U)
 
     def total(self, X: Array, U: Array, notes: Array = cost_table.NO_NOTES) -> float:
         """The cost of a rollout X (N+1, nx) under U (N, nu), with its notes if known; infinite where it diverges."""
-        return self._objective.total(X, U, notes)
+        return self.objective.total(X, U, notes)
 
     def allocate(self, empty: Callable[[tuple[int, ...]], Array] = aligned_zeros) -> Derivatives:
         """Arrays for all derivatives of this problem, from an allocator of zeros ``empty(shape)``."""
@@ -172,7 +173,7 @@ class Problem:
             lzz=empty((N + 1, nz, nz)),
             exact=empty((N + 1, nz, nz)),
             diagonal=empty((N + 1, nz)),
-            dual=empty((0 if self._objective.lagrangian is None else state_size(self._placed),)),
+            dual=empty((0 if self.objective.lagrangian is None else state_size(self._placed),)),
         )
 
     def expand(
@@ -183,24 +184,21 @@ class Problem:
         X (N+1, nx), U (N, nu), padded or not.  made: which of them, see `derivatives.FIRST`; the second order of the
         dynamics, RECORDS, goes with the first or comes after it.
         """
-        if made & (FIRST | RECORDS):
-            self._expand_dynamics(X, U, out, start, stop, made)
-        if made & (FIRST | GAUSS_NEWTON):
-            self._objective.expand(X, U, out, start, stop, not made & GAUSS_NEWTON)
-        if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
-            self._objective.expand_exact(X, U, out, start, stop)
-
-    def _expand_dynamics(self, X: Array, U: Array, out: Derivatives, start: int, stop: int, made: int) -> None:
         N, expansion = self.horizon, Expansion(out.A, out.B, out.record)
+        steps = X, U
         if start > 0 or stop < N:
             knots = slice(start, min(stop, N))
-            X, U, expansion = X[knots], U[knots], Expansion(*(part[knots] for part in expansion))
-        else:
-            X, U = X[:N], U if len(U) == N else U[:N]
-        if len(X) > 0 and made & FIRST:
-            self.dynamics.expand(X, U, expansion, start)
-        if len(X) > 0 and made & RECORDS:
-            self.dynamics.expand_second(X, U, expansion, start)
+            steps, expansion = (X[knots], U[knots]), Expansion(*(part[knots] for part in expansion))
+        elif made & (FIRST | RECORDS):
+            steps = X[:N], U if len(U) == N else U[:N]
+        if made & FIRST and len(steps[0]) > 0:
+            self.dynamics.expand(*steps, expansion, start)
+        if made & RECORDS and len(steps[0]) > 0:
+            self.dynamics.expand_second(*steps, expansion, start)
+        if made & (FIRST | GAUSS_NEWTON):
+            self.objective.expand(X, U, out, start, stop, not made & GAUSS_NEWTON)
+        if made & EXACT and made & (FIRST | GAUSS_NEWTON) != FIRST:
+            self.objective.expand_exact(X, U, out, start, stop)
 
     def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
         """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
@@ -219,11 +217,11 @@ class Problem:
                 self.add_forces(X, U, multipliers, d.lz)
             on_next = costates(d.A, d.lz)[1:]
         rates = np.einsum("ki,ki->k", on_next, self.dynamics.by_duration(X[:-1], U))
-        running = [*((slice(0, N), entry) for entry in self._objective.running)]
-        running += [(slice(knots.start, knots.stop), entry) for knots, entry in self._objective.during]
+        running = [*((slice(0, N), entry) for entry in self.objective.running)]
+        running += [(slice(knots.start, knots.stop), entry) for knots, entry in self.objective.during]
         for knots, entry in running:
             rates[knots] += entry.term.values(X[knots], padded[knots])
-        for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in self._objective.at if k < N)]:
+        for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in self.objective.at if k < N)]:
             if isinstance(entry.term, Timed):
                 rates[knots] += entry.weight * entry.term.by_duration(X[knots], padded[knots])
         for placed in self._placed:
@@ -250,24 +248,24 @@ class Problem:
     @property
     def separable(self) -> NDArray[np.bool_]:
         """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
-        return self._objective.separable
+        return self.objective.separable
 
     @property
     def curved(self) -> bool:
         """Whether Gauss-Newton leaves anything out of the costs' Hessians."""
-        return len(self._objective.curved) > 0
+        return len(self.objective.curved) > 0
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
-        return self._objective.fault(X, U, order)
+        return self.objective.fault(X, U, order)
 
     def most_concave(self, X: Array, U: Array, knot: int) -> str | None:
         """The term with the most negative curvature at a knot of X (N+1, nx), U (N, nu); None if none has any."""
-        return self._objective.most_concave(X, U, knot)
+        return self.objective.most_concave(X, U, knot)
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""
-        return self._objective.terms()
+        return self.objective.terms()
 
     # constraints
 
@@ -293,11 +291,11 @@ class Problem:
     @property
     def plain(self) -> Problem:
         """The problem without what `augmented` added."""
-        return self if self._objective.lagrangian is None else self._with_lagrangian(None)
+        return self if self.objective.lagrangian is None else self._with_lagrangian(None)
 
     def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
         twin = self._twin()
-        object.__setattr__(twin, "_objective", self._objective.with_lagrangian(lagrangian))
+        object.__setattr__(twin, "objective", self.objective.with_lagrangian(lagrangian))
         return twin
 
     def _twin(self) -> Problem:
@@ -309,15 +307,15 @@ class Problem:
     @property
     def lagrangian(self) -> Lagrangian:
         """The multipliers and penalties of an `augmented` problem."""
-        if self._objective.lagrangian is None:
+        if self.objective.lagrangian is None:
             raise ProblemError("lagrangian: this problem is not augmented")
-        return self._objective.lagrangian
+        return self.objective.lagrangian
 
     def residuals(self, X: Array, U: Array, multipliers: Array | None = None) -> tuple[Residual, ...]:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
         if multipliers is None:
             multipliers = np.zeros(self.multiplier_count)
-        known = Values() if self._objective.lagrangian is None else self._objective.lagrangian.known
+        known = Values() if self.objective.lagrangian is None else self.objective.lagrangian.known
         return residuals(self._placed, X, self.padded(U), multipliers, known)
 
     def violation(self, X: Array, U: Array) -> float:

@@ -15,7 +15,6 @@ import numpy as np
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.sweeps.backward import Sweep
 
 CHUNKS = (0, 1, 3)
 """Where the chunks of a line search's rollouts begin, unless the dynamics do several of them for the price of one."""
@@ -37,16 +36,22 @@ class Step(NamedTuple):
 
 
 class Line:
-    """Trajectories of one problem along the policy of a sweep; `aim` it, then ask for steps.
+    """Trajectories of one problem along the policy of a sweep, which `Iterate.search` puts here.
 
-    cost: at alpha = 0.   torn: whether gaps are open there.
-    slope: the decrease per alpha at 0.   expected: the decrease that a full step promises.
+    X (N+1, nx), U (N, nu), cost: at alpha = 0.   gaps (N, n): open there, if ``torn``.   k, K: the policy.
+    slope, expected: alpha slope - alpha² (slope - expected) is the decrease that the model promises; negative where
+        closing gaps costs.
     resolution: the spacing of numbers at the cost.   unit: the cost that counts as one.
     diverged: the trajectory of the last step that was tried, if it diverged.
     lost: the last one of all searches that diverged.
     unpriced: the last one of the last search whose cost is no number.
     """
 
+    X: Array
+    U: Array
+    gaps: Array
+    k: Array
+    K: Array
     cost: float
     torn: bool
     slope: float
@@ -60,24 +65,14 @@ class Line:
         self.lost: tuple[Array, Array] | None = None
         self.unpriced: tuple[Array, Array] | None = None
 
-    def aim(self, X: Array, U: Array, gaps: Array, torn: bool, cost: float, sweep: Sweep) -> None:
-        """From X, U of ``cost``, with gaps (N, n), along the policy of ``sweep``."""
-        self.X, self.U, self._gaps, self._sweep = X, U, gaps, sweep
-        self.cost, self.torn, self.slope, self.expected = cost, torn, sweep.d0, sweep.expected
-        self.unpriced = None
-
-    def promised(self, alpha: float) -> float:
-        """The decrease that the model promises for a step alpha; negative where closing gaps costs."""
-        return alpha * self.slope - alpha * alpha * (self.slope - self.expected)
-
     def rolled_out(self, alphas: Array) -> Rollouts:
         """The trajectories of some step lengths, in one call."""
-        return self._problem.track(self.X, self.U, self._sweep.k, self._sweep.K, alphas, self._gaps)
+        return self._problem.track(self.X, self.U, self.k, self.K, alphas, self.gaps)
 
     def step(self, alpha: float, rolled: Rollouts, lane: int) -> Step:
         """One of the trajectories, with its cost, which is infinite or no number where it diverges."""
         X, U, notes = rolled[0][lane], rolled[1][lane], rolled[2]
-        cost = self._problem.total(X, U, notes[lane] if len(notes) else notes)
+        cost = self._problem.objective.total(X, U, notes[lane] if len(notes) else notes)
         if abs(cost) < np.inf or alpha > 1.0:
             self.diverged = None
         elif np.isfinite(X[-1]).all():
@@ -123,13 +118,14 @@ class Backtracking:
 
     def __call__(self, line: Line, longest: float) -> Step:
         """Search from alpha = ``longest``."""
-        for alphas in chunks(longest, self.shortest, line.lanes):
+        for alphas in chunks(max(longest, self.shortest), self.shortest, line.lanes):
             rolled = line.rolled_out(alphas)
             for lane, alpha in enumerate(alphas.tolist()):
                 step = line.step(alpha, rolled, lane)
                 if not abs(step.cost) < np.inf:
                     continue
-                decrease, promised = line.cost - step.cost, line.promised(alpha)
+                decrease = line.cost - step.cost
+                promised = alpha * line.slope - alpha * alpha * (line.slope - line.expected)
                 share = self.share if promised >= 0.0 else (2.0 if line.torn else 0.0)
                 if not (decrease > share * promised or _is_even(decrease, line)):
                     continue

@@ -45,6 +45,12 @@ class _Setup(event.Listener):  # type: ignore[misc]
             for tell in self.left:
                 tell()
 
+    def working_time(self) -> float:
+        """Seconds of a clock that stands still while kernels are loaded and compiled."""
+        with self._guard:
+            now = time.perf_counter()
+            return self._since - self._total if self._threads else now - self._total
+
     def seconds(self) -> float:
         with self._guard:
             return self._total + (time.perf_counter() - self._since if self._threads else 0.0)
@@ -71,9 +77,8 @@ def around_setup(before: Callable[[], None], after: Callable[[], None]) -> None:
     _setup.left.append(after)
 
 
-def working_time() -> float:
-    """Seconds of a clock that stands still while kernels are loaded and compiled."""
-    return time.perf_counter() - _setup.seconds()
+working_time = _setup.working_time
+"""Seconds of a clock that stands still while kernels are loaded and compiled."""
 
 
 class Stopwatch:

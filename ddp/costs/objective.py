@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -126,7 +126,7 @@ class Objective:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or len(self.noted):
             U = padded(U, len(X))
-            for entry, knots in self._python_terms(0, self.horizon + 1, noted=noted):
+            for entry, knots in self._in_python(0, self.horizon + 1, noted=noted):
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
@@ -139,7 +139,7 @@ class Objective:
         if interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
-            for entry, rows in self._python_terms(start, stop, out.dual, True):
+            for entry, rows in self._in_python(start, stop, out.dual, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], H[rows]
                     entry.term.expand(X[rows], U[rows], entry.weight, exact, *own)
@@ -154,7 +154,7 @@ class Objective:
             for run_begin, run_end in self.curved.tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
-                for entry, rows in self._python_terms(begin, end, out.dual, True):
+                for entry, rows in self._in_python(begin, end, out.dual, True):
                     with naming(entry.name, rows):
                         entry.term.expand(
                             X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
@@ -208,19 +208,34 @@ class Objective:
     @cached_property
     def interpreted(self) -> bool:
         """Whether there are terms that are neither compiled nor noted."""
-        return next(self._python_terms(0, self.horizon + 1, noted=True), None) is not None
+        return self.lagrangian is not None or len(self._interpreted[True]) > 0
 
     @cached_property
     def _tables(self) -> tuple[cost_table.Table, cost_table.Table, NDArray[np.int64], bool]:
-        """`table`, `noted`, `runs` and `interpreted`: one is sooner found than four."""
+        """`table`, `noted`, `runs` and `interpreted`, cached together: one attribute look-up an evaluation."""
         return self.table, self.noted, self.runs, self.interpreted
 
-    def _python_terms(
+    def _in_python(
         self, start: int, stop: int, dual: Array | None = None, noted: bool = False
-    ) -> Iterator[tuple[Entry, slice]]:
+    ) -> list[tuple[Entry, slice]]:
         """Those of `within` that are not compiled; ``noted``: nor do they read notes."""
-        within = self.within(start, stop, dual)
-        return (found for found in within if not (found[0].compiled or (noted and found[0].noted)))
+        found = _cut(self._interpreted[noted], start, stop)
+        return found if self.lagrangian is None else found + _of_constraints(self.lagrangian, start, stop, dual)
+
+    @cached_property
+    def _stretches(self) -> tuple[tuple[Entry, int, int], ...]:
+        """Every term with the knots begin .. end-1 that it belongs to, in the order that costs are summed in."""
+        N = self.horizon
+        return (
+            *((entry, 0, N) for entry in self.running), *((entry, k.start, k.stop) for k, entry in self.during),
+            *((entry, k, k + 1) for k, entry in self.at), *((entry, N, N + 1) for entry in self.terminal),
+        )  # fmt: skip
+
+    @cached_property
+    def _interpreted(self) -> tuple[list[tuple[Entry, int, int]], list[tuple[Entry, int, int]]]:
+        """Those of the stretches whose terms are not compiled, and those that do not read notes either."""
+        plain = [stretch for stretch in self._stretches if not stretch[0].compiled]
+        return plain, [stretch for stretch in plain if not stretch[0].noted]
 
     def fault(self, X: Array, U: Array, order: int) -> str | None:
         """The first term whose cost or, if order > 0, derivative is not finite, as a sentence; None if all are."""
@@ -261,31 +276,30 @@ class Objective:
                 for row, knot in enumerate(range(knots.start, knots.stop)):
                     yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
 
-    def within(self, start: int, stop: int, dual: Array | None = None) -> Iterator[tuple[Entry, slice]]:
+    def within(self, start: int, stop: int, dual: Array | None = None) -> list[tuple[Entry, slice]]:
         """The terms of the knots start .. stop-1, with those of its knots, always in the same order.
 
         dual: where multipliers and penalties are; default this problem's own.
         """
-        N = self.horizon
-        if start < min(stop, N):
-            for entry in self.running:
-                yield entry, slice(start, min(stop, N))
-        for stretch, entry in self.during:
-            a, b = max(start, stretch.start), min(stop, stretch.stop)
-            if b - a == len(stretch):
-                yield entry, slice(a, b)
-            elif a < b:
-                yield entry._replace(term=part(entry.term, a - stretch.start, b - stretch.start)), slice(a, b)
-        for knot, entry in self.at:
-            if start <= knot < stop:
-                yield entry, slice(knot, knot + 1)
-        if stop > N:
-            for entry in self.terminal:
-                yield entry, slice(N, N + 1)
-        if self.lagrangian is not None:
-            own = self.lagrangian if dual is None else replace(self.lagrangian, state=dual)
-            for name, term, knots in own.within(start, stop):
-                yield Entry(name, term, 1.0), knots
+        found = _cut(self._stretches, start, stop)
+        return found if self.lagrangian is None else found + _of_constraints(self.lagrangian, start, stop, dual)
+
+
+def _cut(stretches: Iterable[tuple[Entry, int, int]], start: int, stop: int) -> list[tuple[Entry, slice]]:
+    """Parts of stretches among the knots start .. stop-1."""
+    found = []
+    for entry, begin, end in stretches:
+        a, b = max(start, begin), min(stop, end)
+        if a < b:
+            term = entry.term if b - a == end - begin else part(entry.term, a - begin, b - begin)
+            found.append((entry if term is entry.term else entry._replace(term=term), slice(a, b)))
+    return found
+
+
+def _of_constraints(lagrangian: Lagrangian, start: int, stop: int, dual: Array | None) -> list[tuple[Entry, slice]]:
+    """Terms of constraints at the knots start .. stop-1."""
+    own = lagrangian if dual is None else replace(lagrangian, state=dual)
+    return [(Entry(name, term, 1.0), knots) for name, term, knots in own.within(start, stop)]
 
 
 def _weighed(entries: Sequence[tuple[range, Entry]], weights: Array) -> Iterator[tuple[range, Entry]]:

@@ -64,7 +64,7 @@ class Point(Protocol):
 
 @dataclass
 class Limits:
-    """What the loop tells a model.
+    """Bounds that the loop gives a model.
 
     tolerance: of the expected decrease, in units of `Point.unit`; the rounds of constraints change it on the way.
     switch, max_regularization, regularization: as of `ddp.DDP`.
@@ -74,10 +74,6 @@ class Limits:
     switch: float = 1e-2
     max_regularization: float = 1e9
     regularization: Regularization | None = None
-
-    def largest(self, point: Point) -> float:
-        """The largest mu at an iterate."""
-        return self.max_regularization * max(1.0, point.control_weight)
 
 
 class HessianModel(Protocol):
@@ -122,8 +118,8 @@ class Trials:
         one, other = self.alphas
         step = point.search(sweep, min(1.0, 4.0 * max(one, other, AGAIN)))
         self.alphas.append(step.alpha)
-        brought = kept(point.cost - step.cost, sweep.expected)
-        self.trusted = step.alpha == 1.0 and abs(brought - 1.0) < TRUSTED
+        miss = abs(point.cost - step.cost - sweep.expected)
+        self.trusted = step.alpha == 1.0 and miss <= TRUSTED * abs(sweep.expected)
         return Attempt(self.hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
 
 

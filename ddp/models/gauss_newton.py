@@ -31,7 +31,8 @@ class GaussNewton:
     def attempt(self, point: Point) -> Attempt | None:
         """The first sweep that succeeds, mu being raised until one does."""
         self.mu = max(self.mu, SHIFT * point.control_weight)
-        while self.mu <= self._limits.largest(point):
+        most = self._limits.max_regularization * max(1.0, point.control_weight)
+        while self.mu <= most:
             sweep = point.sweep(0.0, self.mu)
             if sweep.failed < 0:
                 self.failed = None

@@ -27,7 +27,8 @@ class LevenbergMarquardt:
     def iterate(self, point: Point) -> Attempt | None:
         """The first sweep that succeeds, mu being raised until one does; mu then follows the step."""
         mu, failed, failures = max(self.mu, shift(point)), 0.0, 0
-        while mu <= self._limits.largest(point):
+        most = self._limits.max_regularization * max(1.0, point.control_weight)
+        while mu <= most:
             sweep = self.trials.sweep(point, 1.0, mu)
             if sweep.failed < 0:
                 self.failed = None

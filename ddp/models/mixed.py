@@ -77,7 +77,10 @@ class Mixed:
         if best is None:
             return None
         if entered != LEVENBERG_MARQUARDT:
-            best = self._watch_for_stagnation(point, best)
+            self._lm_patience.wait -= 1
+            self._past.append((best.expected, best.step.alpha))
+            if best.step.alpha <= 0.25 and self._lm_patience.wait <= 0:
+                best = self._compared_with_damped(point, best)
         if self.mode == GAUSS_NEWTON and self._exact_patience.wait <= 0:
             close = abs(best.expected) < self._limits.switch * point.magnitude
             rate = best.expected / self._previous if self._previous != 0.0 else 0.0  # 0: at the optimum
@@ -142,12 +145,8 @@ class Mixed:
         self.mode = GAUSS_NEWTON
         patience.disappointed()
 
-    def _watch_for_stagnation(self, point: Point, best: Attempt) -> Attempt:
+    def _compared_with_damped(self, point: Point, best: Attempt) -> Attempt:
         """Levenberg-Marquardt where steps stay tiny, or short while the expected decrease does not fall."""
-        self._lm_patience.wait -= 1
-        self._past.append((best.expected, best.step.alpha))
-        if best.step.alpha > 0.25 or self._lm_patience.wait > 0:
-            return best
         alphas = [alpha for _, alpha in self._past]
         tiny = len(alphas) >= 2 and max(alphas[-2:]) <= 1.0 / 64.0
         slow = len(alphas) == 6 and max(alphas[1:]) <= 0.25 and best.expected > 0.7 * self._past[0][0]

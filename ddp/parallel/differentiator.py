@@ -33,19 +33,18 @@ Follow = Callable[[Array, Array, int, Following], None]
 
 
 class Differentiator(ABC):
-    """Batched stages over all knots of a trajectory, into ``derivatives``."""
+    """Whoever makes derivatives of all knots of a trajectory, into ``derivatives``.
+
+    followed: makes derivatives with a sweep behind them; None where that is not possible.
+    """
 
     derivatives: Derivatives
+    followed: Follow | None = None
 
     @property
     @abstractmethod
     def description(self) -> str:
         """Who computes them, in words."""
-
-    @property
-    def followed(self) -> Follow | None:
-        """How to sweep while derivatives are being made, instead of one stage after another; None where one cannot."""
-        return None
 
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:

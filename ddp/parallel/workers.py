@@ -22,7 +22,7 @@ import numpy as np
 
 from ddp.derivatives import FIRST, Derivatives, contract_with
 from ddp.errors import ProblemError, positive_integer, said
-from ddp.parallel.differentiator import Differentiator, Follow, Following
+from ddp.parallel.differentiator import Differentiator, Following
 from ddp.parallel.pipeline import Pipeline
 from ddp.parallel.process_pool import Processes, WorkerError
 from ddp.problem import Problem
@@ -138,14 +138,11 @@ class _Threads(Differentiator):
         self._pool = ThreadPoolExecutor(count - 1, thread_name_prefix="mayne")
         self._waiting: deque[tuple[int, int]] = deque()
         self._pass: Pipeline | None = None
+        self.followed = self._follow
 
     @property
     def description(self) -> str:
         return f"{self._count} threads"
-
-    @property
-    def followed(self) -> Follow:
-        return self._follow
 
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         dynamics, record = self._problem.dynamics, self.derivatives.record
@@ -249,10 +246,6 @@ class _Measured(Differentiator):
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         self._timed(partial(self._now.contract, weights, out, in_blocks))
 
-    @property
-    def followed(self) -> Follow | None:
-        return self._now.followed if self._decided else None
-
     def close(self) -> None:
         self._now.close()
         if self._pool is not None:
@@ -274,6 +267,11 @@ class _Measured(Differentiator):
 
     def _decide(self) -> None:
         self._decided = True
+        self._take_over()
+        self.followed = self._now.followed
+
+    def _take_over(self) -> None:
+        """Hand over to several threads or processes, if that pays."""
         if min(self._times) < WORTHWHILE[self._kind]:
             return
         if self._pool is None:

@@ -220,8 +220,11 @@ class RobotDynamics:
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
         X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
+        if not lower.shape == upper.shape == U.shape:
+            lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        low, high = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        track(*self._roller, X, U, k, K, alphas, gaps, _of_knots(lower, U), _of_knots(upper, U), Xs, Us)
+        track(*self._roller, X, U, k, K, alphas, gaps, low, high, Xs, Us)
         return Xs, Us
 
     @property
@@ -312,13 +315,6 @@ class RobotDynamics:
 
     def __repr__(self) -> str:
         return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"
-
-
-def _of_knots(limit: Array, U: Array) -> Array:
-    """A limit for each knot, as the kernel of rollouts wants it."""
-    if limit.shape == U.shape and limit.flags.carray:
-        return limit
-    return np.array(np.broadcast_to(limit, U.shape), order="C")
 
 
 def _paired(
