@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.protocols import Array, Batched, Dynamics
+from ddp.protocols import Array, Blockwise, Dynamics
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
 """What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
@@ -68,8 +68,8 @@ def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
 
 
 def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
-    """Contract the second order of some knots into ``out``, as Hessians or as the blocks of `Batched`."""
+    """Contract the second order of some knots into ``out``, as Hessians or as the blocks of `Blockwise`."""
     if in_blocks:
-        cast(Batched, dynamics).contract_batch(record, weights, out)
+        cast(Blockwise, dynamics).contract_batch(record, weights, out)
     else:
         dynamics.contract(record, weights, out)

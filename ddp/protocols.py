@@ -178,7 +178,16 @@ class SemiImplicit(Protocol):
 
 @runtime_checkable
 class Batched(Protocol):
-    """Semi-implicit dynamics that contract many knots at once, if weights are known before, faster than one by one.
+    """Dynamics that contract many knots at once, if weights are known before, faster than one by one."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether they do."""
+
+
+@runtime_checkable
+class Blockwise(Protocol):
+    """Batched semi-implicit dynamics that write a second order by blocks, which sweeps need not multiply by A and B.
 
     The Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` is one of δq, δv and δv', of which δv' = E δz. Its blocks
     (m, m) qq, qv, vv, nq, n for δv', are one behind the other, each in whole registers; then come the blocks of nn, a

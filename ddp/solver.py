@@ -58,9 +58,9 @@ class DDP:
         "costate"  the adjoint of the trajectory, known before; all knots at once, once an iterate: see `Newton`. May
                    take twice as many iterations
         "policy"   V_x under the gains of the last sweep, known before; within a few per cent V_x's iterations
-        "auto"     the policy's where the dynamics contract many knots faster than one by one, as those of robots
-                   without contacts do (semi-implicit, controls without limits); else V_x, and the costate after an
-                   exact step that kept its promise, where they mean the same
+        "auto"     the policy's where the dynamics contract many knots faster than one by one, as those of robots do
+                   (semi-implicit steps and phases of contacts); else V_x, and the costate after an exact step that
+                   kept its promise, where they mean the same
         "policy" and "auto" are V_x where no sweep has succeeded yet, and as long as gaps are open.
     reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,

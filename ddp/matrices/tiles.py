@@ -18,11 +18,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ddp.compiling.kernel import for_constants, integer_pointer, kernel, specialised
+from ddp.compiling.kernel import for_constants, specialised
 from ddp.matrices.registers import VECTOR, at, load, plus, scalar, store, times
 from ddp.matrices.registers import WIDTH as WIDTH
 from ddp.protocols import Array
@@ -141,37 +141,3 @@ def add_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
 def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """The same on and above the diagonal of C, whose lower triangle is left half computed."""
     upper_product(C, ldc, C, ldc, 0, rows, end, a, ai, ak, B, ldb, K)
-
-
-def bands(entries: Any) -> Any:
-    """Where panels of rows (6, 2 or 1) of a matrix have entries: (panels, 2), whole registers of columns."""
-    found, i = [], 0
-    while i < len(entries):
-        rows = next(size for size in (6, 2, 1) if size <= len(entries) - i)
-        columns = np.flatnonzero(np.any(entries[i : i + rows], axis=0))
-        found.append([columns[0] // WIDTH * WIDTH, padded(columns[-1] + 1)] if len(columns) else [0, 0])
-        i += rows
-    return np.array(found, dtype=np.int64)
-
-
-@for_constants(but=("K",))
-def banded_product(C, ldc, S, lds, rows, bands, a, ai, ak, B, ldb, K):
-    """``product`` within the columns that ``bands``, at its address, has for each panel of rows."""
-    i = 0
-    while rows - i >= 6:
-        begin, end = _two_words(bands)
-        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i, bands = i + 6, bands + 16
-    while rows - i >= 2:
-        begin, end = _two_words(bands)
-        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i, bands = i + 2, bands + 16
-    if rows > i:
-        begin, end = _two_words(bands)
-        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-
-
-@kernel
-def _two_words(address):
-    words = carray(integer_pointer(address), 2)
-    return words[0], words[1]

@@ -88,7 +88,7 @@ class Backward:
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
     contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
-        `Batched` if it is told so; default the dynamics.
+        `Blockwise` if it is told so; default the dynamics.
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
@@ -105,13 +105,13 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        self._steps, self._halves, batches, self._blocks = structure or structure_of(dynamics)
-        batched = N if batches and multipliers != VALUE and not limited else 0
-        self._in_blocks = aligned_zeros((batched, numbers_of_blocks(n // 2, self._steps[1])))
+        self._steps, self._halves, self._batched, blockwise, self._blocks = structure or structure_of(dynamics)
+        self._blockwise = blockwise and multipliers != VALUE and not limited
+        self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, self._steps[1])))
         self._weights = np.zeros((N, n))
-        self._followed, self._batched, self._costate = False, batched > 0, np.zeros(n)
+        self._followed, self._costate = False, np.zeros(n)
         self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
-        everywhere = (multipliers != VALUE and not batched) or reuse or limited
+        everywhere = (multipliers != VALUE and not self._blockwise) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
         self._limited, self._held = limited, np.zeros((N if limited else 0, nu))
@@ -122,10 +122,10 @@ class Backward:
         self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
         self._room = RoomOwner(n, nu)
         self._model = ModelOwner(
-            derivatives, self._second, self._k, self._K, self._bends, dynamics.contraction(), self._closing,
+            derivatives, self._second, self._k, self._K, self._bends, self._closing,
             self._steps[1], 0 if limited else sized_knot(n, nu, self._halves),
         )  # fmt: skip
-        if self._batched:
+        if self._blockwise:
             self._model.take(self._in_blocks, True)
         self._action = np.zeros((nu, nu))
         self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
@@ -167,7 +167,7 @@ class Backward:
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
         multiplier = self.multiplier(costates)
-        return (multiplier == VALUE or not self._batched) and not self._keeps(multiplier)
+        return (multiplier == VALUE or not self._blockwise) and not self._keeps(multiplier)
 
     def _keeps(self, multiplier: str) -> bool:
         """Whether what is contracted already serves."""
@@ -215,9 +215,9 @@ class Backward:
     def _contract_before(self, multiplier: str) -> None:
         """The whole second order in one batch, the weights being known before the sweep."""
         self._weigh(0, len(self._weights), multiplier)
-        second = self._in_blocks if self._batched else self._second
-        self._contract(self._weights, second, self._batched)
-        self._model.take(second, self._batched)
+        second = self._in_blocks if self._blockwise else self._second
+        self._contract(self._weights, second, self._blockwise)
+        self._model.take(second, self._blockwise)
         self._age = 0
 
     def _weigh(self, start: int, stop: int, multiplier: str) -> None:
@@ -234,6 +234,8 @@ class Backward:
     ) -> Sweep:  # fmt: skip
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         blend, mu = float(blend), float(mu)
+        if blend > 0.0 and not kept:
+            self._model.contract_by(self._dynamics)
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
             d = self._derivatives
             done, change, gradient = self._segments.sweep(
@@ -293,11 +295,13 @@ class Behind:
         self._of, self._multiplier = backward, multiplier if blend > 0.0 else NONE
         self._how = float(blend), float(mu), multiplier == COSTATE
         self.weighted = self._multiplier not in (NONE, VALUE)
-        self.described = self._multiplier == VALUE or (self.weighted and not backward._batched)
+        self.described = self._multiplier == VALUE or (self.weighted and not backward._blockwise)
         N = len(backward._weights)
         self._N, self._weights = N, backward._weights
         self._failed, self._sums = -1, tiled_sweep.NOTHING
         self._second = backward._in_blocks if self.weighted and not self.described else backward._second
+        if self._multiplier == VALUE:
+            backward._model.contract_by(backward._dynamics)
         if blend > 0.0:
             backward._model.take(self._second, self._second is backward._in_blocks)
 

@@ -26,7 +26,7 @@ class Given(NamedTuple):
     """Addresses, but for h, blend and mu, of one knot.
 
     Of its `Room` as there, G and H being those of ``size`` rows of Z, and Y the rows u of Q.   start, stride: as in
-    `riccati.action_value`.   diagonal: what is added to Q's, with mu.   T: blocks of `protocols.Batched`, or 0.
+    `riccati.action_value`.   diagonal: what is added to Q's, with mu.   T: blocks of `protocols.Blockwise`, or 0.
     """
 
     V: int

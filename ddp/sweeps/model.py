@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import integer_pointer, kernel
 from ddp.derivatives import Derivatives
 from ddp.matrices.rows import clear_rows
-from ddp.protocols import Array, Contraction
+from ddp.protocols import Array, Contraction, Dynamics
 from ddp.sweeps.riccati import add_hessian, load_hessian
 from ddp.sweeps.room import read_room
 
@@ -21,7 +21,7 @@ class Model(NamedTuple):
     """N, n, nu, and addresses: of `Derivatives`, of contracted second orders T, of a policy, of C functions.
 
     stride: from one record to the next, in bytes.  step: the same of T; 0 where one place serves all knots.
-    blocks: whether T are those of `protocols.Batched`.  bent (g, 2), of number runs: where their nn has entries.
+    blocks: whether T are those of `protocols.Blockwise`.  bent (g, 2), of number runs: where their nn has entries.
     k (N, nu), K (N, nu, n).  bends (., 2, n, n): what `protocols.Dynamics.closing` says of gaps.  turn: as step.
     """
 
@@ -56,20 +56,26 @@ class ModelOwner:
     """A ``Model`` behind one address, and what it points to, alive as long as this object is."""
 
     def __init__(
-        self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, contraction: Contraction,
-        closing: Contraction, bent: NDArray[np.int64], knot: int,
+        self, d: Derivatives, second: Array, k: Array, K: Array, bends: Array, closing: Contraction,
+        bent: NDArray[np.int64], knot: int,
     ) -> None:  # fmt: skip
-        self._alive = d, k, K, bends, contraction, closing, bent
+        self._alive = d, k, K, bends, closing, bent
         arrays = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, d.record, second, k, K, bends
         at = [array.ctypes.data for array in arrays]
         step, turn = (array.strides[0] if len(array) == len(k) else 0 for array in (second, bends))
         numbers = [
-            *d.B.shape, *at[:7], d.record.strides[0], at[7], step, *at[8:], turn, *contraction[:2], *closing[:2],
+            *d.B.shape, *at[:7], d.record.strides[0], at[7], step, *at[8:], turn, 0, 0, *closing[:2],
             bent.ctypes.data, len(bent), 0, knot,
         ]  # fmt: skip
         self._header = np.array(numbers, dtype=np.int64)
         self.address = int(self._header.ctypes.data)
         self._taken = second
+
+    def contract_by(self, dynamics: Dynamics) -> None:
+        """Take the C function of these dynamics' second order, which is not compiled before it is wanted."""
+        if not self._header[17]:
+            self._contraction = dynamics.contraction()
+            self._header[17:19] = self._contraction[:2]
 
     def take(self, second: Array, blocks: bool) -> None:
         """Contracted second orders T, one for each knot or one place for all, as Hessians or as blocks."""

@@ -139,7 +139,7 @@ def small_knot(room, n, A, B, lz, lzz, exact, apart, blend, T, mu, k, K):
     """Q_uu, what the step of the knot brings, and the slope of the costate; V and v of the room become this knot's.
 
     Of addresses but for numbers. exact: lzz where there is no difference.  apart: whether diagonals are all of them.
-    T: blocks of `protocols.Batched`, or 0.
+    T: blocks of `protocols.Blockwise`, or 0.
     """
     r = read_room(room)
     if n == 2:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.matrices.tiles import padded
-from ddp.protocols import Batched, Contraction, Dynamics, SemiImplicit
+from ddp.protocols import Batched, Blockwise, Contraction, Dynamics, SemiImplicit
 
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
@@ -24,18 +24,19 @@ Halves = tuple[float, NDArray[np.int64]]
 class Structure(NamedTuple):
     """halves: of a semi-implicit step, `NO_HALVES` of others.   swept: the same where sweeps gain by it.
 
-    batched: whether many knots are contracted at once, see `protocols.Batched`.
+    batched, blockwise: see `protocols.Batched` and `protocols.Blockwise`.
     blocks (g, 2): where the blocks begin that a gap bends, see `protocols.Dynamics.closing`, and how large they are.
     """
 
     halves: Halves
     swept: Halves
     batched: bool
+    blockwise: bool
     blocks: NDArray[np.int64]
 
 
 def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
-    """How many numbers a knot's blocks are, see `protocols.Batched`: of m velocities and the runs ``bent`` (g, 2)."""
+    """How many numbers a knot's blocks are, see `protocols.Blockwise`: of m velocities and the runs ``bent`` (g, 2)."""
     return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
 
 
@@ -45,8 +46,9 @@ def structure_of(dynamics: Dynamics) -> Structure:
     halves, n = semi_implicit or NO_HALVES, dynamics.n
     turned = int(halves[1][:, 1].sum())
     pays = n >= max(SMALL, BENT * turned) and turned + padded(n // 2) <= padded(n)  # rows of M are as long as V's
-    batched = semi_implicit is not None and isinstance(dynamics, Batched)
-    return Structure(halves, halves if pays else NO_HALVES, batched, blocks_of(dynamics.closing(), n))
+    batched = isinstance(dynamics, Batched) and dynamics.batched
+    blockwise = batched and semi_implicit is not None and isinstance(dynamics, Blockwise)
+    return Structure(halves, halves if pays else NO_HALVES, batched, blockwise, blocks_of(dynamics.closing(), n))
 
 
 def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:

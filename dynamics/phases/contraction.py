@@ -15,6 +15,7 @@ from numba import carray
 
 from ddp.compiling.kernel import callback, integer_pointer, kernel, pointer
 from ddp.machine.number import WIDTH
+from ddp.machine.struct import Struct, integer
 from ddp.matrices.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
 from ddp.matrices.tiles import add_product, add_upper_product
 from ddp.protocols import Contraction
@@ -32,11 +33,11 @@ from dynamics.phases.curvature import (
     numbers_of_blocks,
     without_gains,
 )
-from dynamics.phases.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout, motion_of, step_of, whole
+from dynamics.phases.modes import HELD, IMPACT, Layout, Modes, contacts_of, mode_of, motion_of, step_of, whole
 from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Model
 from dynamics.robots.packed import matrix, read_numbers, read_tree, vector, views_of
-from dynamics.steps.curvature import weigh_accelerations
+from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 
 
 def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
@@ -54,18 +55,16 @@ def room(nv, ld):
 
 
 @kernel
-def contract(tree, arena, modes, nq, nu, record, weight, out):
+def contract(tree, arena, modes, where, nq, nu, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
     nv, t, start = tree.body.size, 0, arena[0, 0]
-    where = layout(modes, nq, nv, nu)
     while t < record.shape[0]:
-        end, written = t + 1, record[t, nq + 2 * nv]
-        while end < record.shape[0] and record[end, nq + 2 * nv] == written:
+        end, mode = t + 1, mode_of(modes, record[t], nq, nv)
+        while end < record.shape[0] and mode_of(modes, record[end], nq, nv) == mode:
             end += 1
-        mode = int(written)
         if modes.table[mode, 0] == IMPACT:
             for i in range(t, end):
-                contract_one(tree, modes, nq, nu, record[i], weight[i], out[i])
+                contract_one(tree, modes, where, nq, nu, record[i], weight[i], out[i])
         else:
             arena[0, 0] = start
             contract_lanes(tree, arena, modes, mode, where, nq, nu, record[t:end], weight[t:end], out[t:end])
@@ -76,12 +75,12 @@ def contract(tree, arena, modes, nq, nu, record, weight, out):
 def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out):
     """``contract`` of steps of one mode, eight at a time."""
     kind, nc, h, nv = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), tree.body.size
-    nz, lk, n = nv + nc, whole(nv + nc), nq + 2 * nv
+    nz, lx, n = nv + nc, whole(nv + nc), nq + 2 * nv
     light, count, contacts = views_of(tree), numbers_of_blocks(tree, nc), contacts_of(modes, mode)[0]
     acting = without_gains(contacts) if kind == HELD else contacts
     kept, w = lane_memory(arena, where.K), lane_vector(arena, 2 * nv)
-    numbers, effective, omega = lane_array(kept), lane_vector(arena, nz), lane_vector(arena, lk)
-    on_z, omegas = lane_memory(arena, nz).reshape(WIDTH, nz), lane_memory(arena, lk).reshape(WIDTH, lk)
+    numbers, effective, omega = lane_array(kept), lane_vector(arena, nz), lane_vector(arena, lx)
+    on_z, omegas = lane_memory(arena, nz).reshape(WIDTH, nz), lane_memory(arena, lx).reshape(WIDTH, lx)
     blocks, rows = lane_vector(arena, count), lane_memory(arena, count).reshape(WIDTH, count)
     own, scratch = blocks_of(tree, nc, blocks), lane_bench(light, acting, nq, nc, arena)
     space = lane_memory(arena, room(nv, where.ld))
@@ -96,7 +95,7 @@ def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out)
         unpack(effective, on_z, 0)
         end = min(t + WIDTH, record.shape[0])
         for i in range(t, end):
-            weigh_residuals(record[i, where.K :], lk, nz, on_z[i - t], omegas[i - t])
+            weigh_residuals(record[i, where.K :], where.lk, nz, on_z[i - t], omegas[i - t])
         pack(omegas[: end - t], 0, omega)
         curve_step(light, contacts, acting, kind, h, (q, v, a, f), w, omega, scratch, own)
         unpack(blocks, rows, 0)
@@ -105,14 +104,14 @@ def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out)
 
 
 @kernel
-def contract_one(tree, modes, nq, nu, record, weight, H):
+def contract_one(tree, modes, where, nq, nu, record, weight, H):
     """``contract`` of one knot of any mode."""
-    nv, mode = tree.body.size, int(record[nq + 2 * tree.body.size])
-    where, (contacts, e) = layout(modes, nq, nv, nu), contacts_of(modes, mode)
+    nv, mode = tree.body.size, mode_of(modes, record, nq, tree.body.size)
+    contacts, e = contacts_of(modes, mode)
     kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
     motion, g = motion_of(record, nq, nv, nc), record[where.g : where.g + nc]
     K, Z = record[where.K :], record[where.Z :]
-    contract_motion(tree, contacts, e, kind, h, nu, motion, weight, g, K, whole(nv + nc), Z, where.ld, H)
+    contract_motion(tree, contacts, e, kind, h, nu, motion, weight, g, K, where.lk, Z, where.ld, H)
 
 
 @kernel
@@ -121,7 +120,7 @@ def contract_motion(tree, contacts, restitution, kind, h, nu, motion, weight, g,
     q, v, a, f = motion
     nv, nc = v.size, f.size
     nz, acting = nv + nc, without_gains(contacts) if kind == HELD else contacts
-    effective, omega, blocks = np.zeros(nz), np.zeros(lk), np.zeros(numbers_of_blocks(tree, nc))
+    effective, omega, blocks = np.zeros(nz), np.zeros(whole(nz)), np.zeros(numbers_of_blocks(tree, nc))
     w, b = bench(tree, contacts, q.size, nc, v), blocks_of(tree, nc, view(blocks))
     space = np.empty(WIDTH * room(nv, ld))
     if kind == IMPACT:
@@ -137,14 +136,6 @@ def contract_motion(tree, contacts, restitution, kind, h, nu, motion, weight, g,
     else:
         curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b)
     assemble(tree, kind, h, nu, nz, Z, ld, blocks, space, H)
-
-
-@kernel
-def weigh_residuals(K, lk, nz, on_z, omega):
-    """omega (lk,) := K⁻ᵀ on_z: with on_z = -w, the weights ω on residuals."""
-    at = omega.ctypes.data
-    clear_rows(at, lk, 1, lk)
-    add_product(at, lk, 1, lk, on_z.ctypes.data, 0, 1, K.ctypes.data, lk, nz)
 
 
 @kernel
@@ -212,27 +203,26 @@ def displace(tree, ld, joints, rows, bent):
                 moved[i, i] += 1.0
 
 
-class Owner:
-    """Addresses of a ``Packed`` tree and of ``Modes``, behind one address, alive as long as this object is."""
+class Knots(Struct):
+    """Context of ``contract_at``: a ``Packed`` tree, and ``Modes`` and the ``Layout`` of records word by word."""
 
-    def __init__(self, tree: Model, nq: int, nu: int, modes: Modes) -> None:
-        packed = Packed(tree, nq, nu)
-        self._alive = packed, modes
-        words = [packed.address, *map(len, modes), *(array.ctypes.data for array in modes)]
-        self._words = np.array(words, dtype=np.int64)
-        self.address = int(self._words.ctypes.data)
+    packed = integer()
+    table, modes = integer(), integer()
+    integers, count_integers = integer(), integer()
+    reals, count_reals = integer(), integer()
+    g, K, Z, end, lk, ld = integer(), integer(), integer(), integer(), integer(), integer()
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of an ``Owner``'s words, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    x = carray(integer_pointer(context), 7)
-    nq, nu, _, _, _ = read_numbers(x[0])
-    tree = read_tree(x[0])
-    table = carray(integer_pointer(x[4]), (x[1], 5))
-    modes = Modes(table, carray(integer_pointer(x[5]), x[2]), vector(x[6], x[3]))
-    n, end = 2 * tree.body.size, layout(modes, nq, tree.body.size, nu).end
+    """The C function: addresses of ``Knots``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    c = Knots(context)  # type: ignore[call-arg]
+    nq, nu, _, _, _ = read_numbers(c.packed)
+    tree = read_tree(c.packed)
+    n, where = 2 * tree.body.size, Layout(c.g, c.K, c.Z, c.end, c.lk, c.ld)
+    table = carray(integer_pointer(c.table), (c.modes, 5))
+    modes = Modes(table, carray(integer_pointer(c.integers), c.count_integers), vector(c.reals, c.count_reals))
     H = matrix(hessian, n + nu, n + nu)
-    contract_one(tree, modes, nq, nu, vector(record, end), vector(weight, n), H)
+    contract_one(tree, modes, where, nq, nu, vector(record, c.end), vector(weight, n), H)
 
 
 @cache
@@ -240,7 +230,11 @@ def _callback() -> Any:
     return callback(contract_at)
 
 
-def contraction(tree: Model, nq: int, nu: int, modes: Modes) -> Contraction:
+def contraction(tree: Model, nq: int, nu: int, modes: Modes, where: Layout) -> Contraction:
     """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    owner = Owner(tree, nq, nu, modes)
-    return Contraction(_callback().address, owner.address, owner)
+    packed, (table, integers, reals) = Packed(tree, nq, nu), modes
+    knots = Knots(
+        packed=packed.address, table=table.ctypes.data, modes=len(table), integers=integers.ctypes.data,
+        count_integers=len(integers), reals=reals.ctypes.data, count_reals=len(reals), **where._asdict(),
+    )  # fmt: skip
+    return Contraction(_callback().address, knots.address, (knots, packed, modes))

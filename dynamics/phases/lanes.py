@@ -23,7 +23,7 @@ from dynamics.contacts.relation import lane_relation, lane_relation_size, relate
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group
 from dynamics.phases.held_steps import lane_end, lane_end_size, relate_held
-from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of, whole, without_gravity
+from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of, without_gravity
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
@@ -135,7 +135,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     """The same of one mode of steps; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.body.size
-    nq, nz, lk, ld = X.shape[1] - nv, nv + nc, whole(nv + nc), where.ld
+    nq, nz, lk, ld = X.shape[1] - nv, nv + nc, where.lk, where.ld
     n, light = nq + 2 * nv, views_of(tree)
     segment, relatives = columns_of_residuals(tree, contacts, nc)
     kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.matrices.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.robots.model import Model
 
@@ -49,12 +50,13 @@ def flatten(modes: list[tuple[int, Contacts, float, float]]) -> Modes:
 
 
 class Layout(NamedTuple):
-    """Where parts of a record begin: g, K⁻¹, z_y, its end; and how far rows of z_y are apart, ld."""
+    """Where parts of a record begin: g, K⁻¹, z_y, its end; and how far rows of K⁻¹ and z_y are apart, lk and ld."""
 
     g: int
     K: int
     Z: int
     end: int
+    lk: int
     ld: int
 
 
@@ -71,9 +73,16 @@ def layout(modes, nq, nv, nu):
     for i in range(modes.table.shape[0]):
         most = max(most, modes.table[i, 2])
     nz, ld, g = nv + most, whole(2 * nv + nu), nq + 2 * nv + 1 + most
-    K = whole(g + most)
-    Z = K + nz * whole(nz)
-    return Layout(g, K, Z, Z + nz * ld, ld)
+    K, lk = whole(g + most), whole(nz)
+    Z = K + nz * lk
+    return Layout(g, K, Z, Z + nz * ld, lk, ld)
+
+
+def free_layout(nq: int, nv: int, nu: int) -> Layout:
+    """The ``Layout`` of a system without contacts, whose first order writes q, v, a, M⁻¹ and no mode."""
+    K, ld = nq + 2 * nv, padded(2 * nv + nu)
+    Z = K + nv * nv
+    return Layout(K, K, Z, Z + nv * ld, nv, ld)
 
 
 @kernel
@@ -85,6 +94,12 @@ def contacts_of(modes, i):
         x[12 * m : 24 * m].reshape(m, 12), x[24 * m : 27 * m].reshape(m, 3),
     )  # fmt: skip
     return contacts, x[27 * m]
+
+
+@kernel
+def mode_of(modes, record, nq, nv):
+    """The mode of the knot that wrote a record; where there is but one, records need not have it."""
+    return int(record[nq + 2 * nv]) if modes.table.shape[0] > 1 else 0
 
 
 @kernel

@@ -28,7 +28,7 @@ from dynamics.phases import lanes as phase_lanes
 from dynamics.phases import rollouts as phase_rollouts
 from dynamics.phases import steps as phase_steps
 from dynamics.phases.held_steps import as_held
-from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of, whole
+from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of
 from dynamics.phases.phase import Phase
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
@@ -220,7 +220,8 @@ class PhasedDynamics:
                 nz = nv + self._modes.table[mode, 2]
                 w = (X[k, nq:] + 2.0 * h * a[k]) / h**2
                 Mw = np.subtract(*(inverse_dynamics(self.robot, X[k, :nq], still, b) for b in (w, still)))
-                K = out.record[k, self._layout.K :][: nz * whole(nz)].reshape(nz, whole(nz))
+                lk = int(self._layout.lk)
+                K = out.record[k, self._layout.K :][: nz * lk].reshape(nz, lk)
                 zh[k, :nz] = K[:, :nv] @ Mw
                 zh[k, :nv] -= w
         return a, zh
@@ -319,11 +320,18 @@ class PhasedDynamics:
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and of what costs asked for, see ``noted_forces``."""
         tree, modes, nq = self._tree, self._modes, self.robot.nq
-        contraction.contract(tree, arena(self._contractions), modes, nq, self.nu, record, weight, out)
+        contraction.contract(
+            tree, arena(self._contractions), modes, self._layout, nq, self.nu, record, weight, out
+        )
+
+    @property
+    def batched(self) -> bool:
+        """Whether many knots are contracted faster than one by one: see `protocols.Batched`."""
+        return True
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
-        return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes)
+        return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes, self._layout)
 
     def closing(self) -> Contraction:
         """What gaps do on the manifold, as for free motion."""

@@ -18,7 +18,7 @@ from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, derive, relation
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.phases.held_steps import CLOSE, End, end, relate_held, solve_held
-from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of, whole, without_gravity
+from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of, without_gravity
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
 from dynamics.rigid_bodies.passive import actuate
@@ -257,7 +257,7 @@ def keep(x, mode, where, nq, r, record):
     """Write everything of a relation but z_u into a record."""
     nc, nv = r.J.shape
     nz = nv + nc
-    lk, n = whole(nz), nq + 2 * nv
+    lk, n = where.lk, nq + 2 * nv
     record[:] = 0.0
     record[: x.size] = x
     record[x.size : n] = r.a

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The contraction of a robot's second order as a C function, for the compiled backward sweep."""
+"""The contraction of explicit steps' second order as a C function, for the compiled backward sweep."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
 from dynamics.rigid_bodies.kinematics import workspace
 from dynamics.robots.packed import read_method, read_numbers, read_tree
 from dynamics.steps.curvature import second_scratch
-from dynamics.steps.knot_curvature import contract_knot
-from dynamics.steps.knot_plan import read_plan
 from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
 from dynamics.steps.runge_kutta_linearization import stage_sizes
 
@@ -27,11 +25,6 @@ def contract_rows(address, context, record, weight, out):
     """
     for t in range(record.shape[0] - 1, -1, -1):
         call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
-
-
-def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``Plan``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    contract_knot(read_plan(context), record, weight, hessian)
 
 
 def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
@@ -48,6 +41,6 @@ def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-u
 
 
 @cache
-def contraction_callback(explicit: bool = False) -> Any:
-    """``contract_at`` or ``contract_explicit_at``, compiled on first use."""
-    return callback(contract_explicit_at if explicit else contract_at)
+def explicit_callback() -> Any:
+    """``contract_explicit_at``, compiled on first use."""
+    return callback(contract_explicit_at)

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.matrices.rows import clear_rows
+from ddp.matrices.tiles import add_product
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, twist_of
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.implicit import adjoint_weight, second_order
@@ -138,3 +140,11 @@ def multiply_rows(nj, M, X, out):
         for k in range(1, nj):
             for j in range(X.shape[1]):
                 out[i, j] += M[i, k] * X[k, j]
+
+
+@kernel
+def weigh_residuals(K, lk, nz, on_z, omega):
+    """omega := K⁻ᵀ on_z, in whole registers: with on_z = -w, the weights ω on residuals. K⁻¹ has rows of lk numbers."""
+    at, lx = omega.ctypes.data, (nz + 7) // 8 * 8
+    clear_rows(at, lx, 1, lx)
+    add_product(at, lx, 1, lx, on_z.ctypes.data, 0, 1, K.ctypes.data, lk, nz)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH
-from ddp.matrices.tiles import add_product, padded
+from ddp.matrices.tiles import padded
 from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded
@@ -26,7 +26,7 @@ from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.robots.model import Model
 from dynamics.robots.packed import read_tree, views_of
-from dynamics.steps.curvature import weigh_accelerations
+from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 from dynamics.steps.linearization import next_twist
 
 
@@ -56,7 +56,7 @@ def size(tree: Model, nq: int, bent: NDArray[np.bool_]) -> int:
 
 @kernel
 def contract_knots(context, arena, nq, h, groups, record, weight, out):
-    """The blocks of M knots, as `protocols.Batched` says, from their records and weights (M, n); groups: `written`."""
+    """The blocks of M knots, see `protocols.Blockwise`, from their records and weights (M, n); groups: `written`."""
     tree = views_of(read_tree(context))
     nb, nv, numbers = tree.parent.size, tree.body.size, out.shape[1]
     lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
@@ -75,11 +75,9 @@ def contract_knots(context, arena, nq, h, groups, record, weight, out):
         pack(weight, t, w)
         weigh_accelerations(tree, h, v, a, w, J, effective)
         unpack(effective, rows, 0)
-        omegas[:] = 0.0
         count = min(WIDTH, record.shape[0] - t)
         for k in range(count):
-            Minv = record[t + k].ctypes.data + 8 * (nq + 2 * nv)
-            add_product(omegas[k].ctypes.data, lx, 1, lx, rows[k].ctypes.data, 0, 1, Minv, nv, nv)
+            weigh_residuals(record[t + k, nq + 2 * nv :], nv, nv, rows[k], omegas[k])
         pack(omegas[:count], 0, omega)
         composites(tree, q, v, a, no_fext, ws)
         contracted(tree, omega, ws, qq, qv, vv, qa)

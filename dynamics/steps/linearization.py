@@ -59,19 +59,17 @@ def linearize(context, arena, S, h, X, U, A, B, record):
 
 
 @kernel
-def keep_rates(nq, h, A, B, record):
-    """a_q, a_v, a_u of every knot from A and B into its record, behind q, v, a and M⁻¹."""
+def keep_rates(h, A, B, Z, ld, record):
+    """[a_q a_v a_u] of every knot from A and B into its record from ``Z`` on, rows of ld numbers."""
     N, n, nu = B.shape
     nv = n // 2
-    start, own = nq + n + nv * nv, nv * (n + nu)
     for t in range(N):
-        rates, E = record[t].ctypes.data + 8 * start, A[t].ctypes.data + 8 * nv * n
-        write_scaled(rates, nv, 1.0 / h, E, n, nv, nv)
-        write_scaled(rates + 8 * nv * nv, nv, 1.0 / h, E + 8 * nv, n, nv, nv)
-        write_scaled(rates + 16 * nv * nv, 0, 1.0 / h, B[t].ctypes.data + 8 * nv * nu, 0, 1, nv * nu)
-        of_v = record[t, start + nv * nv : start + own]
+        rates, E = record[t].ctypes.data + 8 * Z, A[t].ctypes.data + 8 * nv * n
+        clear_rows(rates, ld, nv, ld)
+        write_scaled(rates, ld, 1.0 / h, E, n, nv, n)
+        write_scaled(rates + 8 * n, ld, 1.0 / h, B[t].ctypes.data + 8 * nv * nu, nu, nv, nu)
         for i in range(nv):
-            of_v[i * (nv + 1)] -= 1.0 / h
+            record[t, Z + i * (ld + 1) + nv] -= 1.0 / h
 
 
 @kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 
 import numpy as np
@@ -12,18 +11,20 @@ from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, choice, f
 from ddp.machine.number import QUAD
 from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import arena
+from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.phases import contraction
+from dynamics.phases.modes import STEP, flatten, free_layout
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
-from dynamics.steps import lane_contraction, lane_curvature
-from dynamics.steps.contraction import contract_rows, contraction_callback
+from dynamics.steps import lane_contraction
+from dynamics.steps.contraction import contract_rows, explicit_callback
 from dynamics.steps.gaps import closing_callback
-from dynamics.steps.knot_plan import Curvature, record_parts
 from dynamics.steps.lane_rollouts import rollout, step, track
 from dynamics.steps.lane_rollouts import size as room_of_rollouts
 from dynamics.steps.linearization import keep_rates, linearize, size
@@ -70,7 +71,6 @@ class RobotDynamics:
         self._method = INTEGRATORS[integrator]
         self._stages = len(self._method) - 1
         self._tree = robot.resisting(self.damping, self.springs)
-        self._own = threading.local()
         self._dt = positive("dt", dt)
         if control_limits is None and actuation is None and robot.equipment.drives:
             control_limits = robot.control_limits
@@ -83,6 +83,8 @@ class RobotDynamics:
             control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
         self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
+        self._modes = flatten([(STEP, compile_contacts(robot, ()), 0.0, self._dt)])
+        self._layout = free_layout(robot.nq, robot.nv, self._nu)
         self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
         self._room_of_rollouts = room_of_rollouts(self._tree, robot.nq, self._nu, self._stages)
@@ -136,12 +138,9 @@ class RobotDynamics:
 
     @cached_property
     def record_size(self) -> int:
-        """Floats a knot keeps for its second order: q, v, a, M⁻¹, [a_q a_v a_u], and more for an explicit stage.
-
-        Of a semi-implicit step the rest describes its degrees of freedom, see lane_curvature.py.
-        """
+        """Floats a knot keeps for its second order: its `Layout`, or what explicit stages keep."""
         _, of_stage = stage_sizes(self.robot.nq, self.robot.nv, self.nu)
-        return int(self._stages * of_stage) if self._stages else record_parts(self.robot.nq, self.robot.nv, self.nu)[1]
+        return int(self._stages * of_stage) if self._stages else self._layout.end
 
     def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
         """The next state: x (nx,), u (nu,) or batches (N, nx), (N, nu). NaN where it diverges."""
@@ -242,44 +241,47 @@ class RobotDynamics:
             linearize(self._packed.address, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Complete records of semi-implicit steps by what no multiplier changes; others are complete."""
+        """Complete records of semi-implicit steps; those of others are complete."""
         if not self._stages:
-            nq, begin = self.robot.nq, record_parts(self.robot.nq, self.robot.nv, self.nu)[0]
-            keep_rates(nq, self._dt, out.A, out.B, out.record)
-            lane_curvature.describe_knots(self._tree, arena(lane_curvature.size(self._tree, nq)), nq, out.record, begin)
+            keep_rates(self._dt, out.A, out.B, self._layout.Z, self._layout.ld, out.record)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """out (M, n+nu, n+nu): ``hessian`` of M knots, from their records and weights (M, n)."""
-        address, context, _alive = self.contraction()
-        contract_rows(address, context, record, weight, out)
+        if self._stages:
+            contract_rows(*self.contraction()[:2], record, weight, out)
+        else:
+            memory = arena(contraction.size(self._tree, self._layout, self.robot.nq, self.nu, 0, 0))
+            system = self._tree, memory, self._modes, self._layout, self.robot.nq, self.nu
+            contraction.contract(*system, record, weight, out)
+
+    @property
+    def batched(self) -> bool:
+        """Whether many knots are contracted faster than one by one: see `protocols.Batched`."""
+        return not self._stages
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
-        """The blocks of M knots of a semi-implicit step: see `protocols.Batched`."""
+        """The blocks of M knots of a semi-implicit step: see `protocols.Blockwise`."""
         nq = self.robot.nq
         lane_contraction.contract_knots(
             self._packed.address, arena(self._room_of_contractions), nq, self._dt, self._written, record, weight, out
         )
 
     def contraction(self) -> Contraction:
-        """The compiled second order, with this thread's own memory."""
-        if not hasattr(self._own, "contraction"):
-            self._own.contraction = self._contraction()
-        return self._own.contraction
+        """The compiled second order of single knots."""
+        return self._contraction
 
+    @cached_property
     def _contraction(self) -> Contraction:
-        packed: Packed | Curvature
-        if self._stages:
-            packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
-        else:
-            packed = Curvature(self._tree, self.robot.nq, self.nu, self._dt)
-        return Contraction(contraction_callback(self._stages > 0).address, packed.address, packed)
+        if not self._stages:
+            return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes, self._layout)
+        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
+        return Contraction(explicit_callback().address, packed.address, packed)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
-        if not hasattr(self._own, "closing"):
-            self._own.closing = self._closing()
-        return self._own.closing
+        return self._closing
 
+    @cached_property
     def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)

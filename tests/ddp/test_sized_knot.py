@@ -53,7 +53,7 @@ def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, s
     code = sized_knot(n, nu, (h, runs)) if sized else 0
     assert (code > 0) == sized
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
-    room, model = RoomOwner(n, nu), ModelOwner(d, second, k, K, bends, NOTHING, NOTHING, runs, code)
+    room, model = RoomOwner(n, nu), ModelOwner(d, second, k, K, bends, NOTHING, runs, code)
     if T is not None:
         model.take(T, True)
     free = np.full((N, nu), np.inf)
