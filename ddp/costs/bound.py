@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, specialised
+from ddp.machine.struct import Struct, StructType
 from ddp.protocols import CompiledCost
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
@@ -107,6 +108,9 @@ def _words(value: Any, kept: list[Any]) -> list[int]:
         array = np.ascontiguousarray(value)
         kept.append(array)
         return [int(array.ctypes.data), *array.shape]
+    if isinstance(value, Struct):
+        kept.append(value)
+        return [value.address]
     if isinstance(value, tuple):
         return [word for part in value for word in _words(part, kept)]
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
@@ -122,6 +126,8 @@ def _plain(kind: Any) -> Any:
         return types.NamedUniTuple(_plain(kind.dtype), kind.count, kind.instance_class)
     if isinstance(kind, types.BaseTuple):
         return types.BaseTuple.from_types([_plain(part) for part in kind])
+    if isinstance(kind, StructType):
+        return kind
     return types.float64 if isinstance(kind, types.Float) else types.int64
 
 

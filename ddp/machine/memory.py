@@ -57,7 +57,7 @@ class RowsType(types.Type):
     def __init__(self, number: Any, columns: int | None = 1, pitch: int | None = None, constant: bool = False) -> None:
         self.number, self.columns, self.constant = number, columns, constant
         self.pitch = columns if pitch is None else pitch
-        super().__init__(name=f"{'constant ' if constant else ''}rows({number}, {columns}, {self.pitch})")
+        super().__init__(name=f"{'constant_' if constant else ''}rows_{number}_{columns}_{self.pitch}")
 
     def of(self, columns: int | None, pitch: int | None = None) -> RowsType:
         """The type of rows of other columns in the same memory."""

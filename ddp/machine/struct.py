@@ -38,6 +38,7 @@ Nothing is initialised, and nothing checked.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, ClassVar, Self
 
@@ -132,6 +133,24 @@ class _Rows(_Word):
         return made(context, builder, self.kind, start, *sizes)
 
 
+class _Nested(_Word):
+    """Another struct, or 0 for none."""
+
+    def checked(self, value: Any) -> Any:
+        return value
+
+    def written(self, value: Any) -> list[int]:
+        return [int(value.address) if isinstance(value, Struct) else 0]
+
+    def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
+        return read_word(context, builder, address, begin)
+
+
+def nested(struct: type[Struct] | None = None) -> Any:
+    """Another struct, of the same class by default, which is kept alive; None if there is none."""
+    return _Nested(None if struct is None else struct.struct_type)
+
+
 def integer() -> Any:
     """An integer, or an address, of a struct."""
     return _Word(types.int64)
@@ -157,13 +176,19 @@ def matrix(constant: bool = True) -> Any:
     return _Rows(types.float64, None, constant)
 
 
+def _named(cls: type, described: str) -> str:
+    """A name of what a class declares: short, since symbols are made of it, and another after a change."""
+    digest = hashlib.sha256(f"{cls.__module__} {described}".encode()).hexdigest()
+    return f"{cls.__qualname__}_{digest[:12]}"
+
+
 class StructType(types.Type):
     """A struct by its address."""
 
     def __init__(self, struct: type[Struct]) -> None:
         self.struct = struct
         fields = ", ".join(f"{name}: {field.described()}" for name, field in struct._fields.items())
-        super().__init__(name=f"{struct.__module__}.{struct.__qualname__}({fields})")
+        super().__init__(name=_named(struct, fields))
 
 
 @register_model(StructType)
@@ -177,9 +202,11 @@ class Struct:
 
     _fields: ClassVar[dict[str, Any]]
     _places: ClassVar[dict[str, int]]
-    kind: ClassVar[StructType]
+    struct_type: ClassVar[StructType]
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, address: Any = None, **values: Any) -> None:
+        if address is not None:
+            raise TypeError(f"{type(self).__name__} of an address is for kernels")
         if values.keys() != self._fields.keys():
             raise TypeError(f"expected values of {sorted(self._fields)}, got {sorted(values)}")
         self._values: dict[str, Any] = {}
@@ -194,8 +221,10 @@ class Struct:
         for name, field in cls._fields.items():
             cls._places[name] = begin
             begin += field.words
-        cls.kind = StructType(cls)
-        type_callable(cls)(_typer_of_struct(cls.kind))
+        cls.struct_type = StructType(cls)
+        for field in cls._fields.values():
+            field.kind = cls.struct_type if field.kind is None else field.kind
+        type_callable(cls)(_typer_of_struct(cls.struct_type))
         lower_builtin(cls, types.Integer)(_itself)
         lower_builtin(cls, StructType)(_itself)
 
@@ -203,8 +232,12 @@ class Struct:
         """A copy with other values of some names."""
         return type(self)(**{**self._values, **changes})
 
-    def __index__(self) -> int:
-        return self.address
+    def __reduce__(self) -> Any:
+        return _remade, (type(self), self._values)
+
+
+def _remade(cls: type[Struct], values: dict[str, Any]) -> Struct:
+    return cls(**values)
 
 
 def _typer_of_struct(kind: StructType) -> Any:
@@ -225,7 +258,7 @@ def _itself(context, builder, sig, args):  # type: ignore[no-untyped-def]
 
 @typeof_impl.register(Struct)
 def _typeof(value, context):  # type: ignore[no-untyped-def]
-    return type(value).kind
+    return type(value).struct_type
 
 
 @unbox(StructType)
@@ -315,7 +348,7 @@ class FieldsType(types.Type):
 
     def __init__(self, fields: type[Fields], number: Any) -> None:
         self.fields, self.number = fields, number
-        super().__init__(name=f"{fields.__module__}.{fields.__qualname__}({fields._described}) of {number}")
+        super().__init__(name=f"{_named(fields, fields._described)}_{number}")
 
     def field(self, name: str) -> RowsType:
         """The type of a field."""

@@ -7,12 +7,22 @@ and neighbours on one chain have the same ones: ``tree.segment`` and ``tree.rela
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.arrays.lanes import LaneArrayType
 from dynamics.geometry.spatial import add3, add6, scale3, scale6
+
+
+class Columns(NamedTuple):
+    """Columns of a matrix with entries where ``relatives`` say, as ``Tree`` has them of its degrees of freedom."""
+
+    ns: Any
+    segment: Any
+    relatives: Any
 
 
 def product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
@@ -73,13 +83,14 @@ def _entry(start, i, j, A):
 
 @kernel
 def _float_coupling_product(tree, start, A, B, out):
-    for t in range(tree.segment.shape[0]):
-        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+    for t in range(tree.ns):
+        columns = tree.relatives[tree.segment[t, 2] :]
         for i in range(tree.segment[t, 0], tree.segment[t, 1]):
             for j in range(out.shape[1]):
                 out[i, j] = _begin(start, i, j, A)
             if tree.parent[tree.body[i]] >= 0:
-                for k in columns:
+                for c in range(tree.segment[t, 3] - tree.segment[t, 2]):
+                    k = columns[c]
                     x = A[i, k]
                     for j in range(out.shape[1]):
                         out[i, j] += x * B[k, j]
@@ -89,25 +100,25 @@ def _float_coupling_product(tree, start, A, B, out):
 def symmetric_product(tree, A, B, out):
     """out := A B, which is symmetric; B (nv, nv) has entries between a column's ancestors and itself only."""
     n = out.shape[0]
-    for t in range(tree.segment.shape[0]):
+    for t in range(tree.ns):
         first, end, start, stop = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
         while tree.relatives[stop - 1] >= end:
             stop -= 1
-        path = tree.relatives[start:stop]
+        path, count = tree.relatives[start:], stop - start
         whole = end - (end - first) % 3
         for j in range(first, whole, 3):
             i = j
             while i + 6 <= n:
-                _tall_tile(path, 1.0, A, B, out, i, j)
+                _tall_tile(path, count, 1.0, A, B, out, i, j)
                 i += 6
             for r in range(i, n):
-                _row_tile(path, A, B, out, r, j)
+                _row_tile(path, count, A, B, out, r, j)
             for r in range(j + 1, n):
                 for k in range(j, min(r, j + 3)):
                     out[k, r] = out[r, k]
         for j in range(whole, end):
             for r in range(j, n):
-                out[r, j] = out[j, r] = _sum(path, A, B, r, j)
+                out[r, j] = out[j, r] = _sum(path, count, A, B, r, j)
 
 
 @kernel
@@ -116,29 +127,29 @@ def _lane_product(tree, sign, A, B, begin, out):
     for i in range(n):
         for j in range(begin):
             out[i, j] = 0.0
-    for t in range(tree.segment.shape[0]):
+    for t in range(tree.ns):
         first, end = max(begin, tree.segment[t, 0]), tree.segment[t, 1]
-        rows = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        rows, count = tree.relatives[tree.segment[t, 2] :], tree.segment[t, 3] - tree.segment[t, 2]
         whole_columns = end - (end - first) % 3
         for panel in range(0, n, 6):
             i = min(panel, n - 6)  # the last six once more where n is no multiple of six
             if i >= 0:
                 for j in range(first, whole_columns, 3):
-                    _tall_tile(rows, sign, A, B, out, i, j)
+                    _tall_tile(rows, count, sign, A, B, out, i, j)
                 for j in range(whole_columns, end):
-                    _column_tile(rows, sign, A, B, out, i, j)
+                    _column_tile(rows, count, sign, A, B, out, i, j)
             else:
                 for r in range(n):
                     for j in range(first, end):
-                        out[r, j] = sign * _sum(rows, A, B, r, j)
+                        out[r, j] = sign * _sum(rows, count, A, B, r, j)
 
 
 @kernel
 def _lane_coupling_product(tree, start, A, B, out):
     m = out.shape[1]
-    for t in range(tree.segment.shape[0]):
+    for t in range(tree.ns):
         first, end = tree.segment[t, 0], tree.segment[t, 1]
-        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+        columns, count = tree.relatives[tree.segment[t, 2] :], tree.segment[t, 3] - tree.segment[t, 2]
         while first < end and tree.parent[tree.body[first]] < 0:
             for j in range(m):
                 out[first, j] = _begin(start, first, j, A)
@@ -148,13 +159,13 @@ def _lane_coupling_product(tree, start, A, B, out):
             j = min(panel, m - 6)
             if j >= 0:
                 for i in range(first, whole_rows, 3):
-                    _wide_tile(columns, start, A, B, out, i, j)
+                    _wide_tile(columns, count, start, A, B, out, i, j)
                 for i in range(whole_rows, end):
-                    _long_row_tile(columns, start, A, B, out, i, j)
+                    _long_row_tile(columns, count, start, A, B, out, i, j)
             else:
                 for i in range(first, end):
                     for k in range(m):
-                        out[i, k] = _begin(start, i, k, A) + _sum(columns, A, B, i, k)
+                        out[i, k] = _begin(start, i, k, A) + _sum(columns, count, A, B, i, k)
 
 
 @inline
@@ -185,13 +196,13 @@ def _put(A, i, j, values):
 
 
 @inline
-def _tall_tile(inner, sign, A, B, out, i, j):
+def _tall_tile(inner, count, sign, A, B, out, i, j):
     """6 x 3 entries of sign A B from (i, j)."""
     m = inner[0]
     x = _three(B, m, j)
     a, b, c = scale3(A[i, m], x), scale3(A[i + 1, m], x), scale3(A[i + 2, m], x)
     d, e, f = scale3(A[i + 3, m], x), scale3(A[i + 4, m], x), scale3(A[i + 5, m], x)
-    for k in range(1, inner.size):
+    for k in range(1, count):
         m = inner[k]
         x = _three(B, m, j)
         a, b = add3(a, scale3(A[i, m], x)), add3(b, scale3(A[i + 1, m], x))
@@ -206,21 +217,21 @@ def _tall_tile(inner, sign, A, B, out, i, j):
 
 
 @inline
-def _row_tile(inner, A, B, out, i, j):
+def _row_tile(inner, count, A, B, out, i, j):
     """1 x 3 entries of A B from (i, j)."""
     a = scale3(A[i, inner[0]], _three(B, inner[0], j))
-    for k in range(1, inner.size):
+    for k in range(1, count):
         a = add3(a, scale3(A[i, inner[k]], _three(B, inner[k], j)))
     _put(out, i, j, a)
 
 
 @inline
-def _column_tile(inner, sign, A, B, out, i, j):
+def _column_tile(inner, count, sign, A, B, out, i, j):
     """6 x 1 entries of sign A B from (i, j)."""
     m = inner[0]
     x = B[m, j]
     a, b, c, d, e, f = A[i, m] * x, A[i + 1, m] * x, A[i + 2, m] * x, A[i + 3, m] * x, A[i + 4, m] * x, A[i + 5, m] * x
-    for k in range(1, inner.size):
+    for k in range(1, count):
         m = inner[k]
         x = B[m, j]
         a, b, c = a + A[i, m] * x, b + A[i + 1, m] * x, c + A[i + 2, m] * x
@@ -230,10 +241,10 @@ def _column_tile(inner, sign, A, B, out, i, j):
 
 
 @inline
-def _wide_tile(inner, start, A, B, out, i, j):
+def _wide_tile(inner, count, start, A, B, out, i, j):
     """3 x 6 entries of start + A B from (i, j)."""
     a, b, c = _begin6(start, i, j, A), _begin6(start, i + 1, j, A), _begin6(start, i + 2, j, A)
-    for k in range(inner.size):
+    for k in range(count):
         m = inner[k]
         x = _six(B, m, j)
         a = add6(a, scale6(A[i, m], x))
@@ -245,18 +256,18 @@ def _wide_tile(inner, start, A, B, out, i, j):
 
 
 @inline
-def _long_row_tile(inner, start, A, B, out, i, j):
+def _long_row_tile(inner, count, start, A, B, out, i, j):
     """1 x 6 entries of start + A B from (i, j)."""
     a = _begin6(start, i, j, A)
-    for k in range(inner.size):
+    for k in range(count):
         a = add6(a, scale6(A[i, inner[k]], _six(B, inner[k], j)))
     _put(out, i, j, a)
 
 
 @inline
-def _sum(inner, A, B, i, j):
+def _sum(inner, count, A, B, i, j):
     """The entry (i, j) of A B."""
     total = A[i, inner[0]] * B[inner[0], j]
-    for k in range(1, inner.size):
+    for k in range(1, count):
         total = total + A[i, inner[k]] * B[inner[k], j]
     return total

@@ -13,11 +13,12 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils, typing
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from ddp.compiling.kernel import kernel, pointer
 from ddp.machine.number import QUAD
 from ddp.matrices.registers import WORD, at, exchange, few, load, store_where, times
 
@@ -122,3 +123,15 @@ def scatter(typingctx, source, fields, out, stride, count):  # type: ignore[no-u
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 5), codegen
+
+
+@kernel
+def vector(address, n):
+    """The n floats at an address."""
+    return carray(pointer(address), n)
+
+
+@kernel
+def matrix(address, n, m):
+    """The (n, m) floats at an address."""
+    return carray(pointer(address), (n, m))

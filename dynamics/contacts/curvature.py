@@ -67,7 +67,7 @@ def sum_forces(tree, contacts, place, f):
 def subtract_force_torques(tree, contacts, ws, place, f, dq):
     """dq (nv, nv) -= ∂(Jᵀ f)/∂q."""
     sum_forces(tree, contacts, place, f)
-    for k in range(tree.body.size):
+    for k in range(tree.nv):
         b = tree.body[k]
         g = rate(load3_at(place.force, b, 0), load9_at(place.force, b, 3), load6(ws.s, k))
         j = tree.iv[b] + tree.nj[b] - 1
@@ -93,7 +93,7 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
 @kernel
 def couple_forces(tree, contacts, ws, place, first, Ryz):
     """Columns ``first``... of Ryz (nv, nz) := -D_q (J μ), by the forces; needs w, χ of ``virtual_velocities``."""
-    for k in range(tree.body.size):
+    for k in range(tree.nv):
         for r in range(first, Ryz.shape[1]):
             Ryz[k, r] = 0.0
     for i in range(contacts.body.size):
@@ -145,7 +145,7 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
     """
     sum_forces(tree, contacts, place, f)
     sum_duals(tree, contacts, ws, place, nu, f)
-    for k in range(tree.body.size):
+    for k in range(tree.nv):
         b = tree.body[k]
         s, psi, chi = load6(ws.s, k), load6(ws.psi, k), load6(ws.chi, k)
         F, Fd, Fp = load3_at(place.dual, b, 0), load3_at(place.dual, b, 3), load3_at(place.dual, b, 6)

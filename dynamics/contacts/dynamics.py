@@ -215,14 +215,14 @@ class _Arguments(Stack):
         self.nc = forces(self.contacts)
         self.nz = robot.nv + self.nc
         epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
-        tree = robot.resisting(damping=False, springs=False)
         self.knots: tuple[Any, ...]
         if not impact:
             wrenches = self._wrenches(fext)
-            self.knots = tree, self.contacts, self.nc, epsilon, self.q, V, self.rows("tau", tau, robot.nv), wrenches
+            tau_rows, free = self.rows("tau", tau, robot.nv), robot.resisting(damping=False, springs=False)
+            self.knots = free, self.contacts, self.nc, epsilon, self.q, V, tau_rows, wrenches
         else:
-            tree, e = tree._replace(gravity=np.zeros(6)), number("restitution", restitution, 1.0)
-            self.knots = tree, as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
+            e = number("restitution", restitution, 1.0)
+            self.knots = robot.tree.weightless, as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
 
     def _wrenches(self, fext: ArrayLike | None) -> Array:
         if fext is None:

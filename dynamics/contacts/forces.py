@@ -16,7 +16,8 @@ from ddp.errors import ProblemError, nearest
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces
 from dynamics.rigid_bodies.passive import passive_torques
-from dynamics.robots.model import Model, Robot
+from dynamics.robots.model import Robot
+from dynamics.robots.tree import Tree
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
@@ -37,7 +38,7 @@ class ContactForces:
     damping: bool | None = None
     springs: bool | None = None
     _arrays: Contacts = field(init=False, repr=False)
-    _tree: Model = field(init=False, repr=False)
+    _tree: Tree = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         held = (self.contacts,) if isinstance(self.contacts, Contact) else tuple(self.contacts)

@@ -53,7 +53,7 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.rigid_bodies.bodies import seen_by_parent
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 
 class Place(NamedTuple):
@@ -81,28 +81,28 @@ class Place(NamedTuple):
 @kernel
 def places(tree, contacts, like):
     """Scratch of the number type of the array ``like``."""
-    m, nb, dtype = contacts.body.size, tree.parent.size, like.dtype
+    m, nb, dtype = contacts.body.size, tree.nb, like.dtype
     return Place(
         np.zeros((m, 9), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype),
         np.zeros((m, 6), dtype), np.zeros((m, 6), dtype), np.zeros((nb, 12), dtype), np.zeros((nb, 36), dtype),
-        np.zeros((tree.body.size, 30), dtype), np.zeros((6, 6), dtype), np.zeros((6, 6), dtype),
+        np.zeros((tree.nv, 30), dtype), np.zeros((6, 6), dtype), np.zeros((6, 6), dtype),
     )  # fmt: skip
 
 
 @kernel
 def lane_places(tree, contacts, arena):
     """Scratch of eight knots."""
-    m, nb = contacts.body.size, tree.parent.size
+    m, nb = contacts.body.size, tree.nb
     R, p, u = lane_matrix(arena, m, 9), lane_matrix(arena, m, 3), lane_matrix(arena, m, 3)
     c, V, error = lane_matrix(arena, m, 3), lane_matrix(arena, m, 6), lane_matrix(arena, m, 6)
     force, dual = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 36)
-    column = lane_matrix(arena, tree.body.size, 30)
+    column = lane_matrix(arena, tree.nv, 30)
     return Place(R, p, u, c, V, error, force, dual, column, lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6))
 
 
-def lane_places_size(tree: Model, m: int) -> int:
+def lane_places_size(tree: Tree, m: int) -> int:
     """How many lanes ``lane_places`` takes for m contacts."""
-    return 30 * m + 48 * len(tree.parent) + 30 * len(tree.body) + 72
+    return 30 * m + 48 * tree.nb + 30 * tree.nv + 72
 
 
 # -- the logarithm of a surface's error ------------------------------------------------------------------------------

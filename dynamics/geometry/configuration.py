@@ -10,21 +10,21 @@ from dynamics.geometry.joint_motion import joint_difference, move_joint
 @kernel
 def integrate_configuration(tree, q, xi, scale, out):
     """out := q ⊕ scale ξ."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         move_joint(tree.kind[b], tree.nj[b], q, tree.iq[b], xi, tree.iv[b], scale, out)
 
 
 @kernel
 def difference_configuration(tree, q0, q1, out):
     """out := q1 ⊖ q0."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         joint_difference(tree.kind[b], tree.nj[b], q0, q1, tree.iq[b], out, tree.iv[b])
 
 
 @kernel
 def difference_state(tree, x0, x1, out):
     """out := x1 ⊖ x0 for x = (q, v)."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = x0.size - nv
     difference_configuration(tree, x0[:nq], x1[:nq], out)
     for i in range(nv):
@@ -34,7 +34,7 @@ def difference_state(tree, x0, x1, out):
 @kernel
 def integrate_state(tree, x, dx, out):
     """out := x ⊕ dx for x = (q, v)."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = x.size - nv
     integrate_configuration(tree, x[:nq], dx[:nv], 1.0, out)
     for i in range(nv):

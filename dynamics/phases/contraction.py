@@ -15,12 +15,13 @@ from numba import carray
 
 from ddp.compiling.kernel import callback, integer_pointer, kernel, pointer
 from ddp.machine.number import WIDTH
-from ddp.machine.struct import Struct, integer
+from ddp.machine.struct import Struct, integer, nested
 from ddp.matrices.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
 from ddp.matrices.tiles import add_product, add_upper_product
 from ddp.protocols import Contraction
 from dynamics.arrays.lanes import lane_array, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack
+from dynamics.arrays.tables import matrix, vector
 from dynamics.arrays.views import view
 from dynamics.geometry.joint_motion import is_group
 from dynamics.phases.curvature import (
@@ -34,15 +35,13 @@ from dynamics.phases.curvature import (
     without_gains,
 )
 from dynamics.phases.modes import HELD, IMPACT, Layout, Modes, contacts_of, mode_of, motion_of, step_of, whole
-from dynamics.robots.flattened import Packed
-from dynamics.robots.model import Model
-from dynamics.robots.packed import matrix, read_numbers, read_tree, vector, views_of
+from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 
 
-def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
+def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for ``contract``, for at most m contacts and nc forces."""
-    nv = len(tree.body)
+    nv = tree.nv
     nz = nv + nc
     vectors = where.K + 2 * nv + 2 * nz + 2 * whole(nz)
     return int(lane_bench_size(tree, nq, m, nc) + vectors + 2 * numbers_of_blocks(tree, nc) + room(nv, where.ld))
@@ -57,7 +56,7 @@ def room(nv, ld):
 @kernel
 def contract(tree, arena, modes, where, nq, nu, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
-    nv, t, start = tree.body.size, 0, arena[0, 0]
+    nv, t, start = tree.nv, 0, arena[0, 0]
     while t < record.shape[0]:
         end, mode = t + 1, mode_of(modes, record[t], nq, nv)
         while end < record.shape[0] and mode_of(modes, record[end], nq, nv) == mode:
@@ -74,22 +73,22 @@ def contract(tree, arena, modes, where, nq, nu, record, weight, out):
 @kernel
 def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out):
     """``contract`` of steps of one mode, eight at a time."""
-    kind, nc, h, nv = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), tree.body.size
+    kind, nc, h, nv = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), tree.nv
     nz, lx, n = nv + nc, whole(nv + nc), nq + 2 * nv
-    light, count, contacts = views_of(tree), numbers_of_blocks(tree, nc), contacts_of(modes, mode)[0]
+    count, contacts = numbers_of_blocks(tree, nc), contacts_of(modes, mode)[0]
     acting = without_gains(contacts) if kind == HELD else contacts
     kept, w = lane_memory(arena, where.K), lane_vector(arena, 2 * nv)
     numbers, effective, omega = lane_array(kept), lane_vector(arena, nz), lane_vector(arena, lx)
     on_z, omegas = lane_memory(arena, nz).reshape(WIDTH, nz), lane_memory(arena, lx).reshape(WIDTH, lx)
     blocks, rows = lane_vector(arena, count), lane_memory(arena, count).reshape(WIDTH, count)
-    own, scratch = blocks_of(tree, nc, blocks), lane_bench(light, acting, nq, nc, arena)
+    own, scratch = blocks_of(tree, nc, blocks), lane_bench(tree, acting, nq, nc, arena)
     space = lane_memory(arena, room(nv, where.ld))
     q, v, a = numbers[:nq], numbers[nq : nq + nv], numbers[nq + nv : n]
     f, g = numbers[n + 1 : n + 1 + nc], numbers[where.g : where.g + nc]
     for t in range(0, record.shape[0], WIDTH):
         pack(record, t, kept)
         pack(weight, t, w)
-        weigh_accelerations(light, h, v, a, w, scratch.J, effective)
+        weigh_accelerations(tree, h, v, a, w, scratch.J, effective)
         for i in range(nc):
             effective[nv + i] = -g[i]
         unpack(effective, on_z, 0)
@@ -97,7 +96,7 @@ def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out)
         for i in range(t, end):
             weigh_residuals(record[i, where.K :], where.lk, nz, on_z[i - t], omegas[i - t])
         pack(omegas[: end - t], 0, omega)
-        curve_step(light, contacts, acting, kind, h, (q, v, a, f), w, omega, scratch, own)
+        curve_step(tree, contacts, acting, kind, h, (q, v, a, f), w, omega, scratch, own)
         unpack(blocks, rows, 0)
         for i in range(t, end):
             assemble(tree, kind, h, nu, nz, record[i, where.Z :], where.ld, rows[i - t], space, out[i])
@@ -106,7 +105,7 @@ def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out)
 @kernel
 def contract_one(tree, modes, where, nq, nu, record, weight, H):
     """``contract`` of one knot of any mode."""
-    nv, mode = tree.body.size, mode_of(modes, record, nq, tree.body.size)
+    nv, mode = tree.nv, mode_of(modes, record, nq, tree.nv)
     contacts, e = contacts_of(modes, mode)
     kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
     motion, g = motion_of(record, nq, nv, nc), record[where.g : where.g + nc]
@@ -141,7 +140,7 @@ def contract_motion(tree, contacts, restitution, kind, h, nu, motion, weight, g,
 @kernel
 def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
     """out := the Hessian (2 nv + nu, 2 nv + nu) of a knot with these ``Blocks`` and z_y, rows of ld numbers."""
-    nv, Z, x, H = tree.body.size, zy.ctypes.data, blocks.ctypes.data, space.ctypes.data
+    nv, Z, x, H = tree.nv, zy.ctypes.data, blocks.ctypes.data, space.ctypes.data
     square, lx, rows = nv * nv, whole(nv), H + 8 * (ld * ld + 2 * WIDTH)
     bent = rows + 8 * (nv * ld + 2 * WIDTH)
     clear_rows(H, ld, ld, ld)
@@ -156,7 +155,7 @@ def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
         for i in range(nv):
             eta[i, nv + i] += h
         joints = x + 8 * (3 * square + nv * nz)
-        for b in range(tree.parent.size):
+        for b in range(tree.nb):
             if is_group(tree.kind[b]):
                 add_joint(tree.iv[b], tree.nj[b], nv, nu, ld, joints, rows, bent, H)
                 joints += 32 * tree.nj[b] * tree.nj[b]
@@ -186,8 +185,8 @@ def add_joint(iv, nj, nv, nu, ld, own, rows, bent, H):
 @kernel
 def displace(tree, ld, joints, rows, bent):
     """rows (nv, ld), which are η, become δq' = T δq + J η."""
-    moved = matrix(rows, tree.body.size, ld)
-    for b in range(tree.parent.size):
+    moved = matrix(rows, tree.nv, ld)
+    for b in range(tree.nb):
         iv, nj = tree.iv[b], tree.nj[b]
         if is_group(tree.kind[b]):
             own, T = rows + 8 * iv * ld, matrix(joints + 16 * nj * nj, nj, nj)
@@ -204,9 +203,10 @@ def displace(tree, ld, joints, rows, bent):
 
 
 class Knots(Struct):
-    """Context of ``contract_at``: a ``Packed`` tree, and ``Modes`` and the ``Layout`` of records word by word."""
+    """Context of ``contract_at``: a tree, and ``Modes`` and the ``Layout`` of records word by word."""
 
-    packed = integer()
+    tree: Tree = nested(Tree)
+    nu = integer()
     table, modes = integer(), integer()
     integers, count_integers = integer(), integer()
     reals, count_reals = integer(), integer()
@@ -215,10 +215,9 @@ class Knots(Struct):
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """The C function: addresses of ``Knots``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    c = Knots(context)  # type: ignore[call-arg]
-    nq, nu, _, _, _ = read_numbers(c.packed)
-    tree = read_tree(c.packed)
-    n, where = 2 * tree.body.size, Layout(c.g, c.K, c.Z, c.end, c.lk, c.ld)
+    c = Knots(context)
+    tree, nq, nu = c.tree, c.tree.nq, c.nu
+    n, where = 2 * tree.nv, Layout(c.g, c.K, c.Z, c.end, c.lk, c.ld)
     table = carray(integer_pointer(c.table), (c.modes, 5))
     modes = Modes(table, carray(integer_pointer(c.integers), c.count_integers), vector(c.reals, c.count_reals))
     H = matrix(hessian, n + nu, n + nu)
@@ -230,11 +229,11 @@ def _callback() -> Any:
     return callback(contract_at)
 
 
-def contraction(tree: Model, nq: int, nu: int, modes: Modes, where: Layout) -> Contraction:
+def contraction(tree: Tree, nu: int, modes: Modes, where: Layout) -> Contraction:
     """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    packed, (table, integers, reals) = Packed(tree, nq, nu), modes
+    table, integers, reals = modes
     knots = Knots(
-        packed=packed.address, table=table.ctypes.data, modes=len(table), integers=integers.ctypes.data,
+        tree=tree, nu=nu, table=table.ctypes.data, modes=len(table), integers=integers.ctypes.data,
         count_integers=len(integers), reals=reals.ctypes.data, count_reals=len(reals), **where._asdict(),
     )  # fmt: skip
-    return Contraction(_callback().address, knots.address, (knots, packed, modes))
+    return Contraction(_callback().address, knots.address, (knots, modes))

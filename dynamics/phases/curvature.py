@@ -36,7 +36,7 @@ from dynamics.contacts.kinematics import (
 )
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_rates, twist_of
-from dynamics.phases.modes import HELD, without_gravity
+from dynamics.phases.modes import HELD
 from dynamics.rigid_bodies.kinematics import (
     Workspace,
     clear,
@@ -46,7 +46,7 @@ from dynamics.rigid_bodies.kinematics import (
     place_bodies,
     workspace,
 )
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 from dynamics.steps.linearization import next_twist
 
 
@@ -70,7 +70,7 @@ class Blocks(NamedTuple):
 def numbers_of_joints(tree):
     """How many numbers ``Blocks.joints`` are."""
     total = 0
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if is_group(tree.kind[b]):
             total += 4 * tree.nj[b] * tree.nj[b]
     return total
@@ -79,14 +79,14 @@ def numbers_of_joints(tree):
 @kernel
 def numbers_of_blocks(tree, nc):
     """How many numbers ``Blocks`` are."""
-    nv = tree.body.size
+    nv = tree.nv
     return nv * (5 * nv + nc) + numbers_of_joints(tree)
 
 
 @kernel
 def blocks_of(tree, nc, x):
     """The ``Blocks`` that a view of so many numbers is."""
-    nv, m = tree.body.size, tree.body.size * tree.body.size
+    nv, m = tree.nv, tree.nv * tree.nv
     own = 4 * m + nv * nc
     end = own + numbers_of_joints(tree)
     return Blocks(
@@ -125,7 +125,7 @@ class Bench(NamedTuple):
 @kernel
 def bench(tree, contacts, nq, nc, like):
     """Scratch of floats; like: an array of them."""
-    nv = tree.body.size
+    nv = tree.nv
     return at_rest(
         Bench(
             workspace(tree, like), places(tree, contacts, like), workspace(tree, like), places(tree, contacts, like),
@@ -139,7 +139,7 @@ def bench(tree, contacts, nq, nc, like):
 @kernel
 def lane_bench(tree, contacts, nq, nc, arena):
     """Scratch of eight knots."""
-    nv = tree.body.size
+    nv = tree.nv
     ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     end, there = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     after, xi = lane_vector(arena, nq), lane_vector(arena, nv)
@@ -154,9 +154,9 @@ def lane_bench(tree, contacts, nq, nc, arena):
     )
 
 
-def lane_bench_size(tree: Model, nq: int, m: int, nc: int) -> int:
+def lane_bench_size(tree: Tree, nq: int, m: int, nc: int) -> int:
     """How many lanes ``lane_bench`` takes for m contacts and nc forces."""
-    nv = len(tree.body)
+    nv = tree.nv
     return 2 * (lane_workspace_size(tree) + lane_places_size(tree, m)) + (3 + 2 * nv) * nc + nq + 2 * nv + nv * nv + 144
 
 
@@ -188,7 +188,7 @@ def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
     acting: the contacts, `without_gains` if they are held.   motion: q, v, a, f.
     """
     q, v, a, f = motion
-    nv = tree.body.size
+    nv = tree.nv
     composites(tree, q, v, a, w.no_fext, w.ws)
     place_contacts(tree, acting, q, w.ws, w.place)
     move_contacts(tree, acting, w.ws, w.place, w.seen)
@@ -203,7 +203,7 @@ def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
 @kernel
 def curve_end(tree, contacts, h, q, v, a, omega, w, W):
     """W, and e_q'ᵀ ν / h² added to w.on_next."""
-    nv, nc = tree.body.size, w.nu.size
+    nv, nc = tree.nv, w.nu.size
     for i in range(nv):
         w.xi[i] = v[i] + h * a[i]
     integrate_configuration(tree, q, w.xi, h, w.after)
@@ -226,7 +226,7 @@ def curve_end(tree, contacts, h, q, v, a, omega, w, W):
 def curve_joints(tree, h, v, a, w, out):
     """C, D, T, J of joints whose motions do not commute, with the weight w.on_next on q'."""
     at = 0
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
         if is_group(kind):
             xi, size = next_twist(kind, v, a, iv, h), nj * nj
@@ -243,9 +243,9 @@ def curve_joints(tree, h, v, a, w, out):
 @kernel
 def curve_impact(tree, contacts, restitution, motion, omega, w, b):
     """Fill the ``Blocks`` b of an impact, of floats; motion: q, v, v⁺ - v, Λ."""
-    q, still = motion[0], without_gravity(tree)
+    q, still = motion[0], tree.weightless
     place_bodies(still, q, True, w.ws)
     place_contacts(still, contacts, q, w.ws, w.place)
-    zero = np.zeros(tree.body.size)
+    zero = np.zeros(tree.nv)
     impact_blocks(still, contacts, restitution, omega, motion[1:], zero, w.no_fext, w.ws, w.place, b, b.W, w.other)
     clear(b.vv)

@@ -26,7 +26,7 @@ from dynamics.geometry.spatial import add3, add6, load3, load6, load9, load12, s
 from dynamics.phases.held_steps import CLOSE, SWEEPS
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, bodies_at, column, room_of_bodies
 from dynamics.rigid_bodies.bodies import place_body
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 from dynamics.steps.lane_rollouts import moved
 
 _quads6 = table_of(quads, 6)
@@ -47,9 +47,9 @@ class End(NamedTuple):
     T: Any
 
 
-def end_size(tree: Model, nq: int, m: int, nc: int) -> int:
+def end_size(tree: Tree, nq: int, m: int, nc: int) -> int:
     """How many quads `end_of` takes for m contacts and nc forces."""
-    nv = len(tree.body)
+    nv = tree.nv
     return room_of_bodies(tree) + push_size(nv, m, nc) + nq + nv + nc * (nv + 1) + 36 + 2 * QUAD
 
 
@@ -93,7 +93,7 @@ def end_steps(tree, previous, contacts, nc, q, y):
     nv = tree.nv
     moved(tree, q, y.xi, y.q)
     for b in range(tree.nb):
-        place_body(tree, b, None, None, y.q, True, y.w)
+        place_body(tree, b, y.q, True, y.w)
         turn_motions(tree, b, y)
     place_contacts(contacts, y.w, y.x)
     total = spread(0.0, q[0])

@@ -56,7 +56,7 @@ from dynamics.rigid_bodies.kinematics import (
     workspace,
 )
 from dynamics.rigid_bodies.passive import resist
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 SWEEPS, CLOSE = 12, 1e-9
 """Of Newton's method: at most so many, the last from errors below this [m, rad], which it squares."""
@@ -87,23 +87,23 @@ def as_held(contacts: Contacts) -> Contacts:
 @kernel
 def end(tree, contacts, nc, nq, like):
     """Scratch of one knot for nc forces."""
-    nv = tree.body.size
+    nv = tree.nv
     return End(
         workspace(tree, like), places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc),
         np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((6, 6)),
     )  # fmt: skip
 
 
-def lane_end_size(tree: Model, nq: int, m: int, nc: int) -> int:
+def lane_end_size(tree: Tree, nq: int, m: int, nc: int) -> int:
     """How many lanes ``lane_end`` takes for m contacts and nc forces."""
-    nv = len(tree.body)
+    nv = tree.nv
     return lane_workspace_size(tree) + lane_places_size(tree, m) + nq + nv + nc + 2 * nc * nv + 36
 
 
 @kernel
 def lane_end(tree, contacts, arena, nq, nc):
     """Scratch of eight knots for nc forces."""
-    nv = tree.body.size
+    nv = tree.nv
     ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     q, xi, e = lane_vector(arena, nq), lane_vector(arena, nv), lane_vector(arena, nc)
     J, C = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
@@ -130,7 +130,7 @@ def end_step(tree, contacts, q, w):
             while j >= 0:
                 w.C[r, j] = w.J[r, j]
                 j = tree.previous[j]
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if is_group(tree.kind[b]):
             right_jacobian6(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
             turn_columns(tree, b, w.T, w.J, w.C)
@@ -231,7 +231,7 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
         for j in range(v.size):
             r.cq[i, j] = w.J[i, j]
             r.cv[i, j] = w.C[i, j] / h
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if is_group(tree.kind[b]):
             adjoint_inverse(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
             turn_columns(tree, b, w.T, w.J, r.cq)

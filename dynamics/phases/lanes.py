@@ -12,30 +12,30 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack
-from dynamics.arrays.products import product
-from dynamics.arrays.views import folded, view
+from dynamics.arrays.products import Columns, product
+from dynamics.arrays.views import folded
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group
 from dynamics.phases.held_steps import lane_end, lane_end_size, relate_held
-from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of, without_gravity
+from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
-from dynamics.robots.model import Model
-from dynamics.robots.packed import views_of
+from dynamics.robots.tree import Tree
 from dynamics.steps.linearization import turn_group_rows
 
 
-def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
+def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
-    nv = len(tree.body)
+    nv = tree.nv
     own = where.end + 2 * nv + nc + nu
     both = lane_relation_size(nv, nc) + lane_end_size(tree, nq, m, nc)
     return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
@@ -44,7 +44,7 @@ def size(tree: Model, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
 @kernel
 def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
-    nv, still, t = tree.body.size, without_gravity(tree), 0
+    nv, still, t = tree.nv, tree.weightless, 0
     nq, start = X.shape[1] - nv, arena[0, 0]
     where = layout(modes, nq, nv, U.shape[1])
     while t < U.shape[0]:
@@ -77,7 +77,7 @@ def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
 @kernel
 def turn_groups(tree, h, nq, record, A, B):
     """The rows of δq' of all joints whose motions do not commute."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if is_group(tree.kind[b]):
             turn_group_rows(tree, b, h, nq, record, A, B)
 
@@ -88,13 +88,15 @@ def columns_of_residuals(tree, contacts, nc):
 
     A column has entries for relatives of its degree of freedom and for the contacts that this moves, from row nv on.
     """
-    nv, count = tree.body.size, tree.segment.shape[0]
-    segment, relatives = np.empty((2 * count, 4), np.int64), np.empty(tree.relatives.size + count * nc, np.int64)
+    nv, count = tree.nv, tree.ns
+    segment = np.empty((2 * count, 4), np.int64)
+    relatives = np.empty(tree.segment[count - 1, 3] + count * nc, np.int64)
     stop = 0
     for t in range(count):
         first, end, own, last = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
         begin = stop
-        relatives[begin : begin + last - own] = tree.relatives[own:last]
+        for k in range(own, last):
+            relatives[begin + k - own] = tree.relatives[k]
         stop += last - own
         for i in range(contacts.body.size):
             b = contacts.body[i]
@@ -112,16 +114,6 @@ def columns_of_residuals(tree, contacts, nc):
 
 
 @kernel
-def with_segments(light, segment, relatives):
-    """A tree of views with other segments, whose arrays the caller keeps alive."""
-    return Model(
-        light.parent, light.kind, light.iq, light.iv, light.nj, light.placement, light.turns,
-        light.subspace, light.inertia, light.armature, light.gravity, light.damping, light.stiffness, light.springref,
-        light.body, light.previous, view(segment), view(relatives),
-    )  # fmt: skip
-
-
-@kernel
 def first_seen(tree, contacts):
     """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
     for i in range(contacts.body.size):
@@ -134,9 +126,9 @@ def first_seen(tree, contacts):
 def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A, B, record, sound):
     """The same of one mode of steps; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
-    nv = tree.body.size
+    nv = tree.nv
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, where.lk, where.ld
-    n, light = nq + 2 * nv, views_of(tree)
+    n = nq + 2 * nv
     segment, relatives = columns_of_residuals(tree, contacts, nc)
     kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
     D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
@@ -145,23 +137,24 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
     Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
     zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
-    ws, place = lane_workspace(light, arena), lane_places(light, contacts, arena)
+    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
-    ends = lane_end(light, contacts, arena, nq, nc)
+    ends = lane_end(tree, contacts, arena, nq, nc)
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
         for i in range(nv):
-            tau[i] = passive_torque(light, i, q, v)
+            tau[i] = passive_torque(tree, i, q, v)
             for j in range(nu):
                 if S[i, j] != 0.0:
                     tau[i] += S[i, j] * controls[j]
         if kind == HELD:
-            relate_held(light, contacts, h, q, v, tau, no_fext, ws, place, r, ends)
+            relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, ends)
         else:
-            relate_residuals(light, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
-        columns = with_segments(light, segment, relatives)  # here: the arrays live as long as the loop
+            relate_residuals(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
+        # here: the arrays live as long as the loop
+        columns = Columns(len(segment), rows_of(segment), rows_of(relatives))
         product(columns, -1.0, Kinv, Ry, begin, zy)
         drive(S, Kinv, zu)
         kept[n] = mode

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import inline, kernel
 from ddp.matrices.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
-from dynamics.robots.model import Model
 
 STEP, IMPACT, HELD = range(3)
 
@@ -113,14 +112,3 @@ def motion_of(record, nq, nv, nc):
     """q, v, a, f of a record."""
     n = nq + 2 * nv
     return record[:nq], record[nq : nq + nv], record[nq + nv : n], record[n + 1 : n + 1 + nc]
-
-
-@kernel
-def without_gravity(tree):
-    """The tree for impacts."""
-    return Model(
-        parent=tree.parent, kind=tree.kind, iq=tree.iq, iv=tree.iv, nj=tree.nj, placement=tree.placement,
-        turns=tree.turns, subspace=tree.subspace, inertia=tree.inertia, armature=tree.armature, gravity=np.zeros(6),
-        damping=np.zeros(tree.body.size), stiffness=np.zeros(tree.body.size), springref=tree.springref,
-        body=tree.body, previous=tree.previous, segment=tree.segment, relatives=tree.relatives,
-    )  # fmt: skip

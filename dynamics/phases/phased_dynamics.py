@@ -331,7 +331,7 @@ class PhasedDynamics:
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
-        return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes, self._layout)
+        return contraction.contraction(self._tree, self.nu, self._modes, self._layout)
 
     def closing(self) -> Contraction:
         """What gaps do on the manifold, as for free motion."""

@@ -38,9 +38,8 @@ from dynamics.rigid_bodies.articulated import (
     numbers,
     place,
     room_of_bodies,
-    tables_of,
 )
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 from dynamics.steps.lane_rollouts import actuated, between, entries_of, feedback, moved, open_gap, poison
 
 
@@ -56,9 +55,9 @@ class Bench(NamedTuple):
     pivots: np.ndarray
 
 
-def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
+def size(tree: Tree, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces; two quads each."""
-    nv = len(tree.body)
+    nv = tree.nv
     bench = room_of_bodies(tree) + push_size(nv, m, nc) + end_size(tree, nq, m, nc) + 2 * nv + 2 * nc
     return (bench + 2 * nq + 6 * nv + nu + 6 * QUAD) // 2 + 2 * QUAD
 
@@ -66,7 +65,7 @@ def size(tree: Model, nq: int, nu: int, m: int, nc: int) -> int:
 @kernel
 def bench(tree, contacts, nq, nc, arena):
     """Memory for a mode of nc forces."""
-    nb, nv, m = tree.parent.size, tree.body.size, contacts.body.size
+    nb, nv, m = tree.nb, tree.nv, contacts.body.size
     a, tau, pivots, f = quad_memory(arena, nv), quad_memory(arena, nv), quad_memory(arena, nc), quad_memory(arena, nc)
     bodies = quad_memory(arena, 52 * nb + 14 * nv).ctypes.data
     pushes = quad_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
@@ -78,7 +77,7 @@ def bench(tree, contacts, nq, nc, arena):
 @kernel
 def move(tree, contacts, restitution, kind, h, entries, x, v, u, w):
     """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
-    tables, nv, nc = tables_of(tree), tree.body.size, w.f.shape[0]
+    tables, nv, nc = tree, tree.nv, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
     actuated(tables, entries, column(u.ctypes.data), q, speeds, tau)
     place(tables, q, speeds, w.w)
@@ -107,11 +106,11 @@ def advance(tree, contacts, restitution, kind, entries, h, nq, x, u, xi, w):
     v, impact = x[nq:], kind == IMPACT
     move(tree, contacts, restitution, kind, h, entries, x, v, u, w)
     a, new, step, share = column(w.a.ctypes.data), column(v.ctypes.data), column(xi.ctypes.data), 1.0 if impact else h
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         new[i] += share * a[i]
         step[i] = h * new[i]
     if not impact:
-        moved(tables_of(tree), column(x.ctypes.data), step, column(x.ctypes.data))
+        moved(tree, column(x.ctypes.data), step, column(x.ctypes.data))
 
 
 @kernel
@@ -129,7 +128,7 @@ def take_states(X, U, begin, end, x, u):
 def step(tree, arena, modes, schedule, S, X, U, Xn):
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     nx, nu, t, entries = X.shape[1], U.shape[1], 0, entries_of(S)
-    nv = tree.body.size
+    nv = tree.nv
     nq = nx - nv
     x, u, xi = quad_memory(arena, nx + QUAD), quad_memory(arena, nu), quad_memory(arena, nv)
     start = arena[0, 0]
@@ -158,8 +157,8 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
     """
     N, nu = U.shape
-    nx, n, tables, entries = X.shape[1], gaps.shape[1], tables_of(tree), entries_of(S)
-    nv = tree.body.size
+    nx, n, tables, entries = X.shape[1], gaps.shape[1], tree, entries_of(S)
+    nv = tree.nv
     nq = nx - nv
     x, u, dx = quad_memory(arena, nx + QUAD), quad_memory(arena, nu + QUAD), quad_memory(arena, n)
     xi, lengths = quad_memory(arena, nx), quad_memory(arena, 1)

@@ -18,7 +18,7 @@ from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, derive, relation
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.phases.held_steps import CLOSE, End, end, relate_held, solve_held
-from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of, without_gravity
+from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
 from dynamics.rigid_bodies.passive import actuate
@@ -40,7 +40,7 @@ class Bench(NamedTuple):
 @kernel
 def bench(tree, contacts, nc, like):
     """Scratch for a mode of nc forces; like (M, nx): states."""
-    nv = tree.body.size
+    nv = tree.nv
     return Bench(
         workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
         np.zeros(nv), np.zeros((0, 6)), end(tree, contacts, nc, like.shape[1] - nv, like),
@@ -50,7 +50,7 @@ def bench(tree, contacts, nc, like):
 @kernel
 def euler_step(tree, contacts, S, h, x, u, w, xn):
     """x' of a step of time under contacts; False where it is not finite."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(tree, S, u, q, v, w.tau)
@@ -64,7 +64,7 @@ def euler_step(tree, contacts, S, h, x, u, w, xn):
 @kernel
 def held_step(tree, contacts, S, h, x, u, w, xn):
     """x' of a step of time that ends where contacts are held; False where there is none."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(tree, S, u, q, v, w.tau)
@@ -78,7 +78,7 @@ def held_step(tree, contacts, S, h, x, u, w, xn):
 @kernel
 def impact_step(tree, contacts, e, x, w, xn):
     """x' of an impact; tree without gravity."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     solved_impact(tree, contacts, 0.0, e, q, v, w.zero, w.no_fext, w.ws, w.place, w.r)
@@ -102,7 +102,7 @@ def step(tree, still, modes, mode, contacts, e, S, x, u, w, xn):
 @kernel
 def steps(tree, modes, schedule, S, X, U, Xn):
     """The next states of knots with the modes of ``schedule`` (M,); NaN where one is not finite."""
-    still = without_gravity(tree)
+    still = tree.weightless
     for t in range(U.shape[0]):
         contacts, e = contacts_of(modes, schedule[t])
         w = bench(tree, contacts, modes.table[schedule[t], 2], X)
@@ -132,8 +132,8 @@ def track(tree, modes, schedule, S, X, U, k, K, alphas, gaps, lower, upper, Xs, 
 
     notes (s, N, .): forces f of every step, points' in the world's axes and surfaces' in their own.
     """
-    still = without_gravity(tree)
-    dx, diverged = np.zeros(2 * tree.body.size), np.zeros(alphas.size, np.bool_)
+    still = tree.weightless
+    dx, diverged = np.zeros(2 * tree.nv), np.zeros(alphas.size, np.bool_)
     Xs[:, 0] = X[0]
     contacts, e = contacts_of(modes, schedule[0])
     w = bench(tree, contacts, modes.table[schedule[0], 2], X)
@@ -174,7 +174,7 @@ def run_end(schedule, t):
 @kernel
 def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a step, as if every joint's motions commuted; where: the layout of records."""
-    nq, r = x.size - tree.body.size, w.r
+    nq, r = x.size - tree.nv, w.r
     actuate(tree, S, u, x[:nq], x[nq:], w.tau)
     related(tree, contacts, 0.0, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, r)
     keep(x, mode, where, nq, r, record)
@@ -187,7 +187,7 @@ def linearize_step(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
 @kernel
 def linearize_held(tree, contacts, mode, where, S, h, x, u, w, A, B, record):
     """One knot of a held step, likewise."""
-    nq = x.size - tree.body.size
+    nq = x.size - tree.nv
     actuate(tree, S, u, x[:nq], x[nq:], w.tau)
     relate_held(tree, contacts, h, x[:nq], x[nq:], w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     derive(w.r)
@@ -236,7 +236,7 @@ def spread_step(Z, ld, h, A, B):
 @kernel
 def linearize_impact(tree, contacts, mode, where, e, x, w, A, B, record):
     """One knot of an impact; tree without gravity, where: the layout of records."""
-    nv, r = tree.body.size, w.r
+    nv, r = tree.nv, w.r
     nq = x.size - nv
     related_impact(tree, contacts, 0.0, e, x[:nq], x[nq:], w.seen, w.zero, w.no_fext, w.ws, w.place, r)
     keep(x, mode, where, nq, r, record)

@@ -23,7 +23,7 @@ from dynamics.rigid_bodies.kinematics import workspace
 @kernel
 def center_of_mass(tree, Q, weight, c, dq, qq):
     """c (N, 3), ∂c/∂q (N, 3, nv), the Hessian of weight·c (N, nv, nv) of every sample."""
-    nv = tree.body.size
+    nv = tree.nv
     ws, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     for t in range(Q.shape[0]):
         store(c, t, place_center_of_mass(tree, Q[t], ws, g))
@@ -79,7 +79,7 @@ def energy(tree, Q, V, value, dq, dv, hessian):
 @kernel
 def momentum(tree, at_center, Q, V, weight, value, dq, dv, hessian):
     """h (N, 6), its derivatives (N, 6, nv) and the Hessian of weight·h (N, 2 nv, 2 nv)."""
-    nv = tree.body.size
+    nv = tree.nv
     ws, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     Dq, Dv = np.empty((nv, 6)), np.empty((nv, 6))
     for t in range(Q.shape[0]):

@@ -32,11 +32,11 @@ from dynamics.rigid_bodies.kinematics import place_bodies, sum_over_subtrees
 def place_center_of_mass(tree, q, ws, g):
     """The centre of mass in the world [m], its derivatives by q into g (nv, 3); fills ws.Ic."""
     place_bodies(tree, q, False, ws)
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         store(ws.Ic, b, move_inertia(load9(ws.R, b), load3(ws.p, b), load10(tree.inertia, b)))
     sum_over_subtrees(tree, ws.Ic)
     mass, moment = 0.0, (0.0 * q[0], 0.0 * q[0], 0.0 * q[0])
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if tree.parent[b] < 0:
             carried = load10(ws.Ic, b)
             mass += ws.Ic[b, 0].real

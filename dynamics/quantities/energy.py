@@ -40,11 +40,11 @@ def place_energy(tree, q, v, ws):
     velocities(tree, v, ws)
     composite_inertias(tree, ws)
     energy = 0.0 * v[0]
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         energy += 0.5 * dot6(load6(ws.v, b), momentum(load12(ws.hK, b)))
         c = mass_moment(load10(ws.I, b))
         energy -= tree.gravity[0] * c[0] + tree.gravity[1] * c[1] + tree.gravity[2] * c[2]
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         energy += 0.5 * tree.armature[i] * v[i] * v[i]
     sum_over_subtrees(tree, ws.hK)
     return energy
@@ -61,7 +61,7 @@ def weight_of(tree, ws, i):
 @kernel
 def energy_gradient(tree, v, ws, dq, dv):
     """∂E/∂q, ∂E/∂v (nv,), after ``place_energy``."""
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         h = momentum(load12(ws.hK, tree.body[i]))
         dq[i] = dot6(load6(ws.psi, i), h) + weight_of(tree, ws, i)
         dv[i] = dot6(load6(ws.s, i), h) + tree.armature[i] * v[i]
@@ -70,7 +70,7 @@ def energy_gradient(tree, v, ws, dq, dv):
 @kernel
 def add_energy_curvature(tree, ws, scale, hessian):
     """hessian (2 nv, 2 nv) += scale times the Hessian of E by (q, v), symmetric, after ``place_energy``."""
-    nv = tree.body.size
+    nv = tree.nv
     for i in range(nv):
         b = tree.body[i]
         I, h = load10(ws.Ic, b), momentum(load12(ws.hK, b))

@@ -41,7 +41,8 @@ from dynamics.geometry.spatial import (
     store,
 )
 from dynamics.rigid_bodies.kinematics import place_bodies
-from dynamics.robots.model import Model, Robot, segments
+from dynamics.robots.model import Robot
+from dynamics.robots.tree import Tree, segments
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
@@ -54,7 +55,7 @@ class Branch(NamedTuple):
     dof (m,): the robot's degrees of freedom in the branch, root first.
     """
 
-    tree: Model
+    tree: Tree
     placement: NDArray[np.float64]
     dof: NDArray[np.int64]
 
@@ -71,15 +72,17 @@ def branch(robot: Robot, frame: str) -> Branch:
     chosen = np.array(bodies, dtype=np.int64)
     nj = tree.nj[chosen]
     dof = np.array([tree.iv[b] + i for b in bodies for i in range(tree.nj[b])], dtype=np.int64)
-    own = Model(
-        parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
+    previous = np.arange(len(dof)) - 1
+    segment, relatives = segments(previous)
+    own = tree.replace(
+        nb=len(bodies), nv=len(dof), ns=len(segment), parent=np.arange(len(bodies)) - 1, kind=tree.kind[chosen],
         iq=tree.iq[chosen], iv=np.cumsum(nj) - nj, nj=nj,
         placement=tree.placement[chosen], turns=tree.turns.reshape(-1, 30)[chosen].reshape(-1, 10),
         subspace=tree.subspace[dof], inertia=tree.inertia[chosen],
-        armature=tree.armature[dof], gravity=tree.gravity.copy(), damping=tree.damping[dof],
+        armature=tree.armature[dof], damping=tree.damping[dof],
         stiffness=tree.stiffness[dof], springref=tree.springref[dof],
-        body=np.repeat(np.arange(len(bodies)), nj), previous=np.arange(len(dof)) - 1,
-        **segments(np.arange(len(dof)) - 1)._asdict(),
+        body=np.repeat(np.arange(len(bodies)), nj), previous=previous, segment=segment, relatives=relatives,
+        weightless=None,
     )  # fmt: skip
     placement = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
     return Branch(own, placement, dof)
@@ -95,7 +98,7 @@ def place_frame(branch, q, ws, J):
     F = branch.placement
     R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
     p = (F[9], F[10], F[11])
-    last = branch.tree.parent.size - 1
+    last = branch.tree.nb - 1
     if last >= 0:
         Rb = load9(ws.R, last)
         p = add3(load3(ws.p, last), rotate(Rb, p))

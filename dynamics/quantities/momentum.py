@@ -50,7 +50,7 @@ def place_momentum(tree, q, v, ws):
     sum_over_subtrees(tree, ws.hK)
     zero = 0.0 * v[0]
     mass, moment, h = zero, (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         if tree.parent[b] < 0:
             I = load10(ws.Ic, b)
             mass += I[0]
@@ -68,7 +68,7 @@ def about(at_center, c, h):
 @kernel
 def momentum_derivatives(tree, at_center, mass, c, h, ws, g, Dq, Dv):
     """Derivatives of h about the origin, or of the centre's, by q and v into Dq, Dv (nv, 6); of c into g (nv, 3)."""
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         b = tree.body[i]
         I, s = load10(ws.Ic, b), load6(ws.s, i)
         moved = add3(scale3(I[0], linear(s)), cross3(angular(s), mass_moment(I)))
@@ -90,7 +90,7 @@ def add_momentum_curvature(tree, at_center, c, h, ws, g, Dq, Dv, weight, scale, 
 
     Of Dq, Dv only the linear parts are read; ``unused`` (nv,) takes a gradient.
     """
-    nv = tree.body.size
+    nv = tree.nv
     w = weight
     if at_center:  # weight_a·(k - c × l): the part that c holds still is a weight on l
         w = join(sub3(linear(weight), cross3(angular(weight), c)), angular(weight))
@@ -124,7 +124,7 @@ def add_momentum_curvature(tree, at_center, c, h, ws, g, Dq, Dv, weight, scale, 
 @kernel
 def add_center_curvature(tree, h, ws, g, Dq, Dv, weight, scale, unused, hessian):
     """The variations of c in -weight·(c × l): ``- weight·(D_j D_i c × l + D_i c × D_j l + D_j c × D_i l)``."""
-    nv = tree.body.size
+    nv = tree.nv
     pull_back_center_of_mass(tree, ws, g, cross3(weight, linear(h)), 0.0, scale, True, unused, hessian)
     for i in range(nv):
         turned = cross3(weight, load3(g, i))  # -weight·(D_i c × x) = -(weight × D_i c)·x

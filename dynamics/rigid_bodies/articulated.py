@@ -50,48 +50,12 @@ from dynamics.geometry.spatial import (
     symmetric_times,
 )
 from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 column = table_of(quads, 1)
 quads3, quads9 = table_of(quads, 3), table_of(quads, 9)
 _quads6, _quads21 = table_of(quads, 6), table_of(quads, 21)
 _integers, numbers = table_of(types.int64, 1), table_of(types.float64, 1)
-_numbers6, _numbers10, _numbers12 = (table_of(types.float64, n) for n in (6, 10, 12))
-
-
-class Tree(NamedTuple):
-    """A `Model` as tables, and how many bodies and degrees of freedom it has."""
-
-    nb: int
-    nv: int
-    parent: Any
-    kind: Any
-    iq: Any
-    iv: Any
-    nj: Any
-    placement: Any
-    turns: Any
-    subspace: Any
-    inertia: Any
-    armature: Any
-    gravity: Any
-    damping: Any
-    stiffness: Any
-    springref: Any
-    body: Any
-
-
-@kernel
-def tables_of(tree):
-    """The tables of a `Model`, which must outlive them."""
-    return Tree(
-        tree.parent.size, tree.body.size, _integers(tree.parent.ctypes.data), _integers(tree.kind.ctypes.data),
-        _integers(tree.iq.ctypes.data), _integers(tree.iv.ctypes.data), _integers(tree.nj.ctypes.data),
-        _numbers12(tree.placement.ctypes.data), _numbers10(tree.turns.ctypes.data),
-        _numbers6(tree.subspace.ctypes.data), _numbers10(tree.inertia.ctypes.data), numbers(tree.armature.ctypes.data),
-        numbers(tree.gravity.ctypes.data), numbers(tree.damping.ctypes.data), numbers(tree.stiffness.ctypes.data),
-        numbers(tree.springref.ctypes.data), _integers(tree.body.ctypes.data),
-    )  # fmt: skip
 
 
 class Bodies(NamedTuple):
@@ -113,9 +77,9 @@ class Bodies(NamedTuple):
     u: Any
 
 
-def room_of_bodies(tree: Model) -> int:
+def room_of_bodies(tree: Tree) -> int:
     """How many quads `bodies_at` takes."""
-    return 52 * len(tree.parent) + 14 * len(tree.body)
+    return 52 * tree.nb + 14 * tree.nv
 
 
 @kernel

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from dynamics.arrays.views import views_of
 from dynamics.rigid_bodies import forward, hessian, inverse, tensors
 from dynamics.rigid_bodies.implicit import adjoint_weight, first_order, second_order
 from dynamics.rigid_bodies.inverse import first_felt
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear, composites, views_of, workspace
+from dynamics.rigid_bodies.kinematics import add_accelerations, clear, composites, workspace
 from dynamics.rigid_bodies.tensor_entries import SLOTS, spread
 
 
@@ -67,7 +68,7 @@ def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, out):
 @kernel
 def forward_dynamics(tree, Q, V, tau, fext, A):
     """a of every sample; the first whose mass matrix is not positive definite, or -1."""
-    nv = tree.body.size
+    nv = tree.nv
     ws = workspace(tree, Q)
     LD, D = np.zeros((nv, nv), Q.dtype), np.empty(nv, Q.dtype)
     for t in range(Q.shape[0]):
@@ -98,7 +99,7 @@ class Relation(NamedTuple):
 @kernel
 def relation(tree, like):
     """Arrays for one sample, of the number type of ``like``."""
-    nv, dtype = tree.body.size, like.dtype
+    nv, dtype = tree.nv, like.dtype
     return Relation(
         np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
         np.empty((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype),
@@ -132,7 +133,7 @@ def forward_dynamics_derivatives(tree, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
+        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         write(r, t, out)
         if not forward.is_positive(r.D, r.a):
             return t
@@ -155,7 +156,7 @@ def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
     """
     ws, r = workspace(tree, Q), relation(tree, Q)
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
+        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         if not forward.is_positive(r.D, r.a):
             return t
         clear(out[2, t])
@@ -171,12 +172,12 @@ def forward_dynamics_tensors(tree, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, d
 
     The relation of implicit.py column by column: S_l = R_yy[l] + ... for each torque l, then -M⁻¹ over l.
     """
-    nv = tree.body.size
+    nv = tree.nv
     ws, r = workspace(tree, Q), relation(tree, Q)
     R, S = np.empty((4, nv, nv, nv)), np.empty((2, nv, nv, nv))
     values, Ryz = np.empty((entries.triples + 1, SLOTS)), np.empty((nv, nv))
     for t in range(Q.shape[0]):
-        relate(views_of(tree), Q[t], V[t], tau[t], fext[t], views_of(ws), r)
+        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
         if not forward.is_positive(r.D, r.a):
             return t
         tensors.inverse_dynamics_tensors(tree, ws, values)

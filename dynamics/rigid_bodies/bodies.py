@@ -1,9 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""One body after the other: where it is, how it moves, what it feels, and what it hands to the one that carries it.
-
-kinematics.py goes through all bodies, with a row of the workspace for each; a walk depth first keeps those of a path
-alone, see ``row``.
-"""
+"""One body after the other: where it is, how it moves, what it feels, and what it hands to the one that carries it."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ from dynamics.geometry.spatial import (
 
 @inline
 def turned(tree, b, cosine, sine, angle):
-    """R, p of body b, which turns about an axis, in the axes of its parent: see ``Model.turns``."""
+    """R, p of body b, which turns about an axis, in the axes of its parent: see ``Tree.turns``."""
     A, B, C = load9(tree.turns, 3 * b), load9(tree.turns, 3 * b + 1), load9(tree.turns, 3 * b + 2)
     R = (
         A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
@@ -56,34 +52,26 @@ def turned(tree, b, cosine, sine, angle):
 
 
 @inline
-def row(rows, i):
-    """Where a workspace keeps body, or degree of freedom, i: there, or at rows[i]."""
-    if rows is None:
-        return i
-    return rows[i]
-
-
-@inline
-def place_body(tree, b, bodies, dofs, q, origin_at_root, ws):
-    """R, p of body b, whose parent's are known, and its columns s; bodies, dofs: see ``row``."""
+def place_body(tree, b, q, origin_at_root, ws):
+    """R, p of body b, whose parent's are known, and its columns s."""
     R, p = seen_by_parent(tree, b, q)
     iv, parent = tree.iv[b], tree.parent[b]
     if parent >= 0:
-        Rp = load9(ws.R, row(bodies, parent))
-        p = add3(load3(ws.p, row(bodies, parent)), rotate(Rp, p))
+        Rp = load9(ws.R, parent)
+        p = add3(load3(ws.p, parent), rotate(Rp, p))
         R = rotation_product(Rp, R)
     elif origin_at_root:
         p = scale3(0.0, p)
-    store(ws.R, row(bodies, b), R)
-    store(ws.p, row(bodies, b), p)
+    store(ws.R, b, R)
+    store(ws.p, b, p)
     if tree.kind[b] == FREE_FLYER:
         for k in range(3):
             e = (R[k], R[3 + k], R[6 + k])
-            store(ws.s, row(dofs, iv + k), join(e, scale3(0.0, e)))
-            store(ws.s, row(dofs, iv + 3 + k), join(cross3(p, e), e))
+            store(ws.s, iv + k, join(e, scale3(0.0, e)))
+            store(ws.s, iv + 3 + k, join(cross3(p, e), e))
     else:
         for k in range(iv, iv + tree.nj[b]):
-            store(ws.s, row(dofs, k), motion_of(R, p, load6(tree.subspace, k)))
+            store(ws.s, k, motion_of(R, p, load6(tree.subspace, k)))
 
 
 @inline
@@ -115,13 +103,13 @@ def seen_by_parent(tree, b, q):
 
 
 @inline
-def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
-    """What ``forces`` finds of body b, whose parent's velocity and acceleration are known."""
+def move_body(tree, b, qd, qdd, fext, ws):
+    """Write what ``forces`` finds of body b, whose parent's velocity and acceleration are known."""
     zero = 0.0 * qd[0]
     g, iv, parent = tree.gravity, tree.iv[b], tree.parent[b]
-    R, p = load9(ws.R, row(bodies, b)), load3(ws.p, row(bodies, b))
+    R, p = load9(ws.R, b), load3(ws.p, b)
     if parent >= 0:
-        vp, ap = load6(ws.v, row(bodies, parent)), load6(ws.a, row(bodies, parent))
+        vp, ap = load6(ws.v, parent), load6(ws.a, parent)
     else:
         vp = (zero, zero, zero, zero, zero, zero)
         ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
@@ -132,7 +120,7 @@ def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
         a = add6(ap, moved)
         for k in range(3):
             e = (R[k], R[3 + k], R[6 + k])
-            i, j, turned = row(dofs, iv + k), row(dofs, iv + k + 3), cross3(angular(v), e)
+            i, j, turned = iv + k, iv + k + 3, cross3(angular(v), e)
             store(ws.psi, i, still)
             store(ws.psi, j, still)
             store(ws.eta, i, join(turned, linear(still)))
@@ -142,42 +130,41 @@ def move_body(tree, b, bodies, dofs, qd, qdd, fext, ws):
     else:
         v, a = vp, ap
         for i in range(iv, iv + tree.nj[b]):
-            v = add6(v, scale6(qd[i], load6(ws.s, row(dofs, i))))
+            v = add6(v, scale6(qd[i], load6(ws.s, i)))
         for i in range(iv, iv + tree.nj[b]):
-            at = row(dofs, i)
-            s = load6(ws.s, at)
+            s = load6(ws.s, i)
             psi = cross_motion(vp, s)
             turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
             a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
-            store(ws.psi, at, psi)
-            store(ws.eta, at, add6(psi, turned))
-            store(ws.psidd, at, add6(cross_motion(ap, s), cross_motion(vp, psi)))
-    forces_of(tree, b, row(bodies, b), R, p, v, a, fext, ws)
+            store(ws.psi, i, psi)
+            store(ws.eta, i, add6(psi, turned))
+            store(ws.psidd, i, add6(cross_motion(ap, s), cross_motion(vp, psi)))
+    forces_of(tree, b, R, p, v, a, fext, ws)
 
 
 @inline
-def forces_of(tree, b, at, R, p, v, a, fext, ws):
-    """Body b's v, a, I, (h, K) and f, to row ``at`` of the workspace."""
-    store(ws.v, at, v)
-    store(ws.a, at, a)
+def forces_of(tree, b, R, p, v, a, fext, ws):
+    """Write v, a, I, (h, K) and f of body b."""
+    store(ws.v, b, v)
+    store(ws.a, b, a)
     I = move_inertia(R, p, load10(tree.inertia, b))
     hK = momentum_operator(I, v)
     f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
     if fext.shape[0] > 0:
         f = sub6(f, move_force(R, p, load6(fext, b)))
-    store(ws.Ic, at, I)
-    store(ws.hKc, at, hK)
-    store(ws.f, at, f)
+    store(ws.Ic, b, I)
+    store(ws.hKc, b, hK)
+    store(ws.f, b, f)
 
 
 @inline
-def carry(tree, b, bodies, ws):
-    """Add Ic, hKc and f of a body, with all it carries, to those of its parent; bodies: see ``row``."""
+def carry(tree, b, ws):
+    """Add Ic, hKc and f of a body, with all it carries, to those of its parent."""
     if tree.parent[b] >= 0:
-        own, parent = row(bodies, b), row(bodies, tree.parent[b])
+        parent = tree.parent[b]
         for k in range(10):
-            ws.Ic[parent, k] += ws.Ic[own, k]
+            ws.Ic[parent, k] += ws.Ic[b, k]
         for k in range(12):
-            ws.hKc[parent, k] += ws.hKc[own, k]
+            ws.hKc[parent, k] += ws.hKc[b, k]
         for k in range(6):
-            ws.f[parent, k] += ws.f[own, k]
+            ws.f[parent, k] += ws.f[b, k]

@@ -49,7 +49,7 @@ from dynamics.rigid_bodies.kinematics import place_bodies, sum_over_subtrees, wo
 @kernel
 def sum_wrenches(tree, wrenches, ws, moment, couple):
     """F into ws.f, N into ``moment`` (nb, 9), n into ``couple`` (nb, 3), summed over subtrees; needs placements."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         wrench, p = load6(wrenches, b), load3(ws.p, b)
         f, n = linear(wrench), angular(wrench)
         store(ws.f, b, join(f, add3(n, cross3(p, f))))
@@ -72,11 +72,11 @@ def couple_rate(F, N, m):
 def external_torques(tree, Q, wrenches, tau):
     """τ_ext (N, nv) of every sample."""
     ws = workspace(tree, Q)
-    moment, couple = np.empty((tree.parent.size, 9)), np.empty((tree.parent.size, 3))
+    moment, couple = np.empty((tree.nb, 9)), np.empty((tree.nb, 3))
     for t in range(Q.shape[0]):
         place_bodies(tree, Q[t], True, ws)
         sum_wrenches(tree, wrenches[t], ws, moment, couple)
-        for i in range(tree.body.size):
+        for i in range(tree.nv):
             tau[t, i] = dot6(load6(ws.s, i), load6(ws.f, tree.body[i]))
 
 
@@ -84,12 +84,12 @@ def external_torques(tree, Q, wrenches, tau):
 def external_derivatives(tree, Q, wrenches, dq):
     """∂τ_ext/∂q (N, nv, nv) of every sample."""
     ws = workspace(tree, Q)
-    moment, couple = np.empty((tree.parent.size, 9)), np.empty((tree.parent.size, 3))
+    moment, couple = np.empty((tree.nb, 9)), np.empty((tree.nb, 3))
     dq[:] = 0.0
     for t in range(Q.shape[0]):
         place_bodies(tree, Q[t], True, ws)
         sum_wrenches(tree, wrenches[t], ws, moment, couple)
-        for i in range(tree.body.size):
+        for i in range(tree.nv):
             b = tree.body[i]
             F, N, si = load6(ws.f, b), load9(moment, b), load6(ws.s, i)
             j = tree.iv[b] + tree.nj[b] - 1
@@ -104,7 +104,7 @@ def external_derivatives(tree, Q, wrenches, dq):
 @kernel
 def virtual_motion(tree, mu, wrenches, ws, power):
     """w into ws.w, χ into ws.chi, W summed over subtrees into ``power`` (nb, 9)."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
             ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
@@ -127,7 +127,7 @@ def virtual_motion(tree, mu, wrenches, ws, power):
 @kernel
 def external_hessian(tree, Q, wrenches, mu, qq):
     """Hessian of μᵀ τ_ext by q, iterated (row first derivative, column second): (N, nv, nv), one μ a sample."""
-    nb = tree.parent.size
+    nb = tree.nb
     ws = workspace(tree, Q)
     moment, couple, power = np.empty((nb, 9)), np.empty((nb, 3)), np.empty((nb, 9))
     for t in range(Q.shape[0]):
@@ -139,7 +139,7 @@ def external_hessian(tree, Q, wrenches, mu, qq):
 @kernel
 def external_tensors(tree, Q, wrenches, dqdq):
     """∂²τ_ext/∂q∂q, iterated: (N, nv, nv, nv), one multiplier after the other."""
-    nb, nv = tree.parent.size, tree.body.size
+    nb, nv = tree.nb, tree.nv
     ws, mu = workspace(tree, Q), np.zeros(nv)
     moment, couple, power = np.empty((nb, 9)), np.empty((nb, 3)), np.empty((nb, 9))
     for t in range(Q.shape[0]):
@@ -156,7 +156,7 @@ def hessian_of_sample(tree, wrenches, mu, ws, moment, couple, power, qq):
     """The iterated Hessian of one sample, placements and wrenches summed."""
     virtual_motion(tree, mu, wrenches, ws, power)
     qq[:] = 0.0
-    for j in range(tree.body.size):
+    for j in range(tree.nv):
         b = tree.body[j]
         F, N, n, W = load6(ws.f, b), load9(moment, b), load3(couple, b), load9(power, b)
         y = (W[7] - W[5], W[2] - W[6], W[3] - W[1])

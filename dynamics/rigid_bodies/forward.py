@@ -7,14 +7,15 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.products import symmetric_product
+from dynamics.arrays.views import views_of
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix
-from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites, views_of
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites
 
 
 @kernel
 def factorize(tree, M, D):
     """Overwrite M by L (unit lower triangle) and D⁻¹ (diagonal), without fill-in along the tree; D (nv,) apart."""
-    for k in range(tree.body.size - 1, -1, -1):
+    for k in range(tree.nv - 1, -1, -1):
         D[k] = M[k, k]
         inverse = 1.0 / M[k, k]
         M[k, k] = inverse
@@ -62,17 +63,17 @@ def invert(tree, LD, N, U, Minv):
     In as zeros but for entries between related degrees of freedom, which are written. N_ik = -Σ_j L_ij N_jk over the
     path from k to i, four k at a time so that one sum does not wait for another.
     """
-    _invert(views_of(tree), LD, N, U, Minv)
+    _invert(tree, LD, N, U, Minv)
 
 
 @kernel
 def _invert(tree, LD, N, U, Minv):
-    for t in range(tree.segment.shape[0]):
+    for t in range(tree.ns):
         first, end, begin = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2]
         count = 0
         while tree.relatives[begin + count] < first:
             count += 1
-        path = tree.relatives[begin : begin + count + end - first]
+        path = tree.relatives[begin:]
         for i in range(first, end):
             c = 0
             while c + 4 <= count:
@@ -116,19 +117,19 @@ def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
 
     LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
     """
-    _forward_dynamics(views_of(tree), q, qd, tau, fext, views_of(ws), LD, D, qdd)
+    _forward_dynamics(tree, q, qd, tau, fext, views_of(ws), LD, D, qdd)
 
 
 @kernel
 def _forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
     place_bodies(tree, q, True, ws)
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         qdd[i] = 0.0
     forces(tree, qd, qdd, fext, ws)
     sum_composites(tree, ws)
     mass_matrix(tree, ws, LD)
     factorize(tree, LD, D)
     generalized_forces(tree, qdd, ws, qdd)
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         qdd[i] = tau[i] - qdd[i]
     solve(tree, LD, qdd)

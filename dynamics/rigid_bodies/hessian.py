@@ -39,17 +39,17 @@ from dynamics.geometry.spatial import (
 )
 from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
 from dynamics.rigid_bodies.kinematics import Workspace
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 
 @kernel
-def virtual_velocities(tree: Model, mu, ws: Workspace):
+def virtual_velocities(tree: Tree, mu, ws: Workspace):
     """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a.
 
     Both are linear in w: a joint's part δ = Σ s μ of it moves all it carries, so that composites are enough,
     (h, K)_w = K(Iᶜ, w_p) + Σ K(Iᶜ_l, δ_l) and z = Bᶜᵀ w_p + Σ Bᶜ_lᵀ δ_l over the joint and those behind it.
     """
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
             ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
@@ -64,7 +64,7 @@ def virtual_velocities(tree: Model, mu, ws: Workspace):
             w = add6(w, scale6(mu[i], s))
             store(ws.chi, i, cross_motion(wp, s))
         store(ws.w, b, w)
-    for b in range(tree.parent.size - 1, -1, -1):
+    for b in range(tree.nb - 1, -1, -1):
         parent, first, I, hK = tree.parent[b], tree.iv[b], load10(ws.Ic, b), load12(ws.hKc, b)
         moved = scale6(mu[first], load6(ws.s, first))
         for i in range(first + 1, first + tree.nj[b]):
@@ -86,7 +86,7 @@ def virtual_velocities(tree: Model, mu, ws: Workspace):
 
 
 @kernel
-def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
+def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
     """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
 
     Needs composites Ic, f, hKc, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
@@ -99,7 +99,7 @@ def inverse_dynamics_hessian(tree: Model, ws: Workspace, qq, qv, vv, qa):
     and within one joint the same without the last of each line's pair, plus the terms of motions that do not commute.
     Entries between unrelated degrees of freedom are not written: the matrices must come in as zeros.
     """
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         b = tree.body[i]
         if tree.parent[b] < 0:
             if not floats(tree.kind[b], tree.parent[b]):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.views import view
+from dynamics.arrays.views import view, views_of
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
@@ -26,18 +26,18 @@ from dynamics.geometry.spatial import (
     store,
     sub6,
 )
-from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees, views_of
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees
 
 
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
-    _mass_matrix(views_of(tree), views_of(ws), view(M))
+    _mass_matrix(tree, views_of(ws), view(M))
 
 
 @kernel
 def _mass_matrix(tree, ws, M):
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         mass_of(tree, i, ws, M)
 
 
@@ -79,7 +79,7 @@ def turn_back(R, f):
 @kernel
 def generalized_forces(tree, qdd, ws, tau):
     """τ = sᵀ fᶜ + armature q''; needs composite forces in ``ws.f``."""
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         tau[i] = dot6(load6(ws.s, i), load6(ws.f, tree.body[i])) + tree.armature[i] * qdd[i]
 
 
@@ -102,12 +102,12 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    _derivatives(views_of(tree), views_of(ws), view(dq), view(dv))
+    _derivatives(tree, views_of(ws), view(dq), view(dv))
 
 
 @kernel
 def _derivatives(tree, ws, dq, dv):
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         derivatives_of(tree, i, ws, dq, dv)
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from dynamics.arrays.lanes import lane_matrix
-from dynamics.arrays.views import view
-from dynamics.arrays.views import views_of as views_of
+from dynamics.arrays.views import view, views_of
 from dynamics.geometry.spatial import (
     add6,
     cross_motion,
@@ -29,7 +28,7 @@ from dynamics.geometry.spatial import (
     store,
 )
 from dynamics.rigid_bodies.bodies import carry, move_body, place_body
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 
 class Workspace(NamedTuple):
@@ -62,7 +61,7 @@ class Workspace(NamedTuple):
 @kernel
 def workspace(tree, like):
     """A workspace for one knot, of the number type of the array ``like``."""
-    nb, nv, dtype = tree.parent.size, tree.body.size, like.dtype
+    nb, nv, dtype = tree.nb, tree.nv, like.dtype
     return Workspace(
         np.empty((nb, 9), dtype), np.empty((nb, 3), dtype), np.empty((nb, 6), dtype), np.empty((nb, 6), dtype),
         np.empty((nb, 6), dtype), np.empty((nb, 10), dtype), np.empty((nb, 10), dtype), np.empty((nb, 6), dtype),
@@ -75,7 +74,7 @@ def workspace(tree, like):
 @kernel
 def lane_workspace(tree, arena):
     """A workspace for eight knots."""
-    nb, nv = tree.parent.size, tree.body.size
+    nb, nv = tree.nb, tree.nv
     R, p = lane_matrix(arena, nb, 9), lane_matrix(arena, nb, 3)
     v, a, w = lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6), lane_matrix(arena, nb, 6)
     I, Ic, f = lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 10), lane_matrix(arena, nb, 6)
@@ -86,9 +85,9 @@ def lane_workspace(tree, arena):
     return Workspace(R, p, v, a, w, I, Ic, f, hK, hKc, hKw, z, s, psi, psidd, eta, chi, Y)
 
 
-def lane_workspace_size(tree: Model) -> int:
+def lane_workspace_size(tree: Tree) -> int:
     """How many lanes ``lane_workspace`` takes."""
-    return 95 * len(tree.parent) + 36 * len(tree.body)
+    return 95 * tree.nb + 36 * tree.nv
 
 
 @kernel
@@ -102,19 +101,19 @@ def clear(M):
 @kernel
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
-    _place_bodies(views_of(tree), view(q), origin_at_root, views_of(ws))
+    _place_bodies(tree, view(q), origin_at_root, views_of(ws))
 
 
 @kernel
 def _place_bodies(tree, q, origin_at_root, ws):
-    for b in range(tree.parent.size):
-        place_body(tree, b, None, None, q, origin_at_root, ws)
+    for b in range(tree.nb):
+        place_body(tree, b, q, origin_at_root, ws)
 
 
 @kernel
 def velocities(tree, qd, ws):
     """v = v_p + s q', ψ' = v_p × s, η = ψ' + v × s; each body's own I and (h, K) = momentum operator of (I, v)."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
             ws.v[b, k] = ws.v[parent, k] if parent >= 0 else 0.0
@@ -143,13 +142,13 @@ def forces(tree, qd, qdd, fext, ws):
     f = I a + v ×* (I v) - f_ext;  a_0 = -gravity.  I, (h, K) and f are written to Ic, hKc and f, to be summed there.
     fext (nb, 6): a wrench on each body in its own frame, or no row at all.
     """
-    _forces(views_of(tree), view(qd), view(qdd), view(fext), views_of(ws))
+    _forces(tree, view(qd), view(qdd), view(fext), views_of(ws))
 
 
 @kernel
 def _forces(tree, qd, qdd, fext, ws):
-    for b in range(tree.parent.size):
-        move_body(tree, b, None, None, qd, qdd, fext, ws)
+    for b in range(tree.nb):
+        move_body(tree, b, qd, qdd, fext, ws)
 
 
 @kernel
@@ -159,12 +158,12 @@ def add_accelerations(tree, qdd, ws):
     A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
     w = w_p + δ the acceleration that q'' adds to a body.
     """
-    _add_accelerations(views_of(tree), view(qdd), views_of(ws))
+    _add_accelerations(tree, view(qdd), views_of(ws))
 
 
 @kernel
 def _add_accelerations(tree, qdd, ws):
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
             ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
@@ -178,7 +177,7 @@ def _add_accelerations(tree, qdd, ws):
                 store(ws.psidd, i, add6(load6(ws.psidd, i), cross_motion(wp, s)))
         store(ws.w, b, w)
         store(ws.a, b, add6(load6(ws.a, b), w))
-    for b in range(tree.parent.size - 1, -1, -1):
+    for b in range(tree.nb - 1, -1, -1):
         parent, first, I = tree.parent[b], tree.iv[b], load10(ws.Ic, b)
         moved = scale6(qdd[first], load6(ws.s, first))
         for i in range(first + 1, first + tree.nj[b]):
@@ -194,7 +193,7 @@ def _add_accelerations(tree, qdd, ws):
 @kernel
 def sum_over_subtrees(tree, quantity):
     """Composite of a per-body quantity: each body's own plus those of all bodies it carries."""
-    for b in range(tree.parent.size - 1, -1, -1):
+    for b in range(tree.nb - 1, -1, -1):
         parent = tree.parent[b]
         if parent >= 0:
             for k in range(quantity.shape[1]):
@@ -204,7 +203,7 @@ def sum_over_subtrees(tree, quantity):
 @kernel
 def composite_inertias(tree, ws):
     """Ic: the inertia of each body with all it carries."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         store(ws.Ic, b, load10(ws.I, b))
     sum_over_subtrees(tree, ws.Ic)
 
@@ -212,13 +211,13 @@ def composite_inertias(tree, ws):
 @kernel
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
-    _sum_composites(views_of(tree), views_of(ws))
+    _sum_composites(tree, views_of(ws))
 
 
 @kernel
 def _sum_composites(tree, ws):
-    for b in range(tree.parent.size - 1, -1, -1):
-        carry(tree, b, None, ws)
+    for b in range(tree.nb - 1, -1, -1):
+        carry(tree, b, ws)
 
 
 @kernel

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The kernels of batch.py on eight samples at a time, for whoever has many; the tree is behind ``Robot.packed``."""
+"""The kernels of batch.py on eight samples at a time, for whoever has many; the tree is handed over by its address."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_places
 from dynamics.rigid_bodies import inverse, tensors
 from dynamics.rigid_bodies.batch import Relation, contracted, relate, relate_twice
-from dynamics.rigid_bodies.depth_first import derivatives_depth_first
 from dynamics.rigid_bodies.forward import forward_dynamics as solve_forward
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.tensor_entries import SLOTS, Entries
-from dynamics.robots.model import Model
-from dynamics.robots.packed import read_tree, read_walk, views_of
+from dynamics.robots.tree import Tree
 
 
 class Arguments(NamedTuple):
@@ -28,9 +26,9 @@ class Arguments(NamedTuple):
     fext: Any
 
 
-def size(tree: Model) -> int:
+def size(tree: Tree) -> int:
     """How many lanes the arena must hold for any kernel here, but for tensors."""
-    nb, nv = len(tree.parent), len(tree.body)
+    nb, nv = tree.nb, tree.nv
     return lane_workspace_size(tree) + 9 * nb + 16 * nv + 13 * nv**2
 
 
@@ -64,7 +62,7 @@ def sparse(arena, n):
 @kernel
 def inverse_dynamics(context, arena, Q, V, A, fext, tau):
     """τ of every sample."""
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     ws, x, out = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_vector(arena, V.shape[1])
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, A, fext, t)
@@ -75,13 +73,15 @@ def inverse_dynamics(context, arena, Q, V, A, fext, tau):
 @kernel
 def inverse_dynamics_derivatives(context, arena, Q, V, A, fext, out):
     """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
-    tree, walk = views_of(read_tree(context)), read_walk(context)
+    tree = Tree(context)
     nv, Dq, Dv, Da = V.shape[1], out[0], out[1], out[2]
     ws, x = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     dq, dv, M = sparse(arena, nv), sparse(arena, nv), sparse(arena, nv)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, A, fext, t)
-        derivatives_depth_first(tree, walk, x.q, x.first, x.second, x.fext, ws, M, dq, dv)
+        composites(tree, x.q, x.first, x.second, x.fext, ws)
+        inverse.mass_matrix(tree, ws, M)
+        inverse.inverse_dynamics_derivatives(tree, ws, dq, dv)
         unpack(M, Da, t)
         unpack(dq, Dq, t)
         unpack(dv, Dv, t)
@@ -95,7 +95,7 @@ def room_of_tensors(entries: Entries) -> int:
 @kernel
 def inverse_dynamics_tensors(context, arena, Q, V, A, fext, entries, dqdq, dvdv, dvdq, dadq):
     """The four tensors of every sample, by the ``Entries`` of the tree; they come in as zeros."""
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     ws, x = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext)
     values = lane_matrix(arena, entries.triples + 1, SLOTS)
     for t in range(0, Q.shape[0], WIDTH):
@@ -111,7 +111,7 @@ def inverse_dynamics_tensors(context, arena, Q, V, A, fext, entries, dqdq, dvdv,
 @kernel
 def inverse_dynamics_hessian(context, arena, Q, V, A, mu, fext, out):
     """The Hessian of μᵀ ID of every sample, blocks qq, qv, vv, qa: out (4, N, nv, nv)."""
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     nv, QQ, QV, VV, QA = V.shape[1], out[0], out[1], out[2], out[3]
     ws, x, weight = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_vector(arena, nv)
     qq, qv, vv, qa = sparse(arena, nv), sparse(arena, nv), sparse(arena, nv), sparse(arena, nv)
@@ -141,7 +141,7 @@ def first_failure(D, a, first, count):
 @kernel
 def forward_dynamics(context, arena, Q, V, tau, fext, A):
     """a of every sample; the first that fails, or -1."""
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     nv = V.shape[1]
     ws, x, LD = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), sparse(arena, nv)
     D, a = lane_vector(arena, nv), lane_vector(arena, nv)
@@ -168,7 +168,7 @@ def lane_relation(nv, arena):
 @kernel
 def forward_dynamics_derivatives(context, arena, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     ws, x, r = lane_workspace(tree, arena), take_arguments(arena, Q, V, fext), lane_relation(V.shape[1], arena)
     for t in range(0, Q.shape[0], WIDTH):
         pack_arguments(x, Q, V, tau, fext, t)
@@ -194,7 +194,7 @@ def forward_dynamics_hessian(context, arena, Q, V, tau, weight, fext, first, out
 
     out (4, N, nv, nv).  first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
     """
-    tree = views_of(read_tree(context))
+    tree = Tree(context)
     nv, QQ, QV, VV, QT = V.shape[1], out[0], out[1], out[2], out[3]
     mu, vv = lane_vector(arena, nv), sparse(arena, nv)
     qq, qv, qtau = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def actuate(tree, S, u, q, v, tau):
 @inline
 def resist(tree, dq, dv):
     """Add -∂τ/∂q and -∂τ/∂v to the derivatives of inverse dynamics."""
-    for i in range(tree.body.size):
+    for i in range(tree.nv):
         if tree.stiffness[i] != 0.0:
             dq[i, i] += tree.stiffness[i]
         dv[i, i] += tree.damping[i]
@@ -55,9 +55,9 @@ def _torques(tree, Q, V, tau):
             tau[t, i] = passive_torque(tree, i, Q[t], V[t])
 
 
-def passive_torques(tree: Model, Q: Array, V: Array) -> Array:
+def passive_torques(tree: Tree, Q: Array, V: Array) -> Array:
     """τ (N, nv) at Q (N, nq), V (N, nv)."""
-    tau: Array = np.zeros((len(V), len(tree.body)))
+    tau: Array = np.zeros((len(V), tree.nv))
     if tree.damping.any() or tree.stiffness.any():
         _torques(tree, np.ascontiguousarray(Q), np.ascontiguousarray(V), tau)
     return tau

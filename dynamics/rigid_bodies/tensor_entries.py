@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import kernel
 
 if TYPE_CHECKING:
-    from dynamics.robots.model import Model
+    from dynamics.robots.tree import Tree
 
 SLOTS = 14
 """How many different numbers a triple of degrees of freedom has in the four tensors."""
@@ -32,9 +32,9 @@ class Entries(NamedTuple):
     bounds: NDArray[np.int64]
 
 
-def entries_of(tree: Model) -> Entries:
+def entries_of(tree: Tree) -> Entries:
     """The entries of a tree's tensors."""
-    nv = len(tree.body)
+    nv = tree.nv
     triples = _triples(tree)
     zero = SLOTS * len(triples)
     places = np.full((4, nv, nv, nv), zero)
@@ -68,7 +68,7 @@ def entries_of(tree: Model) -> Entries:
     return Entries(len(triples), flat, np.concatenate(groups), np.cumsum([0, *map(len, groups)]))
 
 
-def _triples(tree: Model) -> list[tuple[int, int, int]]:
+def _triples(tree: Tree) -> list[tuple[int, int, int]]:
     """Degrees of freedom p, t, r, each on the way from the end of the one before's joint to the root."""
     last = (tree.iv + tree.nj - 1).tolist()
     body, previous = tree.body.tolist(), tree.previous.tolist()

@@ -39,7 +39,7 @@ from dynamics.geometry.spatial import (
 )
 from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.tensor_entries import SLOTS
-from dynamics.robots.model import Model
+from dynamics.robots.tree import Tree
 
 
 @inline
@@ -79,13 +79,13 @@ def operator_rate(s, hK, hKpsi):
 
 
 @kernel
-def inverse_dynamics_tensors(tree: Model, ws: Workspace, values):
+def inverse_dynamics_tensors(tree: Tree, ws: Workspace, values):
     """What ∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q are made of; needs composites Ic, f, hKc.
 
     values (triples + 1, SLOTS): the last row is zeros.
     """
     n = 0
-    for p in range(tree.body.size):
+    for p in range(tree.nv):
         i = tree.body[p]
         s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
         I, hK = load10(ws.Ic, i), load12(ws.hKc, i)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -15,49 +14,10 @@ from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, REVOL
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
 from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
-from dynamics.robots.flattened import Packed
+from dynamics.robots.tree import Tree, compiled
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-
-class Model(NamedTuple):
-    """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
-
-    parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
-    iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
-    placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
-    turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
-    p = placement + θ d: a row for each of A, B and C, with a number of d.
-    subspace (nv, 6): each degree of freedom's motion, linear then angular, in the joint's frame.
-    inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
-    armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
-    gravity (6,): spatial acceleration of gravity.
-    damping (nv,): viscous friction [N m s/rad] or [N s/m].   stiffness, springref (nv,): springs [N m/rad] or [N/m]
-    and where they are at rest [rad] or [m]. All three are read by discrete steps alone, see passive.py.
-    body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
-    segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
-    which are relatives[start:stop].
-    """
-
-    parent: Indices
-    kind: Indices
-    iq: Indices
-    iv: Indices
-    nj: Indices
-    placement: Array
-    turns: Array
-    subspace: Array
-    inertia: Array
-    armature: Array
-    gravity: Array
-    damping: Array
-    stiffness: Array
-    springref: Array
-    body: Indices
-    previous: Indices
-    segment: Indices
-    relatives: Indices
 
 
 class Robot:
@@ -76,13 +36,15 @@ class Robot:
         self.model = joints.expanded(model)
         self.model.name = model.name or "robot"
         self.source = source
-        tree = compile_model(self.model)
+        tree = compiled(self.model)
         self.equipment = checked(Equipment() if equipment is None else equipment, self.model, tree.kind)
         _, _, stiffness, springref, _ = self.equipment
-        self.tree = tree._replace(
-            stiffness=tree.stiffness if stiffness is None else stiffness,
-            springref=tree.springref if springref is None else springref,
-        )
+        if stiffness is not None:
+            tree.stiffness = stiffness
+        if springref is not None:
+            tree.springref = springref
+        self.tree = tree
+        self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 
     @property
@@ -100,11 +62,6 @@ class Robot:
     @property
     def joint_names(self) -> list[str]:
         return list(self.model.names)[1:]
-
-    @cached_property
-    def packed(self) -> Packed:
-        """The tree behind one address, for kernels that only read it."""
-        return Packed(self.tree, self.nq)
 
     @cached_property
     def tensor_entries(self) -> Entries:
@@ -167,12 +124,14 @@ class Robot:
         joints = np.delete(np.arange(self.nv), self.floating_dofs)
         return joints if len(joints) else np.arange(self.nv)
 
-    def resisting(self, damping: bool, springs: bool) -> Model:
-        """The compiled arrays whose joints have viscous friction and springs only where asked for."""
-        none = np.zeros(self.nv)
-        return self.tree._replace(
-            damping=self.tree.damping if damping else none, stiffness=self.tree.stiffness if springs else none
-        )
+    def resisting(self, damping: bool, springs: bool) -> Tree:
+        """The tree whose joints have viscous friction and springs only where asked for."""
+        if (damping, springs) not in self._resisting:
+            none = np.zeros(self.nv)
+            self._resisting[damping, springs] = self.tree.replace(
+                damping=self.tree.damping if damping else none, stiffness=self.tree.stiffness if springs else none
+            )
+        return self._resisting[damping, springs]
 
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
@@ -322,93 +281,3 @@ def _postures(robot: Robot) -> list[Array]:
     """The usual posture, and three others that are always the same ones."""
     rng = np.random.default_rng(0)
     return [robot.q0, *(robot.random_configuration(rng) for _ in range(3))]
-
-
-def compile_model(model: pin.Model) -> Model:
-    """The flat arrays of a Pinocchio model; ModelError names the first joint or link that is not supported."""
-    nb, nv = model.njoints - 1, model.nv
-    if nb == 0:
-        raise ModelError(f"{model.name}: expected at least one moving joint, got none")
-    if np.any(model.gravity.angular):
-        turning = model.gravity.angular
-        raise ModelError(f"{model.name}: expected a uniform gravity, got one with an angular part {turning}")
-    for name, values in (("gravity", model.gravity.linear), ("armature", model.armature), ("damping", model.damping)):
-        if not np.isfinite(values).all() or (name == "armature" and np.min(values) < 0.0):
-            expected = "no negative number" if name == "armature" else "finite numbers"
-            raise ModelError(f"{name} of {model.name}: expected {expected}, got {values}")
-    found = [model.joints[j] for j in range(1, nb + 1)]
-    kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
-    parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
-    iv = np.array([joint.idx_v for joint in found])
-    nj = np.array([joint.nv for joint in found])
-    subspace = np.zeros((nv, 6))
-    placement = np.zeros((nb, 12))
-    inertia = np.zeros((nb, 10))
-    body = np.repeat(np.arange(nb), nj)
-    previous = np.arange(nv) - 1
-    for b in range(nb):
-        subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
-        frame = model.jointPlacements[b + 1]
-        placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
-        inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
-        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
-    if not np.isfinite(placement).all():
-        bad = int(np.argwhere(~np.isfinite(placement))[0][0])
-        raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
-    return Model(
-        parent=parent, kind=kind, iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
-        placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
-        armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
-        damping=np.array(model.damping, dtype=np.float64), stiffness=np.zeros(nv), springref=np.zeros(nv),
-        body=body, previous=previous,
-        **segments(previous)._asdict(),
-    )  # fmt: skip
-
-
-def _turns(placement: Array, motion: Array) -> Array:
-    """``Model.turns`` of motions (l ; a), (nb, 6), in frames with R: A = R a aᵀ, B = R - A, C = R a ×, d = R l."""
-    rows = []
-    for frame, s in zip(placement, motion, strict=True):
-        R = frame[:9].reshape(3, 3)
-        along = np.outer(R @ s[3:], s[3:])
-        rows += [np.append(part, x) for part, x in zip((along, R - along, np.cross(R, s[3:])), R @ s[:3], strict=True)]
-    return np.array(rows)
-
-
-class Segments(NamedTuple):
-    """Which degrees of freedom are related: a column of ∂τ/∂q has entries there only."""
-
-    segment: Indices
-    relatives: Indices
-
-
-def segments(previous: Indices) -> Segments:
-    """The runs of degrees of freedom with the same relatives."""
-    nv = len(previous)
-    related = np.eye(nv, dtype=bool)
-    for i in range(nv):
-        j = previous[i]
-        while j >= 0:
-            related[i, j] = related[j, i] = True
-            j = previous[j]
-    segment: list[list[int]] = []
-    relatives: list[int] = []
-    for i in range(nv):
-        if i == 0 or (related[i] != related[i - 1]).any():
-            mine = np.flatnonzero(related[i])
-            segment.append([i, i + 1, len(relatives), len(relatives) + len(mine)])
-            relatives.extend(mine)
-        segment[-1][1] = i + 1
-    return Segments(np.array(segment), np.array(relatives))
-
-
-def _moments(inertia: pin.Inertia, joint: str) -> Array:
-    """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
-    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
-        got = f"mass {inertia.mass:g}, centre {inertia.lever.tolist()}, moments {np.diag(inertia.inertia).tolist()}"
-        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {got}")
-    if inertia.mass < 0.0:
-        raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
-    m, r = inertia.mass, inertia.lever
-    J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
-    return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])

@@ -135,7 +135,7 @@ class Samples:
         tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
         if 2 * self.N < WIDTH:
             return one(tree, *arguments)
-        return many(self.robot.packed.address, arena(lane_batch.size(tree) + room), *arguments)
+        return many(tree.address, arena(lane_batch.size(tree) + room), *arguments)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))

@@ -51,7 +51,7 @@ class Second(NamedTuple):
 @kernel
 def second_scratch(tree, nu):
     """Scratch for contractions of a tree with nu controls."""
-    nv = tree.body.size
+    nv = tree.nv
     nz = 2 * nv + nu
     return Second(
         np.empty(nv), np.empty(nv), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)), np.zeros((nv, nv)),
@@ -96,10 +96,10 @@ def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
 @kernel
 def weigh_accelerations(tree, h, v, a, w, J, effective):
     """effective (nv,) := -h (w_v + h Jrᵀ w_q); J (6, 6): scratch."""
-    nv = tree.body.size
+    nv = tree.nv
     for i in range(nv):
         effective[i] = -h * (w[nv + i] + h * w[i])
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             joint_jacobian(kind, nj, next_twist(kind, v, a, iv, h), J)

@@ -19,7 +19,7 @@ from numba import carray
 
 from ddp.compiling.kernel import callback, kernel, pointer
 from dynamics.geometry.joint_motion import is_group, joint_log_hessian, joint_log_jacobian, twist_of
-from dynamics.robots.packed import read_tree
+from dynamics.robots.tree import Tree
 
 
 @kernel
@@ -29,7 +29,7 @@ def close(tree, gap, weight, J, C):
     J[:], C[:] = 0.0, 0.0
     for i in range(J.shape[0]):
         J[i, i] = 1.0
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             xi = twist_of(kind, gap, iv, 1.0)
@@ -41,9 +41,9 @@ def close(tree, gap, weight, J, C):
 
 
 def close_at(context, gap, weight, out):  # type: ignore[no-untyped-def]
-    """The C function: addresses of a ``Packed`` header, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
-    tree = read_tree(context)
-    n = 2 * tree.body.size
+    """The C function: addresses of a ``Tree``, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
+    tree = Tree(context)
+    n = 2 * tree.nv
     both = carray(pointer(out), (2, n, n))
     close(tree, carray(pointer(gap), n), carray(pointer(weight), n), both[0], both[1])
 

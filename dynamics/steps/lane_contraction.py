@@ -24,18 +24,17 @@ from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_curvature, twist_of
 from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
-from dynamics.robots.model import Model
-from dynamics.robots.packed import read_tree, views_of
+from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 from dynamics.steps.linearization import next_twist
 
 
-def written(tree: Model, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
+def written(tree: Tree, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Where groups of eight begin, among the numbers of one knot's blocks, that have entries.
 
     bent (nb,): which bodies' joints have motions that do not commute.
     """
-    nv = len(tree.body)
+    nv = tree.nv
     related = np.zeros((nv, nv), dtype=bool)
     for first, end, begin, stop in tree.segment:
         related[first:end, tree.relatives[begin:stop]] = True
@@ -47,9 +46,9 @@ def written(tree: Model, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.flatnonzero(entries.reshape(-1, WIDTH).any(axis=1)) * WIDTH
 
 
-def size(tree: Model, nq: int, bent: NDArray[np.bool_]) -> int:
+def size(tree: Tree, nq: int, bent: NDArray[np.bool_]) -> int:
     """How many lanes the arena must hold for ``contract_knots``."""
-    nv = len(tree.body)
+    nv = tree.nv
     blocks = 4 * padded(nv * nv) + padded((tree.nj[bent] ** 2).sum()) + nv * nv
     return lane_workspace_size(tree) + nq + 6 * nv + 108 + blocks
 
@@ -57,8 +56,8 @@ def size(tree: Model, nq: int, bent: NDArray[np.bool_]) -> int:
 @kernel
 def contract_knots(context, arena, nq, h, groups, record, weight, out):
     """The blocks of M knots, see `protocols.Blockwise`, from their records and weights (M, n); groups: `written`."""
-    tree = views_of(read_tree(context))
-    nb, nv, numbers = tree.parent.size, tree.body.size, out.shape[1]
+    tree = Tree(context)
+    nb, nv, numbers = tree.nb, tree.nv, out.shape[1]
     lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
     ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
     packed, w = lane_vector(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
@@ -104,16 +103,16 @@ def eliminate_accelerations(tree, h, qq, qv, qa, nq):
     The joints on the world have no rows of qv and qa.
     """
     rate = 1.0 / h
-    for t in range(tree.segment.shape[0]):
-        columns = tree.relatives[tree.segment[t, 2] : tree.segment[t, 3]]
+    for t in range(tree.ns):
+        columns = tree.relatives[tree.segment[t, 2] :]
         for i in range(tree.segment[t, 0], tree.segment[t, 1]):
             if tree.parent[tree.body[i]] >= 0:
-                for k in range(columns.size):
+                for k in range(tree.segment[t, 3] - tree.segment[t, 2]):
                     j = columns[k]
                     x = rate * qa[i, j]
                     nq[j, i] = x
                     qv[i, j] = qv[i, j] - x
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
             for j in range(tree.iv[b], i):
                 qq[j, i] = 0.5 * (qq[i, j] + qq[j, i])

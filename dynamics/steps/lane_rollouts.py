@@ -22,16 +22,14 @@ from dynamics.rigid_bodies.articulated import (
     forward_dynamics,
     numbers,
     room_of_bodies,
-    tables_of,
 )
 from dynamics.rigid_bodies.passive import passive_torque
-from dynamics.robots.model import Model
-from dynamics.robots.packed import read_tree
+from dynamics.robots.tree import Tree
 
 
-def size(tree: Model, nq: int, nu: int, stages: int) -> int:
+def size(tree: Tree, nq: int, nu: int, stages: int) -> int:
     """How many lanes the arena must hold for rollouts, two quads to each."""
-    nv = len(tree.body)
+    nv = tree.nv
     return (room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * QUAD) // 2 + 1
 
 
@@ -146,7 +144,7 @@ class Stages(NamedTuple):
 @kernel
 def reach_stage(tree, method, h, i, q, v, zero, s, qi, vi):
     """qi, vi := q_i, v_i of a stage, or of the step's end, which may be q and v; zero: what is added to v_i and ξ_i."""
-    nv, stages = tree.nv, method.shape[0] - 1
+    nv, stages = tree.nv, len(method) - 1
     for j in range(nv):
         s.xi[j] = zero
         vi[j] = v[j] + zero
@@ -165,7 +163,7 @@ def reach_stage(tree, method, h, i, q, v, zero, s, qi, vi):
 @kernel
 def explicit_step(tree, entries, h, method, nq, x, u, w, memory):
     """x := its next state by a method; memory: lanes for τ, ξ, a configuration, v and a of all stages."""
-    nv, stages = tree.nv, method.shape[0] - 1
+    nv, stages = tree.nv, len(method) - 1
     q, v = column(x), column(x + 32 * nq)
     tau, qi, first = column(memory), column(memory + 64 * nv), memory + 32 * (2 * nv + nq)
     s = Stages(column(first), column(first + 32 * stages * nv), column(memory + 32 * nv))
@@ -181,7 +179,7 @@ def explicit_step(tree, entries, h, method, nq, x, u, w, memory):
 @kernel
 def one_step(tree, entries, h, method, nq, x, u, w, memory):
     """x := its next state by either method."""
-    if method.shape[0] == 1:
+    if len(method) == 1:
         euler_step(tree, entries, h, nq, x, u, w, memory)
     else:
         explicit_step(tree, entries, h, method, nq, x, u, w, memory)
@@ -191,12 +189,12 @@ def one_step(tree, entries, h, method, nq, x, u, w, memory):
 def step(context, arena, S, h, method, X, U, Xn):
     """Xn (M, nx) := the next states of X (M, nx) under U (M, nu)."""
     M, nx = X.shape
-    nu, tree, entries = U.shape[1], tables_of(read_tree(context)), entries_of(S)
+    nu, tree, entries = U.shape[1], Tree(context), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 32 * (nx + QUAD)
     memory = u + 32 * nu
-    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (len(method) - 1) * nv), tree.nb, nv)
     states, controls = numbers(x), numbers(u)
     for begin in range(0, M, QUAD):
         for lane in range(QUAD):
@@ -214,12 +212,12 @@ def step(context, arena, S, h, method, X, U, Xn):
 def rollout(context, arena, S, h, method, U, X):
     """Open-loop rollout from X[0] (N+1, nx); NaN from the first knot where it diverges."""
     N, nu = U.shape
-    nx, tree, entries = X.shape[1], tables_of(read_tree(context)), entries_of(S)
+    nx, tree, entries = X.shape[1], Tree(context), entries_of(S)
     nv = tree.nv
     x = arena.ctypes.data + 64
     u = x + 32 * (nx + QUAD)
     memory = u + 32 * nu
-    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (2 * nv + nx + 2 * (len(method) - 1) * nv), tree.nb, nv)
     for i in range(nx):
         column(x)[i] = X[0, i]
     for t in range(N):
@@ -241,13 +239,13 @@ def track(context, arena, S, h, method, X, U, k, K, alphas, gaps, lower, upper, 
     controls, steps, gains = rows_of(U), rows_of(k), rows_of(K)
     low, high, open_gaps = rows_of(lower), rows_of(upper), rows_of(gaps)
     old, to_X, to_U = X.ctypes.data, Xs.ctypes.data, Us.ctypes.data
-    tree, entries = tables_of(read_tree(context)), entries_of(S)
+    tree, entries = Tree(context), entries_of(S)
     nv, nq = tree.nv, nx - tree.nv
     x = arena.ctypes.data + 64
     dx = x + 32 * (nx + QUAD)
     u = dx + 32 * n
     memory = u + 32 * (nu + QUAD)
-    w = bodies_at(memory + 32 * (3 * nv + nq + 2 * (method.shape[0] - 1) * nv), tree.nb, nv)
+    w = bodies_at(memory + 32 * (3 * nv + nq + 2 * (len(method) - 1) * nv), tree.nb, nv)
     for begin in range(0, alphas.size, QUAD):
         count = min(QUAD, alphas.size - begin)
         lane = numbers(memory)

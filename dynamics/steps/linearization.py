@@ -25,14 +25,13 @@ from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque, resist
-from dynamics.robots.model import Model
-from dynamics.robots.packed import read_tree, views_of
+from dynamics.robots.tree import Tree
 from dynamics.steps.step_rows import write_steps
 
 
-def size(tree: Model, nu: int, record_size: int) -> int:
+def size(tree: Tree, nu: int, record_size: int) -> int:
     """How many lanes the arena must hold for ``linearize``."""
-    nv = len(tree.body)
+    nv = tree.nv
     return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 72
 
 
@@ -40,8 +39,8 @@ def size(tree: Model, nu: int, record_size: int) -> int:
 def linearize(context, arena, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
     N, nu = U.shape
-    tree = views_of(read_tree(context))
-    nv = tree.body.size
+    tree = Tree(context)
+    nv = tree.nv
     nq = X.shape[1] - nv
     start = nq + 2 * nv + nv * nv
     u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
@@ -53,7 +52,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
         relate_controls(tree, S, nq, u, x, ws, scratch)
         unpack(x[:start], record, t)
         write_steps(tree, h, x, start, A, B, t)
-        for b in range(tree.parent.size):
+        for b in range(tree.nb):
             if is_group(tree.kind[b]):
                 turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t)
 
@@ -78,7 +77,7 @@ def turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t):
 
     Of the knots t..t+7, from their record x (lanes) into A and B; T, J, rows: scratch.
     """
-    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, B.shape[2]
+    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv, B.shape[2]
     n, start = 2 * nv, nq + 2 * nv + nv * nv
     joint_rates(kind, nj, next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h), T, J)
     of_x, of_u = flat(rows)[: nj * n], flat(rows)[nj * n : nj * (n + nu)]
@@ -119,7 +118,7 @@ def turn_columns(nj, h, J, x, start, m, out, column, ld):
 @kernel
 def relation_scratch(tree, arena):
     """What ``relate_controls`` works on."""
-    nv = tree.body.size
+    nv = tree.nv
     LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
     clear(LD)
     clear(dq)
@@ -169,7 +168,7 @@ def square(x, start, n):
 @kernel
 def turn_group_rows(tree, b, h, nq, record, A, B):
     """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
-    iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.body.size, A.shape[2], B.shape[2]
+    iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv, A.shape[2], B.shape[2]
     ld = (n + nu + 7) // 8 * 8
     T, J = np.empty((6, 8)), np.empty((6, 8))
     E, turned = np.empty((7, ld)), np.empty((7, ld))

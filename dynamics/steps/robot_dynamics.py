@@ -19,11 +19,10 @@ from dynamics.phases.modes import STEP, flatten, free_layout
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
-from dynamics.robots.flattened import Packed
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
 from dynamics.steps import lane_contraction
-from dynamics.steps.contraction import contract_rows, explicit_callback
+from dynamics.steps.contraction import ExplicitStep, contract_rows, explicit_callback
 from dynamics.steps.gaps import closing_callback
 from dynamics.steps.lane_rollouts import rollout, step, track
 from dynamics.steps.lane_rollouts import size as room_of_rollouts
@@ -82,7 +81,6 @@ class RobotDynamics:
         if control_limits is None:
             control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
-        self._packed = Packed(self._tree, robot.nq)  # fifteen arrays take longer to hand over than a small robot's step
         self._modes = flatten([(STEP, compile_contacts(robot, ()), 0.0, self._dt)])
         self._layout = free_layout(robot.nq, robot.nv, self._nu)
         self._room_of_contractions = lane_contraction.size(self._tree, robot.nq, self._bent)
@@ -229,7 +227,7 @@ class RobotDynamics:
     @property
     def _roller(self) -> tuple[int, Array, Array, float, Array]:
         """First arguments of the kernels of rollouts."""
-        return self._packed.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._method
+        return self._tree.address, arena(self._room_of_rollouts), self.actuation, self._dt, self._method
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots."""
@@ -238,7 +236,7 @@ class RobotDynamics:
         if self._stages:
             linearize_explicit(self._tree, memory, self._method, *knots)
         else:
-            linearize(self._packed.address, memory, *knots)
+            linearize(self._tree.address, memory, *knots)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete records of semi-implicit steps; those of others are complete."""
@@ -263,7 +261,7 @@ class RobotDynamics:
         """The blocks of M knots of a semi-implicit step: see `protocols.Blockwise`."""
         nq = self.robot.nq
         lane_contraction.contract_knots(
-            self._packed.address, arena(self._room_of_contractions), nq, self._dt, self._written, record, weight, out
+            self._tree.address, arena(self._room_of_contractions), nq, self._dt, self._written, record, weight, out
         )
 
     def contraction(self) -> Contraction:
@@ -273,9 +271,9 @@ class RobotDynamics:
     @cached_property
     def _contraction(self) -> Contraction:
         if not self._stages:
-            return contraction.contraction(self._tree, self.robot.nq, self.nu, self._modes, self._layout)
-        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
-        return Contraction(explicit_callback().address, packed.address, packed)
+            return contraction.contraction(self._tree, self.nu, self._modes, self._layout)
+        step = ExplicitStep(tree=self._tree, nu=self.nu, h=self._dt, method=self._method)
+        return Contraction(explicit_callback().address, step.address, step)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
@@ -285,8 +283,7 @@ class RobotDynamics:
     def _closing(self) -> Contraction:
         if not self._bent.any():
             return Contraction(0, 0, None)
-        packed = Packed(self._tree, self.robot.nq, self.nu, self._dt, self._method)
-        return Contraction(closing_callback().address, packed.address, packed)
+        return Contraction(closing_callback().address, self._tree.address, self._tree)
 
     def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:
         return (

@@ -43,7 +43,7 @@ class Adjoint(NamedTuple):
 @kernel
 def adjoint_scratch(tree, nu, stages):
     """Room for one contraction."""
-    nv = tree.body.size
+    nv = tree.nv
     nz = 2 * nv + nu
     return Adjoint(
         np.zeros((stages + 1, nv)), np.zeros((stages, nv)), np.zeros(nv), np.zeros(nv), np.zeros(nv),
@@ -54,7 +54,7 @@ def adjoint_scratch(tree, nu, stages):
 @kernel
 def contract_explicit(tree, method, nq, nu, h, record, weight, no_fext, ws, c, d, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
-    stages, nv = method.shape[0] - 1, tree.body.size
+    stages, nv = len(method) - 1, tree.nv
     H[:] = 0.0
     d.on_a[:] = 0.0
     d.on_v[:stages] = 0.0
@@ -92,7 +92,7 @@ def twist(tree, method, h, i, nq, nu, record, xi):
 @kernel
 def through_placement(tree, weight, c, d, H):
     """Curvature of q ⊕ ξ under a weight (nv,), into H's upper triangle; d.on_xi := the weight that ξ inherits."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             c.eta[:nj] = d.Xi[iv : iv + nj]
@@ -116,7 +116,7 @@ def through_bracket(tree, method, h, i, nq, record, c, d, H):
         return
     X, Y = rates_of(record, first, size, own, nv, nz)[1], rates_of(record, second, size, own, nv, nz)[1]
     x, y = velocities_of(record, first, size, nq, nv), velocities_of(record, second, size, nq, nv)
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             joint_bracket_contracted(kind, nj, twist_of(kind, d.on_xi, iv, scale), c.C)
@@ -134,7 +134,7 @@ def through_bracket(tree, method, h, i, nq, record, c, d, H):
 @kernel
 def through_acceleration(tree, nq, nu, i, record, no_fext, ws, c, d, H):
     """Second order of a stage's acceleration under the weight ω = d.on_a[i]; what its q and v inherit."""
-    nv = tree.body.size
+    nv = tree.nv
     nz = 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
     stored = record[i * size : (i + 1) * size]

@@ -23,10 +23,8 @@ from dynamics.arrays.lanes import lane_array, lane_memory
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.tables import table_of
 from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
-from dynamics.rigid_bodies.articulated import tables_of
 from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
-from dynamics.robots.model import Model
-from dynamics.robots.packed import views_of
+from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import accelerations_of, multiply_rows
 from dynamics.steps.lane_rollouts import Stages, reach_stage
 from dynamics.steps.linearization import relate_controls, relation_scratch
@@ -53,9 +51,9 @@ def stage_sizes(nq, nv, nu):
     return of_acceleration, of_acceleration + 2 * nv * nz
 
 
-def size(tree: Model, nq: int, nu: int, stages: int) -> int:
+def size(tree: Tree, nq: int, nu: int, stages: int) -> int:
     """How many lanes the arena must hold for ``linearize_explicit``."""
-    nv = len(tree.body)
+    nv = tree.nv
     own, _ = stage_sizes(nq, nv, nu)
     return int(lane_workspace_size(tree) + own + nq + nu + 2 * (stages + 2) * nv + 3 * nv**2 + 2 * nv)
 
@@ -64,13 +62,13 @@ def size(tree: Model, nq: int, nu: int, stages: int) -> int:
 def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of a step by a method."""
     N, nu = U.shape
-    stages, nv = method.shape[0] - 1, tree.body.size
+    stages, nv = len(method) - 1, tree.nv
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
     x, u, xi = lane_memory(arena, nq + nv), lane_memory(arena, nu), lane_memory(arena, nv)
     v, a, packed = lane_memory(arena, stages * nv), lane_memory(arena, stages * nv), lane_memory(arena, own)
-    light, tables, moved = views_of(tree), tables_of(tree), np.empty((WIDTH, nv))
-    ws, scratch = lane_workspace(light, arena), relation_scratch(light, arena)
+    moved = np.empty((WIDTH, nv))
+    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
     r = Rates(
         np.empty((WIDTH, stages, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((nv, nz)),
         np.empty((6, 6)), np.empty((6, 6)),
@@ -82,10 +80,10 @@ def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
         q, v0, vi = _lanes1(x.ctypes.data), _lanes1(x[nq:].ctypes.data), _lanes1(packed[nq:].ctypes.data)
         s = Stages(_lanes1(v.ctypes.data), _lanes1(a.ctypes.data), _lanes1(xi.ctypes.data))
         for i in range(stages + 1):
-            reach_stage(tables, method, h, i, q, v0, spread(0.0, v0[0]), s, _lanes1(packed.ctypes.data), vi)
+            reach_stage(tree, method, h, i, q, v0, spread(0.0, v0[0]), s, _lanes1(packed.ctypes.data), vi)
             unpack(xi, moved, 0)
             if i < stages:
-                relate_controls(light, S, nq, lane_array(u), lane_array(packed), ws, scratch)
+                relate_controls(tree, S, nq, lane_array(u), lane_array(packed), ws, scratch)
                 unpack_columns(packed, record, t, i * size)
                 for j in range(nv):
                     s.v[i * nv + j] = vi[j]
@@ -116,7 +114,7 @@ def stage_rates(tree, method, h, i, nq, xi, r, k, record):
     """Q, V and W of stage i of knot k, the former two into its record; those of the step's end into the scratch."""
     nv, nz = r.Xi.shape
     own, size = stage_sizes(nq, nv, nz - 2 * nv)
-    ends = i == method.shape[0] - 1
+    ends = i == len(method) - 1
     Q, V = (r.Q[k], r.V[k]) if ends else rates_of(record, i, size, own, nv, nz)
     clear(V)
     for a in range(nv):
@@ -161,7 +159,7 @@ def add_scaled(out, factor, X):
 @inline
 def bracket_of(method, h, i):
     """h² γ, j and k of a row's bracket."""
-    stages = method.shape[0] - 1
+    stages = len(method) - 1
     return h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
 
 
@@ -169,7 +167,7 @@ def bracket_of(method, h, i):
 def add_bracket(tree, scale, x, Y, out):
     """out (nv, m) += scale [x, Y], joint by joint and column by column, for x (nv,) and Y (nv, m)."""
     M = np.empty((6, 6))
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             joint_bracket(kind, nj, twist_of(kind, x, iv, scale), M)
@@ -181,7 +179,7 @@ def add_bracket(tree, scale, x, Y, out):
 @kernel
 def place_rates(tree, xi, r, out):
     """out (nv, nz) := T E_q + J Ξ, the rates of q ⊕ ξ."""
-    for b in range(tree.parent.size):
+    for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
             joint_rates(kind, nj, twist_of(kind, xi, iv, 1.0), r.T, r.J)

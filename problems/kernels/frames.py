@@ -130,7 +130,7 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
 @kernel
 def center_of_mass_cost(tree, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """CenterOfMass."""
-    ws, g = workspace(tree, X), np.zeros((tree.body.size, 3))
+    ws, g = workspace(tree, X), np.zeros((tree.nv, 3))
     for k in range(X.shape[0]):
         c = place_center_of_mass(tree, X[k], ws, g)
         target = row_of(targets, first + k)

@@ -20,7 +20,7 @@ from problems.kernels.states import half_square, load_six
 @kernel
 def energy_cost(tree, target, weight, first, X, U, scale, order, l, lz, lzz):
     """Energy."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = X.shape[1] - nv
     ws, gradient = workspace(tree, X), np.empty(2 * nv)
     for k in range(X.shape[0]):
@@ -40,7 +40,7 @@ def energy_cost(tree, target, weight, first, X, U, scale, order, l, lz, lzz):
 @kernel
 def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l, lz, lzz):
     """Momentum."""
-    nv = tree.body.size
+    nv = tree.nv
     nq = X.shape[1] - nv
     ws, g, r, f = workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
     D, unused = np.empty((2 * nv, 6)), np.zeros(nv)

@@ -1,0 +1,147 @@
+"""Kinematic trees: compiled once from Pinocchio's models, read by every kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError
+from ddp.machine.struct import Struct, integer, integers, nested, reals
+from dynamics.robots import joints
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Tree(Struct):
+    """A kinematic tree as flat arrays, bodies 0..nb-1 with parents before children; what every kernel reads.
+
+    nb, nv, nq, ns: bodies, degrees of freedom, numbers in a configuration, segments.
+
+    parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
+    iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
+    placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
+    turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
+    p = placement + θ d: a row for each of A, B and C, with a number of d.
+    subspace (nv, 6): each degree of freedom's motion, linear then angular, in the joint's frame.
+    inertia (nb, 10): mass [kg], first moment [kg m], second moment [kg m²] in the body's frame (see spatial.py).
+    armature (nv,): inertia added by rotors on each degree of freedom [kg m²] or [kg].
+    gravity (6,): spatial acceleration of gravity.
+    damping (nv,): viscous friction [N m s/rad] or [N s/m].   stiffness, springref (nv,): springs [N m/rad] or [N/m]
+    and where they are at rest [rad] or [m]. All three are read by discrete steps alone, see passive.py.
+    body, previous (nv,): the body of each degree of freedom; the one before it on its way to the root, -1 at the root.
+    segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
+    which are relatives[start:stop].
+    weightless: the tree without gravity, friction and springs, in which impacts happen; None of itself.
+    """
+
+    nb: int = integer()
+    nv: int = integer()
+    nq: int = integer()
+    ns: int = integer()
+    parent: Indices = integers()
+    kind: Indices = integers()
+    iq: Indices = integers()
+    iv: Indices = integers()
+    nj: Indices = integers()
+    placement: Array = reals(12)
+    turns: Array = reals(10)
+    subspace: Array = reals(6)
+    inertia: Array = reals(10)
+    armature: Array = reals()
+    gravity: Array = reals()
+    damping: Array = reals()
+    stiffness: Array = reals()
+    springref: Array = reals()
+    body: Indices = integers()
+    previous: Indices = integers()
+    segment: Indices = integers(4)
+    relatives: Indices = integers()
+    weightless: Tree | None = nested()
+
+
+def compiled(model: pin.Model) -> Tree:
+    """The flat arrays of a Pinocchio model; ModelError names the first joint or link that is not supported."""
+    nb, nv = model.njoints - 1, model.nv
+    if nb == 0:
+        raise ModelError(f"{model.name}: expected at least one moving joint, got none")
+    if np.any(model.gravity.angular):
+        turning = model.gravity.angular
+        raise ModelError(f"{model.name}: expected a uniform gravity, got one with an angular part {turning}")
+    for name, values in (("gravity", model.gravity.linear), ("armature", model.armature), ("damping", model.damping)):
+        if not np.isfinite(values).all() or (name == "armature" and np.min(values) < 0.0):
+            expected = "no negative number" if name == "armature" else "finite numbers"
+            raise ModelError(f"{name} of {model.name}: expected {expected}, got {values}")
+    found = [model.joints[j] for j in range(1, nb + 1)]
+    kind = np.array([joints.kind_of(model, j) for j in range(1, nb + 1)])
+    parent = np.array([model.parents[j] - 1 for j in range(1, nb + 1)])
+    iv = np.array([joint.idx_v for joint in found])
+    nj = np.array([joint.nv for joint in found])
+    subspace = np.zeros((nv, 6))
+    placement = np.zeros((nb, 12))
+    inertia = np.zeros((nb, 10))
+    body = np.repeat(np.arange(nb), nj)
+    previous = np.arange(nv) - 1
+    for b in range(nb):
+        subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
+        frame = model.jointPlacements[b + 1]
+        placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
+        inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
+        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
+    if not np.isfinite(placement).all():
+        bad = int(np.argwhere(~np.isfinite(placement))[0][0])
+        raise ModelError(f"{model.name}: joint {model.names[bad + 1]!r} has a placement that is not finite")
+    segment, relatives = segments(previous)
+    none = np.zeros(nv)
+    tree = Tree(
+        nb=nb, nv=nv, nq=model.nq, ns=len(segment), parent=parent, kind=kind,
+        iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
+        placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
+        armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
+        damping=np.array(model.damping, dtype=np.float64), stiffness=none, springref=none,
+        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None,
+    )  # fmt: skip
+    tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
+    return tree
+
+
+def _turns(placement: Array, motion: Array) -> Array:
+    """``Tree.turns`` of motions (l ; a), (nb, 6), in frames with R: A = R a aᵀ, B = R - A, C = R a ×, d = R l."""
+    rows = []
+    for frame, s in zip(placement, motion, strict=True):
+        R = frame[:9].reshape(3, 3)
+        along = np.outer(R @ s[3:], s[3:])
+        rows += [np.append(part, x) for part, x in zip((along, R - along, np.cross(R, s[3:])), R @ s[:3], strict=True)]
+    return np.array(rows)
+
+
+def segments(previous: Indices) -> tuple[Indices, Indices]:
+    """``segment`` and ``relatives`` of a tree: a column of ∂τ/∂q has entries for relatives only."""
+    nv = len(previous)
+    related = np.eye(nv, dtype=bool)
+    for i in range(nv):
+        j = previous[i]
+        while j >= 0:
+            related[i, j] = related[j, i] = True
+            j = previous[j]
+    segment: list[list[int]] = []
+    relatives: list[int] = []
+    for i in range(nv):
+        if i == 0 or (related[i] != related[i - 1]).any():
+            mine = np.flatnonzero(related[i])
+            segment.append([i, i + 1, len(relatives), len(relatives) + len(mine)])
+            relatives.extend(mine)
+        segment[-1][1] = i + 1
+    return np.array(segment, dtype=np.int64).reshape(-1, 4), np.array(relatives, dtype=np.int64)
+
+
+def _moments(inertia: pin.Inertia, joint: str) -> Array:
+    """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
+    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
+        raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")
+    if inertia.mass < 0.0:
+        raise ModelError(f"mass of the link at joint {joint!r}: expected a positive number [kg], got {inertia.mass}")
+    m, r = inertia.mass, inertia.lever
+    J = 0.5 * np.trace(inertia.inertia) * np.eye(3) - inertia.inertia + m * np.outer(r, r)
+    return np.array([m, *(m * r), J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
