@@ -54,7 +54,7 @@ def read(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     lengths: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Those arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
+    """Read the arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
 
     kinds: kind and rank of each array, "f2" for a matrix of floats: f, i, b (8 bytes, 8 bytes, 1 byte) or U.
     shapes: those that are known; then their arrays may be of any size.

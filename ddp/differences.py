@@ -35,10 +35,10 @@ AGREEMENT = 1e-8
 """How far, relatively, a complex-step Jacobian may be from a real difference along one direction."""
 
 ENTRY_AGREEMENT = 1e-4
-"""The same, where first and second derivatives are compared along every coordinate."""
+"""Tolerance where first and second derivatives are compared along every coordinate."""
 
 ROUNDING = 1e-14
-"""What rounding may contribute to such a difference, in units of the largest value (or of one)."""
+"""Rounding in such a difference, in units of the largest value (or of one)."""
 
 NEARBY = 1e-8 * np.arange(-4.0, 5.0)
 """Points so close together that smooth functions are straight between them: what is left of their values is noise."""
@@ -195,7 +195,7 @@ def _complex_hessian(f: Function, z: Array, J: Array) -> Array:
 
 
 def _by_complex_step(derivatives: Callable[[], Any]) -> Any:
-    """What ``derivatives`` returns; None if the function cannot be called with complex numbers."""
+    """Result of ``derivatives``; None if the function cannot be called with complex numbers."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)

@@ -95,7 +95,7 @@ def shown(path: Path) -> str:
 
 
 def _regular(given: Path, target: Path) -> os.stat_result | None:
-    """What is at the target, a regular file that may be written to, or nothing yet."""
+    """State of the target: a regular file that may be written to, or nothing yet."""
     try:
         there = os.stat(target)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ FIRM = 1e-8
 """A multiplier of a control limit that is larger than this, relative to what it is a sum of, holds the control."""
 
 HALVINGS = 40
-"""Of steps along negative curvature."""
+"""Lengths of steps along negative curvature."""
 
 CURVATURE = "curvature"
 """The model of such a step."""
@@ -61,7 +61,7 @@ def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, R
 
 
 def described(iterate: Iterate, found: Inertia) -> str:
-    """What it is and along which control, in words."""
+    """Describe the kind of the point and its control of least curvature in words."""
     control = int(np.argmax(np.abs(found.policies[0][0][found.knot])))
     what = f"a {found.kind}" if found.lowest < 0.0 else "a degenerate point"
     said = f"{what}: the exact Hessian in the controls has the curvature {found.lowest:.2g} at knot {found.knot}"

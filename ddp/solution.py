@@ -23,7 +23,7 @@ from ddp.status import Ending, Status
 
 FORMAT = "mayne solution"
 VERSION = 2
-"""Of the format of files; see _ADDED for what a `Solution` has gained since."""
+"""Version of the format of files; see _ADDED for what a `Solution` has gained since."""
 
 LONGEST_HISTORY = 1_000_000
 """Iterations of a file, at most."""
@@ -68,7 +68,7 @@ class Record(NamedTuple):
 
 
 WORDS = "hessian", "contraction"
-"""What in a record is not a number."""
+"""Fields of a record that are no numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ class Solution:
         write(path, self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `save` writes, by name."""
+        """Arrays that `save` writes, by name."""
         content = {"format": np.array(FORMAT), "version": np.array(VERSION)}
         content |= {name: np.asarray(getattr(self, name)) for name in _SAVED if name in _FIELDS}
         content["ending"] = np.array(self.status.ending.name)
@@ -242,11 +242,11 @@ _SAVED |= {"multipliers": "f1", "penalties": "f1", "violation": "f0"}
 _FIELDS = (*_SAVED,)
 _SAVED |= {"ending": "U0"}
 _SAVED |= {COLUMN + name: "U1" if name in WORDS else "f1" for name in Record._fields}
-"""What a file holds: the kind and the rank of every array."""
+"""Contents of a file: the kind and the rank of every array."""
 
 
 _ADDED = {"kind", "setup_seconds", "ending"}
-"""Those of them that files of this version may lack: what a `Solution` has gained since, with a default."""
+"""Arrays that files of this version may lack, since a `Solution` has gained them later, with their defaults."""
 
 
 def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:

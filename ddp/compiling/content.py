@@ -313,7 +313,7 @@ class _Walk:
             raise UnknownError(f"a {kind.__qualname__}")
 
     def _builtin(self, into: _Open, value: Any, base: Any) -> None:
-        """What is of a class of Python's, or of one derived from it, whose methods may tell something else."""
+        """Content of a value of one of Python's classes, or of one derived from it with methods of its own."""
         if type(value) is not base:
             self._derived(into, value)
         if base is dict:
@@ -416,7 +416,7 @@ def _layout(dtype: np.dtype[Any]) -> str:
 
 
 def _reference(value: Any) -> Callable[[], Any]:
-    """What gives a value back without keeping functions alive."""
+    """Function that gives a value back without keeping functions alive."""
     try:
         return weakref.ref(value)
     except TypeError:

@@ -20,7 +20,7 @@ import numba.extending
 from numba.core.typing import templates
 
 LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
-"""What counts by its name, beside Python's own library."""
+"""Packages whose objects count by their names, beside Python's own library."""
 
 _NAMES = re.compile("overload|lower_|register_|type(_|of)")
 
@@ -28,10 +28,10 @@ EXTENDING = [
     *(vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)),
     templates.infer, templates.infer_global, templates.infer_getattr,
 ]  # fmt: skip
-"""What a module imports that tells numba more than its kernels do."""
+"""Imports of a module that tells numba more than its kernels do."""
 
 _SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
-"""The same in the source of a module that imports numba, or numba.extending, as a whole."""
+"""Uses of them in the source of a module that imports numba, or numba.extending, as a whole."""
 
 _IMPORTED = time.time()
 """Sources that are younger may have changed since they were imported."""

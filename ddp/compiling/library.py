@@ -28,7 +28,7 @@ def find(module: str, name: str) -> Any:
 
 
 class OtherSymbolError(Exception):
-    """What was kept calls a kernel by a symbol that it does not have."""
+    """Raised where kept code calls a kernel by a symbol that it does not have."""
 
 
 class Needed(NamedTuple):
@@ -52,7 +52,7 @@ class Needed(NamedTuple):
 _loaded: set[Needed] = set()
 
 _STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
-"""What a kernel returns: zero, unless it raises something."""
+"""Status that a kernel returns: zero, unless it raises something."""
 
 _EXCEPTION = "%excinfo"
 """Where it writes what it raises, an argument: though it may catch that itself."""
@@ -65,7 +65,7 @@ def _nothing(codegen: Any) -> Any:
 
 
 class Callee:
-    """What callers link for a kernel: the kernel itself where it is small, else nothing, and it has to be loaded."""
+    """A kernel as callers link it: its code if it is small enough to inline, otherwise only a declaration."""
 
     def __init__(self, cres: Any, needed: Needed) -> None:
         self._cres, self._needed = cres, needed

@@ -166,11 +166,11 @@ def count_few(context: Any) -> None:
 
 
 def raises() -> None:
-    """What a kernel that can raise something needs: a mark that is kept with it."""
+    """Mark of a kernel that can raise something, kept with it."""
 
 
 def call_of(fndesc: Any, can_raise: bool, libraries: Any) -> Any:
-    """What writes a call of a kernel into a caller, whoever compiles that."""
+    """Writer of a call of a kernel into a caller, whoever compiles that."""
     asking = user_function(fndesc, libraries)
 
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -125,7 +125,7 @@ def _distrust(there: os.stat_result) -> str | None:
 
 
 def load(name: str, key: bytes) -> bytes | None:
-    """What was kept under a key; None if there is nothing, or nothing that can be trusted."""
+    """Load the file of a key; None if there is none, or none that can be trusted."""
     for folder in folders(cache_directory()):
         path = folder / _file(name, key)
         try:

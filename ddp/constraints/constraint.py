@@ -85,7 +85,7 @@ def _check_functions(function: Any, jacobian: Any) -> None:
 
 
 def made_batch(name: str, given: Any, dynamics: Dynamics, x0: Array) -> Constraint:
-    """What a user lists as a constraint, as one; ``name`` is for errors."""
+    """Make a constraint of anything that users list as one; ``name`` is for errors."""
     if isinstance(given, (Equality, Inequality)):
         constraint: Constraint = _derived(name, given, dynamics, x0)
     elif isinstance(given, type) or not isinstance(given, Constraint):

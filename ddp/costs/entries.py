@@ -67,7 +67,7 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: Dynamics, x0: Arr
 
 
 def note_reader(entry: Entry, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
-    """What evaluates a term by the notes of the dynamics, if there is such a thing."""
+    """C function that evaluates a term by the notes of the dynamics, if there is one."""
     if entry.compiled or not (isinstance(entry.term, NotedTerm) and isinstance(dynamics, Noting)):
         return None
     with naming(entry.name, knots):

@@ -37,7 +37,7 @@ STENCIL = tuple(zip(POINTS, WEIGHTS, strict=True))
 SECOND_STENCIL = tuple(zip(POINTS, SECOND_WEIGHTS, strict=True))
 
 FLAT = 1e-12
-"""What is added to a Hessian's diagonal, in units of its largest entry, to see whether it is positive semidefinite."""
+"""Shift of a Hessian's diagonal, in units of its largest entry, to see whether it is positive semidefinite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ def _gradient_by_values(x, u):  # type: ignore[no-untyped-def]
 
 
 def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]
-    """The same of the gradient, without rows and columns of u if that has none."""
+    """Differences of the gradient, without rows and columns of u if that has none."""
     xm, um = x.copy(), u.copy()
     m = gradient(xm, um).size
     H = np.zeros((m, m))

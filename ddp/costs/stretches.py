@@ -35,7 +35,7 @@ def varying(term: BatchTerm) -> int | None:
 
 
 def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
-    """What a term says of the knots start .. stop-1, counted from the beginning of its stretch."""
+    """Part of a term for the knots start .. stop-1, counted from the beginning of its stretch."""
     return term if varying(term) is None else cast(VaryingTerm, term).part(start, stop)
 
 
@@ -47,7 +47,7 @@ def durations_of(dynamics: Dynamics, horizon: int) -> Array:
 
 
 def weights_of(dynamics: Dynamics, horizon: int) -> Array:
-    """What multiplies running costs at each of the knots (N,): how long it takes, and dt at an event."""
+    """Weights of running costs at each of the knots (N,): how long it takes, and dt at an event."""
     lasting = durations_of(dynamics, horizon)
     return np.where(lasting > 0.0, lasting, dynamics.dt)
 

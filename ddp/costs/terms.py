@@ -144,7 +144,7 @@ class DerivedTerm:
 
 
 def called(row: int, name: str, function: Callable[[Array, Array], Any], x: Array, u: Array) -> Any:
-    """What a user's function returns; TermError if it raises."""
+    """Call a user's function; TermError if it raises."""
     try:
         return function(x.copy(), u.copy())  # theirs to write on
     except Exception as reason:

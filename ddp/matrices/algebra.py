@@ -11,7 +11,7 @@ PIVOT = 1e-15
 """A pivot this much smaller than its diagonal entry is rounding: the matrix counts as singular."""
 
 ROUNDS, ROUNDING = 30, 1e-17
-"""Of rotations at most, six to ten being usual; and how small entries beside the diagonal are in the end."""
+"""Most sweeps of rotations, six to ten being usual; and how small entries beside the diagonal are in the end."""
 
 
 @kernel

@@ -44,7 +44,7 @@ def load(builder: Any, base: Any, offset: Any, width: int = WIDTH) -> Any:
 
 
 def store(builder: Any, value: Any, base: Any, offset: Any) -> None:
-    """The same, stored."""
+    """Store a register's numbers at an address."""
     store = builder.store(value, register(builder, base, offset))
     store.align = 8
 
@@ -56,7 +56,7 @@ def shuffle(builder: Any, a: Any, b: Any, lanes: Iterable[int]) -> Any:
 
 
 def exchange(builder: Any, rows: list[Any], spans: Iterable[int] = (1, 2, 4)) -> list[Any]:
-    """As many registers as each has numbers the other way round: blocks of each span change places that far apart."""
+    """Transpose as many registers as each has numbers: blocks of each span change places that far apart."""
     width = len(rows)
     for span in spans:
         low = [k if not k & span else width + k - span for k in range(width)]

@@ -1,1 +1,1 @@
-"""Who makes derivatives: one thread, several, or processes."""
+"""Derivatives by one thread, several, or processes."""

@@ -21,7 +21,7 @@ from threading import Condition, RLock, get_ident
 import numpy as np
 
 Stage = Callable[[int, int], None]
-"""What is done to the knots start .. stop-1."""
+"""Task on the knots start .. stop-1."""
 
 
 class Pipeline:
@@ -53,7 +53,7 @@ class Pipeline:
             raise self._failures[min(self._failures, key=lambda task: (task[0], -task[1]))]
 
     def end(self) -> None:
-        """Whoever waits for more to do need not."""
+        """Mark the pass as finished and wake all waiting threads."""
         with self._lock:
             self._over = True
             self._waiting.clear()
@@ -81,7 +81,7 @@ class Pipeline:
             """After a failure the rest is done all the same: which one is told must not depend on who was quicker."""
 
     def _serve(self) -> None:
-        """What every other thread does: one task after another until the pass is over."""
+        """Run one task after another until the pass is over, in every other thread."""
         with np.errstate(all="ignore"):  # every thread has its own
             while True:
                 with self._lock:

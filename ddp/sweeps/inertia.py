@@ -48,14 +48,14 @@ class Inertia(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Of a stationary trajectory; unknown where curvatures that are zero decide."""
+        """Kind of a stationary trajectory; unknown where curvatures that are zero decide."""
         if self.negative == 0:
             return MINIMUM if self.zero == 0 else UNKNOWN
         return MAXIMUM if self.positive == self.zero == 0 else SADDLE
 
 
 def inertia(A: Array, B: Array, H: Array, free: NDArray[np.bool_]) -> Inertia:
-    """Of Hessians H (N+1, nz, nz) under A (N, n, n), B (N, n, nu), for the controls that are free (N, nu)."""
+    """Inertia of Hessians H (N+1, nz, nz) under A (N, n, n), B (N, n, nu), for the controls that are free (N, nu)."""
     N, n, nu = B.shape
     negative = positive = zero = 0
     k, K, knot, lowest = np.zeros((N, nu)), np.zeros((N, nu, n)), -1, np.inf

@@ -24,7 +24,7 @@ REGULARIZATION = 1e-6
 
 @kernel
 def regularized(epsilon):
-    """What ε, then what ε if contacts turn out to be redundant: one call of a large kernel each is one to compile."""
+    """ε to try, then ε if contacts are redundant: for a loop, into which a large kernel is compiled once."""
     return (epsilon, max(epsilon, REGULARIZATION))
 
 

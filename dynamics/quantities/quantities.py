@@ -1,4 +1,4 @@
-"""What a robot is and does as a whole, or at a frame, with first and second derivatives: the functions people call.
+"""Quantities of a whole robot or at a frame, with first and second derivatives: the functions people call.
 
 Centre of mass, a frame's placement and velocity, energy and momentum. Arguments are one sample or a batch along the
 leading axis; results follow. Conventions are Pinocchio's: derivatives by q are along the local perturbation q ⊕ t e_j.
@@ -26,7 +26,7 @@ REFERENCES = {
 """Pinocchio's reference frames: the frame's own axes; the world's, at its origin; the world's, at the frame's."""
 
 POINTS = {"center-of-mass": True, "origin": False}
-"""What angular momentum is about."""
+"""Points that angular momentum may be about."""
 
 
 class Derivatives(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the derivatives of inverse and forward dynamics are returned as; a batch has a leading axis more."""
+"""Results of derivatives of inverse and forward dynamics; a batch has a leading axis more."""
 
 from __future__ import annotations
 

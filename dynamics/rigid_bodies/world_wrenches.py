@@ -90,7 +90,7 @@ def forward_tensors(s: Samples, out: ForwardTensors, Minv: Array) -> ForwardTens
 
 
 def forward_hessian(s: Samples, out: ForwardHessian, Minv: Array) -> ForwardHessian:
-    """The same, contracted with the weights on a."""
+    """Hessian contracted with the weights on a."""
     if not s.has_world:
         return out
     cross = out.qtau @ _first(s)

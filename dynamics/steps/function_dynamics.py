@@ -30,7 +30,7 @@ from ddp.errors import (
 from ddp.protocols import Array, Contraction, Expansion
 
 _SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
-"""What a function raises where it is not defined, as of 1.0 / 0 or a singular matrix; see `_is_undefined`."""
+"""Errors of functions where they are not defined, as of 1.0 / 0 or a singular matrix; see `_is_undefined`."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class FunctionDynamics:
         return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
-        """Nothing: gaps add to deviations in a flat space."""
+        """Return None: gaps add to deviations in a flat space."""
         return Contraction(0, 0, None)
 
     def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
