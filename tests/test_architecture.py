@@ -79,3 +79,10 @@ def test_only_modules_of_kernels_leave_their_types_to_numba(path):
     text = path.read_text(encoding="utf-8")
     if text.startswith("# mypy: allow"):
         assert KERNELS.search(text), "it has no kernel: annotate its functions"
+
+
+def test_contributing_names_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(rf"`((?:{'|'.join((*PACKAGES, FRONT, 'tests'))})/[\w./]*)`", text))
+    assert len(named) > 40
+    assert {name for name in named if not (ROOT / name).exists()} == set()
