@@ -160,7 +160,9 @@ class _Impulses:
         return np.zeros((len(X), self.size))
 
     def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
-        return None
+        if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
+            return None
+        return self.system.noted_forces(self._arrays, knots.start, knots.stop - knots.start, self.restitution)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
         X = checks.rows("numbers in a state", X, self.system.nx)

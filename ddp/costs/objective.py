@@ -79,11 +79,16 @@ class Objective:
         tried = cls(dynamics, horizon, of_running, tuple(of_stretches), tuple(of_knots), at_end)
         for entry, rows in tried.within(0, horizon + 1):
             try_entry(entry, rows, horizon, dynamics, x0)
-        reading = [
-            (k, entry._replace(noted=note_reader(entry, dynamics, slice(k.start, k.stop)) is not None))
-            for k, entry in of_stretches
-        ]
-        found = replace(tried, during=tuple(reading))
+
+        def reads(entry: Entry, start: int, stop: int) -> Entry:
+            """The entry, marked if it reads notes of these knots."""
+            noted = stop <= horizon and note_reader(entry, dynamics, slice(start, stop)) is not None
+            return entry._replace(noted=noted)
+
+        found = replace(
+            tried, during=tuple((k, reads(entry, k.start, k.stop)) for k, entry in of_stretches),
+            at=tuple((k, reads(entry, k, k + 1)) for k, entry in of_knots),
+        )  # fmt: skip
         _ = found.table, found.noted  # what cannot be compiled is told here
         return found
 

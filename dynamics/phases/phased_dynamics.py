@@ -289,8 +289,12 @@ class PhasedDynamics:
         """Numbers of the forces of the mode with the most of them."""
         return self._most
 
-    def noted_forces(self, contacts: Contacts, first: int, count: int) -> tuple[int, int, int, int] | None:
+    def noted_forces(
+        self, contacts: Contacts, first: int, count: int, restitution: float | None = None
+    ) -> tuple[int, int, int, int] | None:
         """Where the forces f (nc,) of these contacts are at some knots, all of them steps of time under just them.
+
+        restitution: of impacts, if it is their impulses that are asked for.
 
         In records: f, the weights g (nc,) on it that second orders take up, and the rows [f_q f_v f_u] of its
         derivatives, and how far those are apart. Notes begin with f. None where knots are not, or forces are asked for
@@ -299,10 +303,10 @@ class PhasedDynamics:
         natural = np.where(contacts.kind == POINT, LOCAL_WORLD_ALIGNED, LOCAL)
         fits = bool((contacts.reference == natural).all())
         for mode in set(self._modes_from(first, count).tolist()):
-            kind, own = self._modes.table[mode, 0], contacts_of(self._modes, mode)[0]
-            given = as_held(contacts) if kind == HELD else contacts
+            kind, (own, e) = self._modes.table[mode, 0], contacts_of(self._modes, mode)
+            given = {STEP: contacts, HELD: as_held(contacts), IMPACT: as_impacts(contacts)}[kind]
             same = all(np.array_equal(a, b) for a, b in zip(own, given, strict=True))
-            fits = fits and same and kind in (STEP, HELD)
+            fits = fits and same and (e == restitution if kind == IMPACT else restitution is None)
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld
         return where if fits else None

@@ -197,7 +197,34 @@ def test_forces_of_other_dynamics_or_other_contacts_are_not_read_from_what_these
     assert not reads(feet[:2], slice(3, 7))
     assert not reads(local, slice(7, 10))
     assert not reads([Contact(foot.frame, gains=(0.0, 20.0)) for foot in feet], slice(0, 3))
-    assert friction_cone(system, feet[2:], 0.3, 1e-3, restitution=0.0).noted(system, slice(3, 4)) is None
+    landing, bouncing = (friction_cone(system, feet[2:], 0.3, 1e-3, restitution=e) for e in (0.0, 0.5))
+    assert landing.noted(system, slice(3, 4)) is not None
+    assert landing.noted(system, slice(3, 5)) is None
+    assert landing.noted(other, slice(3, 4)) is None
+    assert bouncing.noted(system, slice(3, 4)) is None
+    assert friction_cone(system, feet[2:], 0.3, 1e-3).noted(system, slice(3, 4)) is None
+
+
+def test_impulses_that_the_dynamics_have_found_are_what_costs_find_themselves(rng):
+    robot = load("anymal")
+    feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
+    system = PhasedDynamics(robot, 0.01, [Phase((), 2), Phase(feet, 2, feet[1:], 0.3)])
+    N, n, nz = system.knots, system.n, system.n + system.nu
+    term = friction_cone(system, feet[1:], 0.3, 1e-3, least=10.0, restitution=0.3)
+    x0 = np.concatenate([robot.q0, rng.normal(size=robot.nv)])
+    problem, U = Problem(system, [], [], x0, N, at={2: [term]}), rng.normal(size=(N, system.nu))
+    X, K, gaps = system.rollout(x0, U), np.zeros((N, system.nu, n)), np.zeros((N, n))
+    Xs, Us, notes = problem.track(X, U, np.zeros_like(U), K, np.ones(1), gaps)
+    assert problem.total(Xs[0], Us[0], notes[0]) == pytest.approx(term.value(X[2], U[2]), rel=1e-9)
+    weights, out, H = rng.normal(size=(N, n)), problem.allocate(), np.empty((2, N, nz, nz))
+    problem.expand(X, problem.padded(U), out, 0, N + 1, FIRST | EXACT | RECORDS)
+    system.contract(out.record, weights, H[0])
+    plain = Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.empty((N, system.record_size)))
+    system.expand(X[:N], U, plain)
+    system.expand_second(X[:N], U, plain)
+    system.contract(plain.record, weights, H[1])
+    close(out.lz[2], term.gradient(X[2], U[2]), 1e-9)
+    close((out.hessians(problem.separable)[:N] + H[0] - H[1])[2], term.hessian(X[2], U[2]), 1e-9)
 
 
 @pytest.mark.parametrize("faces", [3, 4, 8])
