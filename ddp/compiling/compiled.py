@@ -29,7 +29,7 @@ import numba
 import numpy as np
 from llvmlite import binding
 from numba import types
-from numba.core import compiler, event, typing
+from numba.core import compiler, event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
@@ -200,6 +200,20 @@ def _keep(name: str, key: bytes, made: Any) -> None:
     store.save(name, key, raw)
 
 
+class _Typed:
+    """How a call is typed: by one signature, in whatever context."""
+
+    def __init__(self, signature: Any) -> None:
+        self._signature = signature
+
+    def __call__(self, context: Any) -> Any:
+        return self
+
+    def apply(self, args: Any, names: Any) -> Any:
+        """The signature."""
+        return self._signature
+
+
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A compiled function whose machine code and whose wrapper for Python are made apart, each when it is called.
 
@@ -266,8 +280,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         pysig, args = self._compiler.fold_argument_types(args, kws)
         args = tuple(kind if k in self.constants else types.unliteral(kind) for k, kind in enumerate(args))
         self.prepare(args)
-        name, signatures = self.py_func.__name__, [self.overloads[args].signature]
-        return typing.make_concrete_template(f"CallTemplate({name})", key=name, signatures=signatures), pysig, args, {}
+        return _Typed(self.overloads[args].signature), pysig, args, {}
 
     def compile(self, sig: Any) -> Any:
         """The kernel for types of arguments as Python can call it."""
@@ -284,13 +297,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def _enter(self, args: Any) -> Any:
         """Compile a function that calls the kernel, with numba's wrapper around it."""
-        name, module = f"{self.py_func.__name__}_entry", self.py_func.__module__
         given = ", ".join(f"x{k}" for k in range(len(args)))
-        names = {"__name__": module, "kernel": self}
-        exec(f"def {name}({given}):\n    return kernel({given})", names)
+        names: dict[str, Any] = {"__name__": self.py_func.__module__, "kernel": self}
+        exec(f"def entry({given}):\n    return kernel({given})", names)
+        names["entry"].__qualname__ = f"{self.py_func.__qualname__}.entry"
         counted = not lowering.is_borrowing(self.overloads[args].signature)
         options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}
-        made = CPUDispatcher(names[name], targetoptions=options, pipeline_class=Pipeline)
+        made = CPUDispatcher(names["entry"], targetoptions=options, pipeline_class=Pipeline)
         return made._compiler.compile(args, None)
 
 
