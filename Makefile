@@ -1,4 +1,4 @@
-# `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.13 and the network, once.
+# `make demo` and `make test` work from a fresh clone: they need Python 3.11 to 3.14 and the network, once.
 PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf kills abuse clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -28,6 +28,10 @@ bench: $(VENV)/.developed
 # Against an earlier commit, its time, iterations and machine code: `make bench-before BEFORE=HEAD~1 OPTIONS=--help`.
 bench-before: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/against_before/compare.py --before $(BEFORE) $(OPTIONS)
+
+# A sample of the tests with every minor version of numba that is allowed: `make versions OPTIONS="--versions 0.63.1"`.
+versions: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/versions.py $(OPTIONS)
 
 # Ends programs, then the command, at 100 random moments each and tells what is left: `make kills OPTIONS="--count 20"`.
 kills: $(VENV)/.developed
@@ -55,7 +59,7 @@ $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "mayne runs on Python 3.11 to 3.13, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 15) else "mayne runs on Python 3.11 to 3.14, this is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
 	@echo "installing mayne and what it needs into $(VENV) (first run only)..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable '.[mujoco]'
