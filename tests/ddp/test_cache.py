@@ -155,22 +155,40 @@ EDITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_is_seen_and_nothing_else_is_compiled_again(fresh, tmp_path, write, edit):
-    others, asking = EDITS[edit]
+ALL_ASKING = """
+import os, sys
+edits = sys.path[0]
+for folder in sorted(one.name for one in os.scandir(edits) if one.is_dir()):
+    sys.path.insert(0, os.path.join(edits, folder))
+    import asking
+    print(folder, asking.asked(np.arange(3.0)))
+    del sys.path[0]
+    for name in ("asking", "other", "another"):
+        sys.modules.pop(name, None)
+"""
 
-    def state(number: int) -> None:
-        write(asking=asking.replace("{}", str(number)))
-        write(**{name: text.replace("{0}", str(number)).replace("{}", str(number)) for name, text in others.items()})
-        (tmp_path / "value").write_text(str(number))
-        for path in tmp_path.glob("*.py"):
-            os.utime(path, (10**9, 10**9))
 
-    state(2)
-    assert fresh.run(tmp_path, ASKING)[0] == ["6.0"]
-    assert fresh.run(tmp_path, ASKING) == (["6.0"], [])
-    state(3)
-    assert fresh.run(tmp_path, ASKING)[0] == ["9.0"]
+def test_an_edit_is_seen_and_nothing_else_is_compiled_again(fresh, tmp_path):
+    edits = tmp_path / "edits"
+
+    def told(number: int) -> tuple[dict[str, str], list[str]]:
+        """What each edit's kernel gives where their number is ``number``, and the kernels that were compiled."""
+        for name, (others, asking) in EDITS.items():
+            folder = edits / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "asking.py").write_text(HEAD + asking.replace("{}", str(number)))
+            for other, text in others.items():
+                text = text.replace("{0}", str(number)).replace("{}", str(number))
+                (folder / f"{other}.py").write_text(HEAD + text)
+            (folder / "value").write_text(str(number))
+            for path in folder.glob("*.py"):
+                os.utime(path, (10**9, 10**9))
+        lines, compiled = fresh.run(edits, ALL_ASKING, tmp_path / "cache")
+        return dict(line.rsplit(" ", 1) for line in lines), compiled
+
+    assert told(2)[0] == dict.fromkeys(EDITS, "6.0")
+    assert told(2) == (dict.fromkeys(EDITS, "6.0"), [])
+    assert told(3)[0] == dict.fromkeys(EDITS, "9.0")
 
 
 def test_fields_of_a_record_are_part_of_those_that_read_it(fresh, tmp_path, write):

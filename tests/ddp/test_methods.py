@@ -1,6 +1,7 @@
 """Stagewise Newton and second orders that are used again: the same optima and gains, at what they promise to cost."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,21 +21,27 @@ def order_of_convergence(solution):
     return float(np.log(e[2] / e[1]) / np.log(e[1] / e[0]))
 
 
+@cache
+def solved(make, solver):
+    """The solution of a problem, solved once."""
+    return ddp.solve(make(), solver)
+
+
 @pytest.mark.parametrize("make", [pendulum, cartpole])
 def test_newton_ends_where_ddp_does_with_the_same_gains(make):
-    newton, plain = (ddp.solve(make(), solver(tolerance=1e-14)) for solver in (ddp.Newton, ddp.DDP))
+    newton, plain = (solved(make, solver(tolerance=1e-14)) for solver in (ddp.Newton, ddp.DDP))
     assert newton.cost == pytest.approx(plain.cost, rel=1e-12)
     assert newton.stationarity() < 1e-7
     np.testing.assert_allclose(newton.K[0], plain.K[0], rtol=1e-5)
     assert {record.contraction for record in newton.history} == {"none", "costate"}
-    value = ddp.solve(make(), ddp.DDP(multipliers="value"))
+    value = solved(make, ddp.DDP(tolerance=1e-14, multipliers="value"))
     assert {record.contraction for record in value.history} == {"none", "value"}
     assert newton.iterations <= 2 * plain.iterations
 
 
 @pytest.mark.parametrize("make", [pendulum, cartpole])
 def test_costates_take_over_once_exact_steps_keep_their_promises(make):
-    auto, value = (ddp.solve(make(), ddp.DDP(tolerance=1e-14, multipliers=kind)) for kind in ("auto", "value"))
+    auto, value = (solved(make, ddp.DDP(tolerance=1e-14, multipliers=kind)) for kind in ("auto", "value"))
     assert auto.history[-1].contraction == "costate"
     for earlier, before, after in zip(auto.history, auto.history[1:], auto.history[2:], strict=False):
         if after.contraction == "costate":
@@ -61,7 +68,7 @@ def test_under_the_last_policy_multipliers_take_the_iterations_of_v_x(name):
 
 
 def test_newton_converges_quadratically():
-    assert order_of_convergence(ddp.solve(pendulum(), ddp.Newton(tolerance=1e-14))) >= 1.8
+    assert order_of_convergence(solved(pendulum, ddp.Newton(tolerance=1e-14))) >= 1.8
 
 
 def test_newtons_second_order_is_contracted_once_an_iterate(monkeypatch):
