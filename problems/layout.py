@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Dynamics
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.geometry.joint_motion import GROUPS, UNIT_NUMBERS
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -61,10 +61,8 @@ def scalar_joints(robot: Robot) -> Layout:
 def _joints(robot: Robot) -> Layout:
     tree = robot.tree
     rows = list(zip(tree.kind, tree.iq, tree.iv, tree.nj, strict=True))
-    groups = (FREE_FLYER, SPHERICAL, PLANAR)
-    plain = [row for row in rows if row[0] not in (CONTINUOUS, *groups)]
     return Layout(
-        flat=_rows((q + k, v + k) for _, q, v, nj in plain for k in range(nj)),
-        circle=_rows((q, v) for kind, q, v, _ in rows if kind == CONTINUOUS),
-        group=_rows(((q, v, kind, nj) for kind, q, v, nj in rows if kind in groups), 4),
+        flat=_rows((q + k, v + k) for kind, q, v, nj in rows if kind not in UNIT_NUMBERS for k in range(nj)),
+        circle=_rows((q, v) for kind, q, v, _ in rows if kind in UNIT_NUMBERS and kind not in GROUPS),
+        group=_rows(((q, v, kind, nj) for kind, q, v, nj in rows if kind in GROUPS), 4),
     )

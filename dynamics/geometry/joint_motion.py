@@ -31,10 +31,16 @@ REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = ra
 """One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
 (position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position."""
 
+GROUPS = (FREE_FLYER, SPHERICAL, PLANAR)
+"""Kinds whose motions do not commute."""
+
+UNIT_NUMBERS = {FREE_FLYER: (3, 7), SPHERICAL: (0, 4), CONTINUOUS: (0, 2), PLANAR: (2, 4)}
+"""First and past the last of a kind's numbers that have length one: quaternions, (cos, sin)."""
+
 
 @inline
 def is_group(kind):
-    """Whether a kind has motions that do not commute: a free-flyer, spherical or planar joint."""
+    """Whether a kind has motions that do not commute: one of GROUPS."""
     return kind == FREE_FLYER or kind == SPHERICAL or kind == PLANAR
 
 

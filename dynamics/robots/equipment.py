@@ -10,12 +10,10 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, as_array
-from dynamics.geometry.joint_motion import PRISMATIC, REVOLUTE, TRANSLATION
+from dynamics.geometry.joint_motion import UNIT_NUMBERS
+from dynamics.robots.joints import NO_LIMIT
 
 Array = NDArray[np.float64]
-
-NO_LIMIT = 1e10
-"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
 
 
 class Equipment(NamedTuple):
@@ -71,7 +69,7 @@ def check_springs(model: pin.Model, kind: NDArray[np.int64], stiffness: Array) -
     """ModelError that names the first joint with a spring whose position is not a number in q."""
     for joint, of_joint, name in zip(list(model.joints)[1:], kind, list(model.names)[1:], strict=True):
         own = stiffness[joint.idx_v : joint.idx_v + joint.nv]
-        if own.any() and of_joint not in (REVOLUTE, PRISMATIC, TRANSLATION):
+        if own.any() and of_joint in UNIT_NUMBERS:
             raise ModelError(
                 f"stiffness of joint {name!r}: expected springs on joints alone whose q is an angle or a length"
                 f" (revolute, prismatic, helical, translation), got {own} for a {joint.shortname()}"

@@ -19,6 +19,9 @@ from dynamics.geometry.joint_motion import (
 
 Array = NDArray[np.float64]
 
+NO_LIMIT = 1e10
+"""Pinocchio stands in for a missing limit by the largest double, or infinity."""
+
 _KINDS = {
     **{f"JointModelR{axis}": REVOLUTE for axis in ("X", "Y", "Z", "evoluteUnaligned")},
     **{f"JointModelH{axis}": REVOLUTE for axis in ("X", "Y", "Z", "elicalUnaligned")},
@@ -67,6 +70,27 @@ def rest(model: pin.Model) -> Array:
             i = model.joints[j].idx_q
             lower, upper = model.lowerPositionLimit[i], model.upperPositionLimit[i]
             q[i] = np.clip(q[i], lower, upper)
+    return q
+
+
+def random_numbers(kind: int, lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+    """Numbers of a joint in q: angles and lengths uniform within limits (else in ±π, ±1), attitudes uniform."""
+    q = np.empty(len(lower))
+    if kind in (CONTINUOUS, PLANAR):
+        angle = rng.uniform(-np.pi, np.pi)
+        q[-2:] = np.cos(angle), np.sin(angle)
+        if kind == PLANAR:
+            q[:2] = rng.uniform(-1.0, 1.0, size=2)
+    elif kind in (FREE_FLYER, SPHERICAL):
+        quaternion = rng.normal(size=4)
+        q[:3] = rng.uniform(-1.0, 1.0, size=3)
+        q[-4:] = quaternion / np.linalg.norm(quaternion)
+    else:
+        reach = np.pi if kind == REVOLUTE else 1.0
+        for j in range(len(q)):
+            low = lower[j] if lower[j] > -NO_LIMIT else min(-reach, upper[j] - reach)
+            high = upper[j] if upper[j] < NO_LIMIT else max(reach, low + reach)
+            q[j] = rng.uniform(low, high)
     return q
 
 

@@ -10,10 +10,10 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, flag, nearest, said
-from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
+from dynamics.geometry.joint_motion import FREE_FLYER, UNIT_NUMBERS
 from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
-from dynamics.robots.equipment import NO_LIMIT, Equipment, checked, effort_limits
+from dynamics.robots.equipment import Equipment, checked, effort_limits
 from dynamics.robots.tree import Tree, compiled
 
 Array = NDArray[np.float64]
@@ -71,12 +71,9 @@ class Robot:
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:
         """Joint, first and past the last of the numbers in q that have length one: quaternions, (cos, sin)."""
-        inside = {FREE_FLYER: (3, 7), SPHERICAL: (0, 4), CONTINUOUS: (0, 2), PLANAR: (2, 4)}
-        found = []
-        for b, (kind, i) in enumerate(zip(self.tree.kind.tolist(), self.tree.iq.tolist(), strict=True)):
-            if kind in inside:
-                found.append((b, i + inside[kind][0], i + inside[kind][1]))
-        return found
+        kinds = enumerate(zip(self.tree.kind.tolist(), self.tree.iq.tolist(), strict=True))
+        spans = ((b, i, UNIT_NUMBERS.get(kind)) for b, (kind, i) in kinds)
+        return [(b, i + span[0], i + span[1]) for b, i, span in spans if span]
 
     @cached_property
     def unit_spans(self) -> Indices:
@@ -143,24 +140,9 @@ class Robot:
             raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
         q = self.neutral()
         lower, upper = self.model.lowerPositionLimit, self.model.upperPositionLimit
-        for kind, i, nj in zip(self.tree.kind, self.tree.iq, self.tree.nj, strict=True):
-            if kind in (CONTINUOUS, PLANAR):
-                angle = rng.uniform(-np.pi, np.pi)
-                if kind == PLANAR:
-                    q[i : i + 2] = rng.uniform(-1.0, 1.0, size=2)
-                j = i + nj - 1
-                q[j : j + 2] = np.cos(angle), np.sin(angle)
-            elif kind in (FREE_FLYER, SPHERICAL):
-                quaternion = rng.normal(size=4)
-                q[i : i + 3] = rng.uniform(-1.0, 1.0, size=3)
-                j = i + nj - 3
-                q[j : j + 4] = quaternion / np.linalg.norm(quaternion)
-            else:
-                reach = np.pi if kind == REVOLUTE else 1.0
-                for j in range(i, i + nj):
-                    low = lower[j] if lower[j] > -NO_LIMIT else min(-reach, upper[j] - reach)
-                    high = upper[j] if upper[j] < NO_LIMIT else max(reach, low + reach)
-                    q[j] = rng.uniform(low, high)
+        for kind, joint in zip(self.tree.kind, list(self.model.joints)[1:], strict=True):
+            own = slice(joint.idx_q, joint.idx_q + joint.nq)
+            q[own] = joints.random_numbers(kind, lower[own], upper[own], rng)
         return q
 
     def frame_id(self, name: str) -> int:

@@ -13,7 +13,7 @@ from ddp.protocols import Contraction, Expansion
 from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import difference_batch, integrate_batch
-from dynamics.geometry.joint_motion import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.geometry.joint_motion import GROUPS
 from dynamics.phases import contraction
 from dynamics.phases.modes import STEP, flatten, free_layout
 from dynamics.rigid_bodies.passive import passive_torques
@@ -112,7 +112,7 @@ class RobotDynamics:
     @cached_property
     def _bent(self) -> NDArray[np.bool_]:
         """Which bodies' joints move by a group that does not commute."""
-        return np.isin(self._tree.kind, (FREE_FLYER, SPHERICAL, PLANAR))
+        return np.isin(self._tree.kind, GROUPS)
 
     @property
     def thread_safe(self) -> bool:
