@@ -152,15 +152,28 @@ def joint_jacobian(kind, nj, xi, J):
 
 
 @kernel
+def joint_transport(kind, nj, xi, T):
+    """T: q ⊕ ξ moves by T δq, with T = Ad_{Exp(-ξ)} = 1 - ad_ξ Jr(ξ)."""
+    right_jacobian6(xi, T)
+    _transport(kind, nj, xi, T, T)
+
+
+@kernel
 def joint_rates(kind, nj, xi, T, J):
-    """T and J: q ⊕ ξ moves by T δq + J δξ, with T = Ad_{Exp(-ξ)} = 1 - ad_ξ J and J = Jr(ξ)."""
+    """T and J of both: q ⊕ ξ moves by T δq + J δξ."""
     right_jacobian6(xi, J)
+    _transport(kind, nj, xi, J, T)
+    _keep_own(kind, nj, J)
+
+
+@inline
+def _transport(kind, nj, xi, Jr, T):
+    """T, which may be Jr (6, 6) of twists: slots ascend, so that no column is read after it was written."""
     for k in range(nj):
         c = slot(kind, k)
-        turned = cross_motion(xi, (J[0, c], J[1, c], J[2, c], J[3, c], J[4, c], J[5, c]))
+        turned = cross_motion(xi, (Jr[0, c], Jr[1, c], Jr[2, c], Jr[3, c], Jr[4, c], Jr[5, c]))
         for i in range(nj):
             T[i, k] = (1.0 if i == k else 0.0) - turned[slot(kind, i)]
-    _keep_own(kind, nj, J)
 
 
 @kernel

@@ -238,20 +238,6 @@ def jlog6(xi, out):
     _write((1.0 - beta * t, 0.5 + 0.0 * t, beta), (-s * (beta + slope * t), 0.0 * t, s * slope), w, v, out)
 
 
-@kernel
-def adjoint_inverse(xi, out):
-    """``Ad_{Exp(-xi)}`` (6, 6): a twist in the frame before Exp(xi), seen from the one after it."""
-    R, p = exp6(xi)
-    for i in range(3):
-        a = R[i], R[3 + i], R[6 + i]
-        b = cross3(p, a)
-        for j in range(3):
-            out[i, j] = a[j]
-            out[i, 3 + j] = b[j]
-            out[3 + i, j] = 0.0
-            out[3 + i, 3 + j] = a[j]
-
-
 # -- second derivatives ------------------------------------------------------------------------------
 
 

@@ -20,8 +20,8 @@ from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import root_offset, seen_from_target
 from dynamics.contacts.motion import Push, last_dof, parts, place_contacts, push_at, push_size, take_up
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import jlog6, log6, right_jacobian6
+from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
+from dynamics.geometry.lie import jlog6, log6
 from dynamics.geometry.spatial import add3, add6, load3, load6, load9, load12, scale6, store
 from dynamics.phases.held_steps import CLOSE, SWEEPS
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, bodies_at, column, room_of_bodies
@@ -125,11 +125,11 @@ def turn_motions(tree, b, y):
     """The motions of body b by numbers of v': s Jr(h v')."""
     iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
     if is_group(kind):
-        right_jacobian6(twist_of(kind, y.xi, iv, 1.0), y.T)
+        joint_jacobian(kind, nj, twist_of(kind, y.xi, iv, 1.0), y.T)
         for j in range(nj):
-            motion = scale6(y.T[slot(kind, 0), slot(kind, j)], load6(y.w.s, iv))
+            motion = scale6(y.T[0, j], load6(y.w.s, iv))
             for k in range(1, nj):
-                motion = add6(motion, scale6(y.T[slot(kind, k), slot(kind, j)], load6(y.w.s, iv + k)))
+                motion = add6(motion, scale6(y.T[k, j], load6(y.w.s, iv + k)))
             store(y.w.U, iv + j, motion)
     else:
         for k in range(iv, iv + nj):

@@ -42,8 +42,7 @@ from dynamics.contacts.kinematics import (
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.geometry.joint_motion import is_group, slot, twist_of
-from dynamics.geometry.lie import adjoint_inverse, right_jacobian6
+from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import (
@@ -132,8 +131,8 @@ def end_step(tree, contacts, q, w):
                 j = tree.previous[j]
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
-            right_jacobian6(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree, b, w.T, w.J, w.C)
+            joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
+            turn_columns(tree.iv[b], tree.nj[b], w.T, w.J, w.C)
     return total
 
 
@@ -153,14 +152,13 @@ def turn_poses(tree, contacts, place, J):
 
 
 @kernel
-def turn_columns(tree, b, T, J, out):
-    """out := J T in the columns of a joint whose motions do not commute."""
-    iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+def turn_columns(iv, nj, T, J, out):
+    """out := J T in the columns from iv on of a joint whose motions do not commute."""
     for r in range(J.shape[0]):
         for j in range(nj):
-            total = J[r, iv] * T[slot(kind, 0), slot(kind, j)]
+            total = J[r, iv] * T[0, j]
             for k in range(1, nj):
-                total += J[r, iv + k] * T[slot(kind, k), slot(kind, j)]
+                total += J[r, iv + k] * T[k, j]
             out[r, iv + j] = total
 
 
@@ -233,8 +231,8 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
             r.cv[i, j] = w.C[i, j] / h
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
-            adjoint_inverse(twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree, b, w.T, w.J, r.cq)
+            joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
+            turn_columns(tree.iv[b], tree.nj[b], w.T, w.J, r.cq)
     for i in range(r.f.size):
         for j in range(v.size):
             r.cq[i, j] = r.cq[i, j] / (h * h)

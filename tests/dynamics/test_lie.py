@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from dynamics.geometry import lie
+from dynamics.geometry import joint_motion, lie
 
 ANGLES = [0.0, 1e-7, 1e-3, 0.3, 1.0, 2.0, 3.0, np.pi - 1e-3, np.pi - 1e-7]
 BEYOND = [3.1622, 3.1624, 4.0, 5.0, 6.2]
@@ -113,9 +113,24 @@ def test_jlog_inverts_the_right_jacobian_and_is_pinocchios(rng, angle):
 
 
 @pytest.mark.parametrize("angle", ANGLES + BEYOND)
-def test_adjoint_inverse_is_pinocchios_action(rng, angle):
-    xi = tangent(rng, angle)
-    np.testing.assert_allclose(written(lie.adjoint_inverse, xi), se3(xi).inverse().action, atol=1e-14)
+@pytest.mark.parametrize("kind", joint_motion.GROUPS)
+def test_rates_of_joints_are_pinocchios_action_and_right_jacobian(rng, kind, angle):
+    own = {
+        joint_motion.FREE_FLYER: [0, 1, 2, 3, 4, 5],
+        joint_motion.SPHERICAL: [3, 4, 5],
+        joint_motion.PLANAR: [0, 1, 5],
+    }
+    numbers = tangent(rng, angle)[own[kind]]
+    xi, nj = np.zeros(6), len(numbers)
+    xi[own[kind]] = numbers
+    assert tuple(xi) == joint_motion.twist_of(kind, numbers, 0, 1.0)
+    T, J, alone = np.full((3, 6, 6), np.nan)
+    joint_motion.joint_rates(kind, nj, tuple(xi), T, J)
+    block = np.ix_(own[kind], own[kind])
+    np.testing.assert_allclose(T[:nj, :nj], se3(xi).inverse().action[block], atol=1e-14)
+    np.testing.assert_allclose(J[:nj, :nj], jexp6(xi)[block], atol=1e-13 if angle > 1e-2 else 1e-6)
+    joint_motion.joint_transport(kind, nj, tuple(xi), alone)
+    np.testing.assert_array_equal(alone[:nj, :nj], T[:nj, :nj])
 
 
 @pytest.mark.parametrize("angle", [0.3, 1.0, 2.0, 3.0, 3.1622, 3.1624, 4.0, 5.0, 6.2])
