@@ -153,27 +153,28 @@ def joint_jacobian(kind, nj, xi, J):
 
 @kernel
 def joint_transport(kind, nj, xi, T):
-    """T: q ⊕ ξ moves by T δq, with T = Ad_{Exp(-ξ)} = 1 - ad_ξ Jr(ξ)."""
+    """T: q ⊕ ξ moves by T δq, with T = Ad_{Exp(-ξ)}."""
     right_jacobian6(xi, T)
-    _transport(kind, nj, xi, T, T)
+    _transport(xi, T, T)
+    _keep_own(kind, nj, T)
 
 
 @kernel
 def joint_rates(kind, nj, xi, T, J):
     """T and J of both: q ⊕ ξ moves by T δq + J δξ."""
     right_jacobian6(xi, J)
-    _transport(kind, nj, xi, J, T)
+    _transport(xi, J, T)
+    _keep_own(kind, nj, T)
     _keep_own(kind, nj, J)
 
 
 @inline
-def _transport(kind, nj, xi, Jr, T):
-    """T, which may be Jr (6, 6) of twists: slots ascend, so that no column is read after it was written."""
-    for k in range(nj):
-        c = slot(kind, k)
+def _transport(xi, Jr, T):
+    """T (6, 6) := Ad_{Exp(-ξ)} = 1 - ad_ξ Jr(ξ) of twists; T may be Jr."""
+    for c in range(6):
         turned = cross_motion(xi, (Jr[0, c], Jr[1, c], Jr[2, c], Jr[3, c], Jr[4, c], Jr[5, c]))
-        for i in range(nj):
-            T[i, k] = (1.0 if i == k else 0.0) - turned[slot(kind, i)]
+        for i in range(6):
+            T[i, c] = (1.0 if i == c else 0.0) - turned[i]
 
 
 @kernel
@@ -238,11 +239,27 @@ def _unit_twist(kind, k):
 
 @inline
 def _keep_own(kind, nj, M):
-    """Move what belongs to a joint's own numbers to the front of a (6, 6) matrix of twists."""
+    """Move what belongs to a joint's own numbers to the front of a (6, 6) matrix of twists: columns, then rows."""
     if nj < 6:
-        for i in range(nj):
-            for k in range(nj):  # slots ascend: nothing is read after it was written
-                M[i, k] = M[slot(kind, i), slot(kind, k)]
+        a, b, c, d, e = _slots(kind, nj)
+        for i in range(6):
+            row = (M[i, a], M[i, b], M[i, c], M[i, d], M[i, e])
+            for k in range(nj):
+                M[i, k] = row[k]
+        for k in range(nj):
+            column = (M[a, k], M[b, k], M[c, k], M[d, k], M[e, k])
+            for i in range(nj):
+                M[i, k] = column[i]
+
+
+@inline
+def _slots(kind, nj):
+    """Slots of a joint of up to five degrees of freedom, the last one repeated."""
+    last = nj - 1
+    return (
+        slot(kind, 0), slot(kind, min(1, last)), slot(kind, min(2, last)), slot(kind, min(3, last)),
+        slot(kind, min(4, last)),
+    )  # fmt: skip
 
 
 # -- angles, and poses in a plane ------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """First order of steps under contacts, eight knots of one mode at a time, and the records of their second order.
 
-Impacts stay with single knots, and so do the rows of joints whose motions do not commute; knots whose contacts turn out
-to be redundant, or not to be held, are done again there.
+Impacts stay with single knots; knots whose contacts turn out to be redundant, or not to be held, are done again there.
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
 """
@@ -15,14 +14,14 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
-from dynamics.arrays.packing import pack, unpack
+from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import Columns, product
 from dynamics.arrays.views import folded
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.contacts.response import REDUNDANT
-from dynamics.geometry.joint_motion import is_group
+from dynamics.geometry.joint_motion import is_group, joint_rates
 from dynamics.phases.held_steps import lane_end, lane_end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
@@ -30,13 +29,13 @@ from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.tree import Tree
-from dynamics.steps.linearization import turn_group_rows
+from dynamics.steps.linearization import add_joint_rates, next_twist, turn_columns
 
 
 def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = tree.nv
-    own = where.end + 2 * nv + nc + nu
+    own = where.end + 2 * nv + nc + nu + 6 * (2 * nv + nu) + 72
     both = lane_relation_size(nv, nc) + lane_end_size(tree, nq, m, nc)
     return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
 
@@ -70,16 +69,28 @@ def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
                 else:
                     linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
                 if kind != IMPACT:
-                    turn_groups(tree, h, nq, record[i : i + 1], A[i : i + 1], B[i : i + 1])
+                    turn_joints(tree, h, nq, where, record[i], A[i], B[i])
         t = end
 
 
 @kernel
-def turn_groups(tree, h, nq, record, A, B):
-    """The rows of δq' of all joints whose motions do not commute."""
+def turn_joints(tree, h, nq, where, record, A, B):
+    """Rows of δq' of all joints whose motions do not commute, of one knot."""
+    T, J, (n, nu), nv = np.empty((6, 6)), np.empty((6, 6)), B.shape, tree.nv
+    v, a, Z, of_x, of_u = record[nq:], record[nq + nv :], record[where.Z :], A.reshape(n * n), B.reshape(n * nu)
     for b in range(tree.nb):
-        if is_group(tree.kind[b]):
-            turn_group_rows(tree, b, h, nq, record, A, B)
+        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+        if is_group(kind):
+            joint_rates(kind, nj, next_twist(kind, v, a, iv, h), T, J)
+            turn_joint(nj, iv, h, T, J, Z, where.ld, of_x[iv * n :], of_u[iv * nu :], n, nu)
+
+
+@kernel
+def turn_joint(nj, iv, h, T, J, Z, ld, of_x, of_u, n, nu):
+    """δq' = T δq + h J δv' of a joint whose motions do not commute, from z_y, rows of ld numbers."""
+    turn_columns(nj, h, J, Z, iv * ld, ld, n, of_x, 0, n)
+    turn_columns(nj, h, J, Z, iv * ld + n, ld, nu, of_u, 0, nu)
+    add_joint_rates(nj, iv, h, T, J, of_x, n)
 
 
 @kernel
@@ -124,7 +135,7 @@ def first_seen(tree, contacts):
 
 @kernel
 def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A, B, record, sound):
-    """The same of one mode of steps; sound (M,): whether a knot's result is one."""
+    """``linearize`` of steps of one mode; sound (M,): whether a knot's result is one."""
     N, nu = U.shape
     nv = tree.nv
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, where.lk, where.ld
@@ -141,6 +152,7 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
     ends = lane_end(tree, contacts, arena, nq, nc)
+    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
@@ -162,7 +174,14 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
         end = min(t + WIDTH, N)
         for i in range(t, end):
             spread_step(record[i, where.Z :], ld, h, A[i], B[i])
-        turn_groups(tree, h, nq, record[t:end], A[t:end], B[t:end])
+        for b in range(tree.nb):
+            if is_group(tree.kind[b]):
+                iv, nj = tree.iv[b], tree.nj[b]
+                joint_rates(tree.kind[b], nj, next_twist(tree.kind[b], v, numbers[nq + nv : n], iv, h), T, J)
+                of_x, of_u = rows[: 2 * nv * nj], rows[2 * nv * nj : (2 * nv + nu) * nj]
+                turn_joint(nj, iv, h, T, J, Z, ld, of_x, of_u, 2 * nv, nu)
+                unpack_columns(of_x, A, t, 2 * nv * iv)
+                unpack_columns(of_u, B, t, nu * iv)
         judge(D, pivots, kept[nq + nv : n], sound, t)
 
 

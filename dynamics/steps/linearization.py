@@ -10,15 +10,12 @@ T = J = 1 but for free-flyers, spherical and planar joints, see geometry/joint_m
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH
-from ddp.matrices.rows import clear_rows, copy_rows, write_rows, write_scaled
-from ddp.matrices.tiles import add_product
-from dynamics.arrays.lanes import flat, lane_matrix, lane_vector
+from ddp.matrices.rows import clear_rows, write_scaled
+from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.views import folded, view
+from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.implicit import first_order
@@ -45,7 +42,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
     start = nq + 2 * nv + nv * nv
     u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
     ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
-    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 2 * nv + nu)
+    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
     for t in range(0, N, WIDTH):
         pack(X, t, x[: nq + nv])
         pack(U, t, u)
@@ -80,21 +77,27 @@ def turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t):
     iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv, B.shape[2]
     n, start = 2 * nv, nq + 2 * nv + nv * nv
     joint_rates(kind, nj, next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h), T, J)
-    of_x, of_u = flat(rows)[: nj * n], flat(rows)[nj * n : nj * (n + nu)]
-    turn_columns(nj, h, J, x, start + iv * nv, nv, of_x, 0, n)
-    turn_columns(nj, h, J, x, start + nv * nv + iv * nv, nv, of_x, nv, n)
-    turn_columns(nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, of_u, 0, nu)
-    for i in range(nj):
-        for k in range(nj):
-            of_x[i * n + iv + k] += T[i, k]
-            of_x[i * n + nv + iv + k] += h * J[i, k]
+    of_x, of_u = rows[: nj * n], rows[nj * n : nj * (n + nu)]
+    turn_columns(nj, h, J, x, start + iv * nv, nv, nv, of_x, 0, n)
+    turn_columns(nj, h, J, x, start + nv * nv + iv * nv, nv, nv, of_x, nv, n)
+    turn_columns(nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, nu, of_u, 0, nu)
+    add_joint_rates(nj, iv, h, T, J, of_x, n)
     unpack_columns(of_x, A, t, iv * n)
     unpack_columns(of_u, B, t, iv * nu)
 
 
 @kernel
-def turn_columns(nj, h, J, x, start, m, out, column, ld):
-    """Columns of the rows of δq', ld long, := h² J times the joint's rows of a derivative (., m), at ``start`` of x."""
+def add_joint_rates(nj, iv, h, T, J, out, n):
+    """Add T δq + h J δv to a joint's rows of δq', n numbers each."""
+    for i in range(nj):
+        for k in range(nj):
+            out[i * n + iv + k] += T[i, k]
+            out[i * n + n // 2 + iv + k] += h * J[i, k]
+
+
+@kernel
+def turn_columns(nj, h, J, x, start, stride, m, out, column, ld):
+    """Columns of a joint's rows of δq', ld long, := h² J times its rows of m rates in x, a stride apart."""
     square = h * h
     for j in range(m):
         i = 0
@@ -102,7 +105,7 @@ def turn_columns(nj, h, J, x, start, m, out, column, ld):
             e = square * x[start + j]
             a, b, c = J[i, 0] * e, J[i + 1, 0] * e, J[i + 2, 0] * e
             for k in range(1, nj):
-                e = square * x[start + k * m + j]
+                e = square * x[start + k * stride + j]
                 a, b, c = a + J[i, k] * e, b + J[i + 1, k] * e, c + J[i + 2, k] * e
             at = i * ld + column + j
             out[at], out[at + ld], out[at + 2 * ld] = a, b, c
@@ -110,7 +113,7 @@ def turn_columns(nj, h, J, x, start, m, out, column, ld):
         while i < nj:
             a = J[i, 0] * x[start + j]
             for k in range(1, nj):
-                a += J[i, k] * x[start + k * m + j]
+                a += J[i, k] * x[start + k * stride + j]
             out[i * ld + column + j] = square * a
             i += 1
 
@@ -163,33 +166,6 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
 def square(x, start, n):
     """n² lanes of an array as an (n, n) array."""
     return folded(x[start : start + n * n], n, n)
-
-
-@kernel
-def turn_group_rows(tree, b, h, nq, record, A, B):
-    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'."""
-    iv, nj, kind, nv, n, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv, A.shape[2], B.shape[2]
-    ld = (n + nu + 7) // 8 * 8
-    T, J = np.empty((6, 8)), np.empty((6, 8))
-    E, turned = np.empty((7, ld)), np.empty((7, ld))
-    for t in range(A.shape[0]):
-        rows, columns, out = E.ctypes.data, J.ctypes.data, turned.ctypes.data  # here: they live as long as the loop
-        motion = view(record[t])
-        xi = next_twist(kind, motion[nq : nq + nv], motion[nq + nv : nq + 2 * nv], iv, h)
-        joint_rates(kind, nj, xi, T, J)
-        own_A, own_B = A.ctypes.data + 8 * n * (t * n + iv), B.ctypes.data + 8 * nu * (t * n + iv)
-        for i in range(nj):  # the zeros after B may fall on the row to come
-            for k in range(nj):
-                J[i, k] = h * J[i, k]
-            copy_rows(rows + 8 * i * ld, ld, own_A + 8 * n * (nv + i), n, 1, n)
-            copy_rows(rows + 8 * (i * ld + n), ld, own_B + 8 * nu * (nv + i), nu, 1, nu)
-        clear_rows(out, ld, nj, ld)
-        add_product(out, ld, nj, ld, columns, 8, 1, rows, ld, nj)
-        write_rows(own_A, n, out, ld, nj, n)
-        write_rows(own_B, nu, out + 8 * n, ld, nj, nu)
-        for i in range(nj):
-            for j in range(nj):
-                A[t, iv + i, iv + j] += T[i, j]
 
 
 @kernel
