@@ -155,7 +155,7 @@ class Iterate:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
             self.backward.gaps = gaps
         if self._limited:
-            self.backward.low, self.backward.high = room(U, self.problem.lower, self.problem.upper)
+            self.backward.limits = room(U, self.problem.lower, self.problem.upper)
 
     def violated(self) -> tuple[float, float]:
         """The largest violation of a constraint, and the largest penalty; for problems with constraints."""

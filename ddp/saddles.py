@@ -83,7 +83,8 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
         on_next = costates(d.A, d.lz)[1:]
         slope = d.lz[:-1, n:] + np.einsum("kij,ki->kj", d.B, on_next)
         firm = FIRM * (np.abs(d.lz[:-1, n:]) + np.einsum("kij,ki->kj", np.abs(d.B), np.abs(on_next)))
-        low, high = iterate.backward.low >= 0.0, iterate.backward.high <= 0.0
+        below, above = iterate.backward.limits
+        low, high = below >= 0.0, above <= 0.0
         free = ~((low & (slope > firm)) | (high & (slope < -firm)))
         free_at_limits = bool((free & (low | high)).any())
     if convex is not None and not free_at_limits:

@@ -39,7 +39,8 @@ from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
-_HERE = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "kernel", "library", "lowering", "passes")]
+_NAMES = "compiled", "kernel", "library", "lowering", "passes", "whole"
+_HERE = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 
 SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
 """Of what makes kernels machine code, as it was imported."""
@@ -61,6 +62,8 @@ def uncollected() -> Iterator[None]:
 class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
     """numba's pipeline, with a symbol that does not depend on the process and a library of the kind above."""
 
+    library: type[library.Library] = library.Library
+
     def __init__(self, *args: Any) -> None:
         typing_context, target, library, kinds, result, flags, local = args
         super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
@@ -75,7 +78,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             inlined = state.flags.no_compile = bool(state.flags.forceinline)
             level = numba.config.OPT if state.flags.no_cpython_wrapper else 1  # an entry has little to optimise
             made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
-            state.library = library.Library(*made, level, only_inlined=inlined)
+            state.library = self.library(*made, level, only_inlined=inlined)
         return [passes.passes(state)]
 
 
@@ -223,10 +226,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     constants: frozenset[int] = frozenset()
     is_kept = True
     """Whether it is cached."""
+    is_apart = False
+    """Whether it stays a call in kernels that are compiled whole."""
 
-    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline: Any = Pipeline) -> None:
         options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, locals, {**options, **(targetoptions or {})}, pipeline_class=Pipeline)
+        super().__init__(py_func, locals, {**options, **(targetoptions or {})}, pipeline_class=pipeline)
         self.entries: dict[Any, Any] = {}
         self.contents: dict[Any, bytes | None] = {}
         """Types of arguments -> the digest of the kernel as it was compiled for them; empty if it was not as it is."""

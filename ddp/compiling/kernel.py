@@ -24,8 +24,9 @@ from numba.core import event
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, is_jitted
 
-from ddp.compiling.compiled import Callback, Kernel
+from ddp.compiling.compiled import Callback, Kernel, Pipeline
 from ddp.compiling.content import chosen
+from ddp.compiling.whole import WholePipeline
 
 logger = logging.getLogger("mayne")
 
@@ -38,11 +39,21 @@ CONTRACTION = types.void(types.int64, types.int64, types.int64, types.int64)
 _registered: list[Any] = []
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` with numba's nopython mode on first use and keep the result on disk."""
-    dispatcher = Kernel(function, targetoptions=OPTIONS)
+def kernel(function: Callable[..., Any], whole: bool = False) -> Any:
+    """Compile ``function`` with numba's nopython mode on first use and keep the result on disk.
+
+    whole: with all kernels that it calls inlined, but those `apart`, so that what it knows of arguments shortens them.
+    """
+    dispatcher = Kernel(function, targetoptions=OPTIONS, pipeline=WholePipeline if whole else Pipeline)
     _registered.append(dispatcher)
     return dispatcher
+
+
+def apart(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that is rarely called and so stays a call in kernels that are compiled whole."""
+    made = kernel(function)
+    made.is_apart = True
+    return made
 
 
 def for_constants(function: Callable[..., Any] | None = None, *, but: tuple[str, ...] = ()) -> Any:

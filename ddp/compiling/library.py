@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numba
+from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 
 from ddp.compiling import lowering
@@ -114,11 +115,20 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         passes, builder = self._codegen._module_pass_manager(opt=self._level)
         passes.run(self._final_module, builder)
+        self._shared_module = self._for_linking()
         if self.main:
             text = str(self._final_module.get_function(self.main))
             raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
             if raising and lowering.raises not in self._needed:
                 self._needed.append(lowering.raises)
+
+    def _for_linking(self) -> Any:
+        """Copy of the module for callers to link, as it is before machine code is made of it."""
+        copy = self._final_module.clone()
+        for function in copy.functions:
+            if not function.is_declaration and function.linkage == binding.Linkage.external:
+                function.linkage = "linkonce_odr"
+        return copy
 
     def _finalize_final_module(self) -> None:
         if self._only_inlined:

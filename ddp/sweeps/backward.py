@@ -19,7 +19,7 @@ of them are the same. Motion that is unstable makes costates huge, but not v, an
 Where a gap is open, dx' = gap + J F z + ..., and v and V are taken to where the dynamics arrive, see `gaps`. Where
 controls have limits, `box` finds those that k puts on them; they are constants of the knot, and the rest of it is as
 above, with their rows of K zero. The recursion itself is in tiled_sweep.py, the algebra of a knot in riccati.py; where
-it is compiled for sizes of states and controls, see sized_knot.py.
+both are compiled for sizes of states and controls, see sized_sweep.py.
 
 Under a step alpha the model promises a decrease of alpha d0 - alpha² (d0 - expected): d0 is the cost's slope along the
 policy, downwards, and ``expected`` what the full step brings. Without gaps and limits, d0 = Σ yᵀ D⁻¹ y = 2 expected.
@@ -32,18 +32,19 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives, contract_with
 from ddp.matrices.tiles import aligned_zeros
-from ddp.protocols import Array, Dynamics
-from ddp.sweeps import tiled_sweep
+from ddp.protocols import Array, Contraction, Dynamics
 from ddp.sweeps.gaps import weigh
+from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.limits import improve
-from ddp.sweeps.model import ModelOwner
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
-from ddp.sweeps.sized_knot import sized_knot
+from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.structure import Structure, numbers_of_blocks, structure_of
+from ddp.sweeps.tiled_sweep import NOTHING
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -82,8 +83,7 @@ class Sweep(NamedTuple):
 class Backward:
     """The sweep over one set of derivatives, with its workspace.
 
-    gaps (N, n), low, high (N, nu): open gaps, and, where any control has limits, how far controls are from them, ±inf
-        for none; the owner assigns them, whole, and calls `moved` whenever derivatives have changed.
+    gaps (N, n): open gaps; the owner assigns them, and limits, whole, and calls `moved` when derivatives have changed.
     separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
@@ -105,30 +105,58 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        self._steps, self._halves, self._batched, blockwise, self._blocks = structure or structure_of(dynamics)
+        self._steps, halves, self._batched, blockwise, blocks = structure or structure_of(dynamics)
         self._blockwise = blockwise and multipliers != VALUE and not limited
         self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, self._steps[1])))
         self._weights = np.zeros((N, n))
         self._followed, self._costate = False, np.zeros(n)
-        self._k, self._K = np.zeros((N, nu)), np.zeros((N, nu, n))
         everywhere = (multipliers != VALUE and not self._blockwise) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
-        self._limited, self._held = limited, np.zeros((N if limited else 0, nu))
-        self.separable = np.zeros(N + 1, dtype=bool)
-        self._gaps, self._torn = np.zeros((N, n)), False
-        self.low, self.high = self._held - np.inf, self._held + np.inf
+        self._limited = limited
+        self._separable, self._gaps, self._torn = np.zeros(N + 1, dtype=bool), np.zeros((N, n)), False
+        self._contraction: Contraction | None = None
         self._closing = dynamics.closing()
-        self._bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
-        self._room = RoomOwner(n, nu)
-        self._model = ModelOwner(
-            derivatives, self._second, self._k, self._K, self._bends, self._closing,
-            self._steps[1], 0 if limited else sized_knot(n, nu, self._halves),
-        )  # fmt: skip
+        bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
+        self._horizon = horizon_of(
+            derivatives, self._second, self._steps, halves, self._closing, bends, blocks, limited
+        )
+        self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
-            self._model.take(self._in_blocks, True)
-        self._action = np.zeros((nu, nu))
-        self._segments = Segments(cut(N, min(segments, N)), n, nu) if segments > 1 else None
+            self._take(self._in_blocks)
+        is_halved = halves[0] > 0.0
+        self._room, self._recursion = RoomOwner(n, nu, is_halved), sweep_of(n, nu, is_halved)
+        self._segments = Segments(cut(N, min(segments, N)), n, nu, is_halved) if segments > 1 else None
+
+    @property
+    def separable(self) -> NDArray[np.bool_]:
+        """Knots whose Hessians of costs are diagonals, (N+1,)."""
+        return self._separable
+
+    @separable.setter
+    def separable(self, separable: NDArray[np.bool_]) -> None:
+        self._separable = separable
+        self._horizon.separable = separable.astype(np.int64)
+
+    @property
+    def limits(self) -> tuple[Array, Array]:
+        """How far controls are from their lower and upper limits, (N, nu) each; ∓inf where there are none."""
+        return self._horizon.low, self._horizon.high
+
+    @limits.setter
+    def limits(self, limits: tuple[Array, Array]) -> None:
+        self._horizon.low, self._horizon.high = limits
+
+    def _take(self, second: Array) -> None:
+        """Take contracted second orders, one for each knot or one place for all, as Hessians or as blocks."""
+        if second is not self._horizon.T:
+            self._horizon.T, self._horizon.in_blocks = second, second is self._in_blocks
+
+    def _contract_within(self) -> None:
+        """Let sweeps contract the dynamics' second order: its C function is not compiled before it is wanted."""
+        if self._contraction is None:
+            self._contraction = self._dynamics.contraction()
+            self._horizon.contraction, self._horizon.context = self._contraction[:2]
 
     @property
     def gaps(self) -> Array:
@@ -138,6 +166,8 @@ class Backward:
     @gaps.setter
     def gaps(self, gaps: Array) -> None:
         self._gaps, self._torn = gaps, bool(gaps.any())
+        if self._torn:
+            self._horizon.gaps = gaps
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -196,7 +226,7 @@ class Backward:
         if self._keeps(multiplier):
             return True
         self._age = None  # what is there is overwritten
-        self._model.take(self._second, False)
+        self._take(self._second)
         return False
 
     def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
@@ -217,7 +247,7 @@ class Backward:
         self._weigh(0, len(self._weights), multiplier)
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
-        self._model.take(second, self._blockwise)
+        self._take(second)
         self._age = 0
 
     def _weigh(self, start: int, stop: int, multiplier: str) -> None:
@@ -235,21 +265,15 @@ class Backward:
         """One sweep; ``kept``: with the contracted second order as it is; ``known``: the controls held by limits."""
         blend, mu = float(blend), float(mu)
         if blend > 0.0 and not kept:
-            self._model.contract_by(self._dynamics)
+            self._contract_within()
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
-            d = self._derivatives
-            done, change, gradient = self._segments.sweep(
-                self._model.address, d.A, d.lz, blend, mu, by_costate, kept, self.separable, *self._halves, self._gaps,
-                self._torn, self._blocks, self._limited, self.low, self.high, known, self._held,
-            )  # fmt: skip
+            done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:
                 self._judge(-1)
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
-        h, bent = self._halves
-        failed, slope, change, gradient = tiled_sweep.sweep(
-            0, len(self._k), tiled_sweep.NOTHING, self._model.address, self._room.address, blend, mu, by_costate, kept,
-            self.separable, h, bent, self._gaps, self._torn, self._blocks, self._limited, self.low, self.high, known,
-            self._held, self._action,
+        failed, slope, change, gradient = self._recursion(
+            self._horizon.address, self._room.address, 0, len(self._k), NOTHING, blend, mu, self._torn, by_costate,
+            kept, known,
         )  # fmt: skip
         self._judge(failed)
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
@@ -264,15 +288,15 @@ class Backward:
         open_gaps = self._torn
         value = np.inf if open_gaps else 0.0  # of a step that does not move
         work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
-        bends = self._bends[: len(u) if open_gaps and self._closing.address else 0]
+        p = self._horizon
+        bends = p.bends[: len(u) if open_gaps and self._closing.address else 0]
         model = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, self.separable, self._second, bends
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):
             cost, slope, done = improve(
-                *model, float(blend), float(mu), self.gaps, self.low, self.high, sweep.k, sweep.K, value, u, x, *work,
-                self._held,
-            )  # fmt: skip
+                *model, float(blend), float(mu), self.gaps, p.low, p.high, sweep.k, sweep.K, value, u, x, *work, p.held
+            )
             if cost < value:
                 k = u - np.einsum("kij,kj->ki", sweep.K, x[:-1])
                 best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
@@ -298,12 +322,12 @@ class Behind:
         self.described = self._multiplier == VALUE or (self.weighted and not backward._blockwise)
         N = len(backward._weights)
         self._N, self._weights = N, backward._weights
-        self._failed, self._sums = -1, tiled_sweep.NOTHING
+        self._failed, self._sums = -1, NOTHING
         self._second = backward._in_blocks if self.weighted and not self.described else backward._second
         if self._multiplier == VALUE:
-            backward._model.contract_by(backward._dynamics)
+            backward._contract_within()
         if blend > 0.0:
-            backward._model.take(self._second, self._second is backward._in_blocks)
+            backward._take(self._second)
 
     def weigh(self, start: int, stop: int) -> None:
         """The weights of the knots start .. stop-1 of 0 .. N."""
@@ -320,10 +344,10 @@ class Behind:
         """The recursion over these knots, unless it failed at later ones."""
         of = self._of
         if self._failed < 0 and start < self._N:
-            around = of.gaps, of._torn, of._blocks, False, of.low, of.high, False, of._held
-            self._failed, *sums = tiled_sweep.sweep(
-                start, min(stop, self._N), self._sums, of._model.address, of._room.address, *self._how, self.weighted,
-                of.separable, *of._halves, *around, of._action,
+            blend, mu, by_costate = self._how
+            self._failed, *sums = of._recursion(
+                of._horizon.address, of._room.address, start, min(stop, self._N), self._sums, blend, mu, of._torn,
+                by_costate, self.weighted, False,
             )  # fmt: skip
             self._sums = tuple(sums)
 

@@ -17,13 +17,12 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.matrices.rows import add_rows, copy_rows
 from ddp.matrices.tiles import WIDTH, add_product
 from ddp.matrices.transposed import add_transposed_times
-from ddp.sweeps.room import read_room, rows_at
+from ddp.sweeps.room import rows_at
 
 
 @kernel
-def arrive(room, gap):
+def arrive(r, gap):
     """v[0] := v[0] + V gap; the changes of the slope, v[2]·gap, and of the value, v[0]·gap + ½ gapᵀ V gap."""
-    r = read_room(room)
     v = rows_at(r.v, 3, r.lx)
     slope, change = 0.0, 0.0
     for i in range(r.n):
@@ -36,12 +35,11 @@ def arrive(room, gap):
 
 
 @kernel
-def cross(room, blocks, J, C, blend):
+def cross(r, blocks, J, C, blend):
     """V := Jᵀ V J + blend C and v := Jᵀ v, all three rows; J and C (n, n) at their addresses.
 
     blocks (g, 2): where blocks on the diagonals of J - 1 and C begin, and how large they are; there is nothing else.
     """
-    r = read_room(room)
     n, lx = r.n, r.lx
     for b in range(blocks.shape[0]):
         first, size = blocks[b, 0], blocks[b, 1]

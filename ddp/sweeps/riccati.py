@@ -26,29 +26,37 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.rows import add_rows, add_scaled, add_some, copy_rows, copy_some, mirror, write_rows, write_scaled
+from ddp.matrices.rows import (
+    add_rows,
+    add_scaled,
+    add_some,
+    clear_rows,
+    copy_rows,
+    copy_some,
+    mirror,
+    write_rows,
+    write_scaled,
+)
 from ddp.matrices.tiles import WIDTH, add_product, product, upper_product
 from ddp.matrices.triangles import eliminate, raise_rows
-from ddp.sweeps.room import numbers_at, read_room, rows_at
+from ddp.sweeps.room import numbers_at, rows_at
 
 FEW = 4
 """Matrices of so few rows are mirrored number by number."""
 
 
 @kernel
-def complete(room):
+def complete(r):
     """The whole of V from its upper triangle."""
-    r = read_room(room)
     if r.n > FEW:
         mirror(r.V, r.lx)  # and more: what is below V is written after it
     else:
-        complete_in_place(room)
+        complete_in_place(r)
 
 
 @kernel
-def complete_in_place(room):
-    """The same, number by number; v stays as it is."""
-    r = read_room(room)
+def complete_in_place(r):
+    """Complete V number by number; v stays as it is."""
     V = rows_at(r.V, r.n, r.lx)
     for i in range(r.n):
         for j in range(i):
@@ -72,31 +80,28 @@ def straight(bent, m, k):
 
 
 @kernel
-def load(room, h, bent, A, B):
-    """Z := of one knot's [A B], given by their addresses. h, bent: of semi-implicit steps; h = 0 for others."""
-    r = read_room(room)
-    if h == 0.0:
-        load_rows(room, A, B, 0, r.n, r.Z)
+def load(r, bent, A, B):
+    """Z := of one knot's [A B], given by their addresses."""
+    if not r.halved:
+        load_rows(r, A, B, 0, r.n, r.Z)
         return
     m, row = r.n // 2, r.Z
     for b in range(bent.shape[0]):
-        load_rows(room, A, B, bent[b, 0], bent[b, 1], row)
+        load_rows(r, A, B, bent[b, 0], bent[b, 1], row)
         row += 8 * bent[b, 1] * r.ld
-    load_rows(room, A, B, m, m, row)
+    load_rows(r, A, B, m, m, row)
 
 
 @kernel
-def load_rows(room, A, B, first, rows, Z):
-    """The same of some rows, to an address."""
-    r = read_room(room)
+def load_rows(r, A, B, first, rows, Z):
+    """Write some rows of [A B] to an address."""
     copy_rows(Z, r.ld, A + 8 * first * r.n, r.n, rows, r.n)
     write_rows(Z + 8 * r.n, r.ld, B + 8 * first * r.nu, r.nu, rows, r.nu)
 
 
 @kernel
-def load_hessian(room, H):
+def load_hessian(r, H):
     """Q := the matrix (nz, nz) at an address, what is needed of it."""
-    r = read_room(room)
     nz = r.n + r.nu
     for i in range(r.n):
         for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
@@ -105,9 +110,8 @@ def load_hessian(room, H):
 
 
 @kernel
-def add_diagonal(room, mu, diagonal):
+def add_diagonal(r, mu, diagonal):
     """Q_ii += mu + H_ii; diagonal: the address of the H_ii (nz,), or 0."""
-    r = read_room(room)
     nz = r.n + r.nu
     Q, entries = rows_at(r.Q, nz, r.ld), numbers_at(diagonal, nz)
     for i in range(nz):
@@ -115,9 +119,8 @@ def add_diagonal(room, mu, diagonal):
 
 
 @kernel
-def add_hessian(room, factor, H):
+def add_hessian(r, factor, H):
     """Q += factor times the matrix (nz, nz) at an address."""
-    r = read_room(room)
     nz = r.n + r.nu
     for i in range(r.n):
         for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
@@ -132,9 +135,8 @@ def block_at(T, k, m):
 
 
 @kernel
-def add_blocks(room, factor, T):
+def add_blocks(r, factor, T):
     """Q += factor times the blocks of x of a second order at an address."""
-    r = read_room(room)
     m, ld = r.n // 2, r.ld
     add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
     add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
@@ -142,9 +144,8 @@ def add_blocks(room, factor, T):
 
 
 @kernel
-def bend(room, factor, T, bent):
+def bend(r, factor, T, bent):
     """V_vv += factor times the block nn, one for each of the runs of rows ``bent`` (g, 2)."""
-    r = read_room(room)
     m = r.n // 2
     nn, V = block_at(T, 4, m), r.V + 8 * m * (r.lx + 1)
     for b in range(bent.shape[0]):
@@ -154,12 +155,11 @@ def bend(room, factor, T, bent):
 
 
 @kernel
-def halve(room, h, bent, gradients):
+def halve(r, h, bent, gradients):
     """P := Sᵀ V and M := P S, P's columns of b being zero then: those of q are H. Below them the rows of v, v S.
 
     It returns the size of M.
     """
-    r = read_room(room)
     n, lx, V, P, M = r.n, r.lx, r.V, r.P, r.M
     m = n // 2
     turned = count(bent)
@@ -189,43 +189,43 @@ def padded_to(columns):
 
 
 @kernel
-def action_value(room, h, bent, gradients, start, stride, lz, factor, T):
+def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load`; start: the address of Q, or of zeros, stride 0.
 
     T: 0, or the address of a second order whose block nq is added, ``factor`` times, and its transpose.
     """
-    r = read_room(room)
     n, nu, ld, lx, Q, q, Z = r.n, r.nu, r.ld, r.lx, r.Q, r.q, r.Z
     m, size, above, M = n // 2, n, 0, r.V
-    if h > 0.0:
-        size, M = halve(room, h, bent, gradients), r.M
+    rows = gradients + r.more
+    if r.halved:
+        size, M = halve(r, h, bent, rows), r.M
         above = size
     elif T != 0:
         above = m
     split = min(n, m + -m % 6) if above > 0 else 0  # rows of whole tiles that H has a part in
     rest, H, G = size - above, Z - 8 * above * ld, Z + 8 * size * ld
     copy_rows(q, ld, lz, 0, gradients, n + nu)
-    if h > 0.0:
+    clear_rows(q + 8 * gradients * ld, ld, r.more, ld)
+    if r.halved:
         copy_rows(H, ld, r.P, lx, size, m)
-        add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, gradients, m)
+        add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, rows, m)
         if T != 0:
             add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 3, m), m, m, m)
     elif T != 0:
         write_scaled(H, ld, factor, block_at(T, 3, m), m, m, m)
     product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
     product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
-    add_product(q, ld, gradients, ld, M + 8 * size * lx, lx, 1, Z, ld, size)
+    add_product(q, ld, rows, ld, M + 8 * size * lx, lx, 1, Z, ld, size)
     upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
     upper_product(Q, ld, start, stride, split, n, lx, Z, 1, ld, G, ld, size)
     product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
-    if h > 0.0:
-        add_straight(room, bent)
+    if r.halved:
+        add_straight(r, bent)
 
 
 @kernel
-def add_straight(room, bent):
+def add_straight(r, bent):
     """Q_oo += V_oo, on and above the diagonal."""
-    r = read_room(room)
     m, runs = r.n // 2, bent.shape[0] + 1
     for k in range(runs):
         first, size = straight(bent, m, k)
@@ -235,9 +235,8 @@ def add_straight(room, bent):
 
 
 @kernel
-def forget_idle(room):
+def forget_idle(r):
     """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
-    r = read_room(room)
     n, nz = r.n, r.n + r.nu
     Q, q = rows_at(r.Q, nz, r.ld), numbers_at(r.q, nz)
     for i in range(n, nz):
@@ -251,9 +250,8 @@ def forget_idle(room):
 
 
 @kernel
-def factorize(room):
+def factorize(r):
     """[Y U] over the rows u of Q, y, and N; False if Q_uu is not positive definite, or NaN."""
-    r = read_room(room)
     n, nu, ld = r.n, r.nu, r.ld
     Q, q = rows_at(r.Q, n + nu, ld), numbers_at(r.q, ld)
     size, y = numbers_at(r.size, nu), numbers_at(r.y, nu)
@@ -263,9 +261,8 @@ def factorize(room):
 
 
 @kernel
-def policy(room, k, K):
+def policy(r, k, K):
     """k (nu,) and K (nu, n) at two addresses, after `factorize`; K in the room, too. Returns yᵀ D⁻¹ y."""
-    r = read_room(room)
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
     raise_rows(nu, r.K, lx, r.N, ld, n)
     write_rows(K, n, r.K, lx, nu, n)
@@ -281,11 +278,10 @@ def policy(room, k, K):
 
 
 @kernel
-def value(room):
+def value(r):
     """V := Q_xx + N_xᵀ Y, v[0] := q_x + N_xᵀ y, and v[1] := the costate's."""
-    r = read_room(room)
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
     upper_product(r.V, lx, r.Q, ld, 0, n, lx, r.N, 1, ld, r.Q + 8 * n * ld, ld, nu)
-    complete(room)
+    complete(r)
     copy_rows(r.v, lx, r.q, ld, 2, n)
     add_product(r.v, lx, 1, lx, r.y, 0, 1, r.N, ld, nu)

@@ -7,10 +7,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray
+from numba import carray, int64
 
-from ddp.compiling.kernel import integer_pointer, kernel, pointer
-from ddp.matrices.tiles import WIDTH, padded
+from ddp.compiling.kernel import kernel, pointer
+from ddp.machine.memory import rows_at as rows_of_words
+from ddp.matrices.tiles import WIDTH, aligned_zeros, padded
 from ddp.protocols import Array
 
 ROWS = 3
@@ -18,18 +19,21 @@ ROWS = 3
 
 
 class Room(NamedTuple):
-    """Sizes and addresses: n, nu, and ld, lx, padded nz and n.
+    """Sizes and addresses: n, nu, and ld, lx, padded nz and n.   halved: whether steps are semi-implicit, 0 or 1.
 
-    Z (n, ld) between H (n, ld) and G (n + 3, ld), of which semi-implicit steps have fewer rows, so that H ends above Z
-    and G begins below; Q (nz, ld), V (n, lx), v (3, lx) after its rows, q (3, ld), N (nu, ld), K (nu, lx), U (6, 6) or
-    (nu, nu), inverse, size, y (nu,), and P, M (n + 3, lx) of semi-implicit steps: see riccati.py, knot_code.py.
-    zeros (ld,).  kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
+    Z (n, ld) between H (n, ld) and G (n + rows, ld), of which semi-implicit steps have fewer rows, so that H ends above
+    Z and G begins below; Q (nz, ld), V (n, lx), v (rows, lx) after its rows, q (rows, ld), N (nu, ld), K (nu, lx),
+    U (6, 6), inverse, size, y (nu,), and P, M (n + rows, lx) of semi-implicit steps: see riccati.py.
+    more: rows of gradients beside those of the cost, in which costs have no part.   zeros (ld,).
+    kept (nu, ld), box (4, nu), L (nu, nu): see box.py.
     """
 
     n: int
     nu: int
     ld: int
     lx: int
+    halved: int
+    more: int
     Z: int
     Q: int
     V: int
@@ -49,35 +53,47 @@ class Room(NamedTuple):
     L: int
 
 
+SIZES = Room._fields.index("Z")
+"""How many of these are sizes."""
+
+_sizes, _addresses = rows_of_words(int64, SIZES, True), rows_of_words(int64, len(Room._fields) - SIZES, True)
+
+
+def sizes_of(n: int, nu: int, halved: bool, more: int = 0) -> tuple[int, ...]:
+    """The sizes of a ``Room``."""
+    return n, nu, padded(n + nu), padded(n), int(halved), more
+
+
 class RoomOwner:
     """A ``Room`` behind one address, alive as long as this object is."""
 
-    def __init__(self, n: int, nu: int) -> None:
-        nz = n + nu
-        ld, lx = padded(nz), padded(n)
-        extended = (n + ROWS) * lx
-        sizes = (
-            n * ld, (2 * n + ROWS) * ld, nz * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
-            max(36, nu * nu), nu, nu, nu, ROWS * ld, ld, nu * ld, 4 * nu, nu * nu,
+    def __init__(self, n: int, nu: int, halved: bool, more: int = 0) -> None:
+        _, _, ld, lx, *_ = sizes = sizes_of(n, nu, halved, more)
+        rows = ROWS + more
+        extended = (n + rows) * lx
+        lengths = (
+            n * ld, (2 * n + rows) * ld, (n + nu) * ld, max(lx * lx, extended), extended, extended, nu * ld, nu * lx,
+            36, nu, nu, nu, rows * ld, ld, nu * ld, 4 * nu, nu * nu,
         )  # fmt: skip
-        spaced = [padded(size) + WIDTH for size in sizes]  # registers may reach beyond the last row
-        spaced[0] = sizes[0]
-        self._memory: Array = np.zeros(sum(spaced) + WIDTH)
+        spaced = [padded(length) + WIDTH for length in lengths]  # registers may reach beyond the last row
+        spaced[0] = lengths[0]
+        self._memory: Array = aligned_zeros((sum(spaced),))
         begin = self._memory.ctypes.data
-        begin += -begin % (8 * WIDTH)
         _, Z, Q, V, *others = (begin + 8 * place for place in accumulate(spaced[:-1], initial=0))
-        self._header = np.array([n, nu, ld, lx, Z, Q, V, V + 8 * n * lx, *others], dtype=np.int64)
-        self.address = int(self._header.ctypes.data)
+        self._words = np.array([*sizes, Z, Q, V, V + 8 * n * lx, *others], dtype=np.int64)
+        self.address = int(self._words.ctypes.data)
+
+
+@kernel
+def sizes_at(address):
+    """The sizes of the ``Room`` at an address."""
+    return _sizes(address)[0]
 
 
 @kernel
 def read_room(address):
     """The ``Room`` at an address."""
-    x = carray(integer_pointer(address), 21)
-    return Room(
-        x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15], x[16],
-        x[17], x[18], x[19], x[20],
-    )  # fmt: skip
+    return Room(*(sizes_at(address) + _addresses(address + 8 * SIZES)[0]))
 
 
 @kernel

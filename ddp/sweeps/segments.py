@@ -26,27 +26,31 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.matrices.rows import copy_rows
+from ddp.matrices.tiles import add_product
 from ddp.protocols import Array
-from ddp.sweeps.riccati import count, factorize, forget_idle, straight, value
+from ddp.sweeps.horizon import Horizon
+from ddp.sweeps.riccati import factorize, forget_idle, value
 from ddp.sweeps.room import RoomOwner, numbers_at, read_room, rows_at
-from ddp.sweeps.tiled_sweep import NOTHING, act, bend_value, sweep
+from ddp.sweeps.sized_sweep import sweep_of
+from ddp.sweeps.tiled_sweep import NOTHING, act
 
 EXTENDED = 1.9
 """The work of a knot of step 1 with Λ, Σ and σ, in knots of the serial sweep."""
 
 
 class _Segment(NamedTuple):
-    """The knots start .. stop-1, and the room to sweep them in."""
+    """Knots start .. stop-1, and the rooms to sweep them in, without and with Λ."""
 
     start: int
     stop: int
     room: RoomOwner
-    action: Array  # (nu, nu)
+    extended: RoomOwner
     V: Array  # (n, n) at start
     v: Array  # (n,)
     along: Array  # Λ (n, n)
@@ -65,39 +69,36 @@ def cut(N: int, count: int) -> list[int]:
 class Segments:
     """Sweeps of N knots with n states and nu controls by segments that begin at ``bounds[:-1]``; ``bounds[-1]`` = N.
 
-    The earliest comes first. Each but one of them has a thread of its own while a sweep lasts.
+    halved: whether steps are semi-implicit, see riccati.py. The earliest segment comes first. Each but one of them has
+    a thread of its own while a sweep lasts.
     """
 
-    def __init__(self, bounds: list[int], n: int, nu: int) -> None:
+    def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False) -> None:
+        self._recursion = sweep_of(n, nu, halved)
         self._segments = [
             _Segment(
-                start, stop, RoomOwner(n, nu), np.zeros((nu, nu)), np.zeros((n, n)), np.zeros(n), np.zeros((n, n)),
-                np.zeros((n, n)), np.zeros(n),
+                start, stop, RoomOwner(n, nu, halved), RoomOwner(n, nu, halved, n), np.zeros((n, n)), np.zeros(n),
+                np.zeros((n, n)), np.zeros((n, n)), np.zeros(n),
             )
             for start, stop in itertools.pairwise(bounds)
         ]  # fmt: skip
 
-    def sweep(
-        self, model: int, A: Array, lz: Array, blend: float, mu: float, by_costate: bool, kept: bool, separable: Any,
-        h: float, bent: Any, *closed_and_free: Any,
-    ) -> tuple[bool, float, float]:  # fmt: skip
-        """Whether it succeeded, the full step's change, the gradient's max-norm; arguments are `tiled_sweep.sweep`'s.
+    def sweep(self, horizon: Horizon, blend: float, mu: float) -> tuple[bool, float, float]:
+        """Whether it succeeded, the full step's change, the gradient's max-norm.
 
         Gaps are closed, controls without limits, and the second order is as contracted.
         """
 
         def swept(part: _Segment) -> tuple[int, float, float]:
-            failed, _, change, steepest = sweep(
-                part.start, part.stop, NOTHING, model, part.room.address, blend, mu, by_costate, True, separable, h,
-                bent, *closed_and_free, part.action,
-            )  # fmt: skip
+            knots = part.start, part.stop, NOTHING
+            failed, _, change, steepest = self._recursion(
+                horizon.address, part.room.address, *knots, blend, mu, False, False, True, False
+            )
             return failed, change, steepest
 
         def extended(part: _Segment) -> tuple[int, float, float]:
-            done = extend(
-                part.start, part.stop, model, part.room.address, blend, mu, separable, h, bent, part.along, part.curved,
-                part.offset,
-            )  # fmt: skip
+            found = part.along, part.curved, part.offset
+            done = extend(horizon.address, part.extended.address, part.start, part.stop, blend, mu, *found)
             return (-1 if done else part.start), 0.0, 0.0
 
         *others, end = self._segments
@@ -113,7 +114,7 @@ class Segments:
                 if part is not others[0]:
                     _combine(part, following.V, following.v)
                 write_value(part.room.address, following.V, following.v, costate)
-                propagate(part.start, part.stop, A, lz, costate)
+                propagate(part.start, part.stop, horizon.A, horizon.lz, costate)
                 following = part
             outcomes += _at_once(pool, [(swept, part) for part in others])
         if any(failed >= 0 for failed, _, _ in outcomes):
@@ -137,7 +138,7 @@ def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> l
 
 def _combine(part: _Segment, V: Array, v: Array) -> None:
     """The value at a segment's start, from that at its end, (V, v), and its own, P and p, that its room holds."""
-    read_value(part.room.address, part.V, part.v, np.empty_like(v))
+    read_value(part.extended.address, part.V, part.v, np.empty_like(v))
     after = np.linalg.solve(
         np.eye(v.size) - part.curved @ V, np.column_stack([part.along.T, part.curved @ v + part.offset])
     )
@@ -154,14 +155,13 @@ def read_value(room, V, v, p):
     own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
-        for j in range(i, n):  # knots of known sizes leave it at that
+        for j in range(n):
             V[i, j] = own[i, j]
-            V[j, i] = own[i, j]
 
 
 @kernel
 def write_value(room, V, v, p):
-    """The converse."""
+    """Set the room's value and costate to V, v and p."""
     r = read_room(room)
     n = r.n
     own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
@@ -185,85 +185,48 @@ def propagate(start, stop, A, lz, p):
 
 
 @kernel
-def extend(start, stop, model, room, blend, mu, separable, h, bent, along, curved, offset):
-    """P and p of the knots start .. stop-1 into the room, Λ, Σ, σ into the rest; False where they do not exist."""
-    r = read_room(room)
-    n, nu, ld = r.n, r.nu, r.ld
-    nz = n + nu
-    Q, V, v = rows_at(r.Q, nz, ld), rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
-    by_lambda, of_controls, scaled = np.empty((ld, n)), np.empty((nu, n)), np.empty((nu, n))
-    effective, removed = np.empty((n, n)), np.empty((ld, n))
-    V[:] = 0.0
+def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
+    """P and p of the knots start .. stop-1 into the room, Λ, Σ, σ into the rest; False where they do not exist.
+
+    Rows of Λᵀ are gradients beside the cost's: what comes to v as Fᵀ v comes to them, and `act` carries them along.
+    """
+    p, r = Horizon(horizon), read_room(room)
+    n, nu = r.n, r.nu
+    Q, q, v = rows_at(r.Q, n + nu, r.ld), rows_at(r.q, 2 + n, r.ld), rows_at(r.v, 2 + n, r.lx)
+    Y, scaled, removed = np.empty((n, nu)), np.empty((n, nu)), np.empty((n, n))
+    rows_at(r.V, n, r.lx)[:] = 0.0
     v[:] = 0.0
-    along[:] = 0.0
     curved[:] = 0.0
     offset[:] = 0.0
     for i in range(n):
-        along[i, i] = 1.0
+        v[2 + i, i] = 1.0
     for t in range(stop - 1, start - 1, -1):
-        bend_value(model, room, t, blend)
-        act(model, room, t, 2, blend, mu, separable, h, bent)
-        transport(room, h, bent, along, effective, by_lambda)
-        for i in range(n, nz):
-            if Q[i, i] == 0.0 and by_lambda[i].any():  # it is idle as far as this segment goes, but not beyond
+        act(p, r, t, 2, blend, mu)
+        for i in range(n, n + nu):
+            if Q[i, i] == 0.0 and q[2:, i].any():  # it is idle as far as this segment goes, but not beyond
                 return False
-        forget_idle(room)
-        if not factorize(room):
+        forget_idle(r)
+        if not factorize(r):
             return False
-        eliminate(room, by_lambda, of_controls, scaled, removed, along, curved, offset)
-        value(room)
+        value(r)
+        eliminate(r, q[2:], Y, scaled, offset)
+        copy_rows(r.v + 16 * r.lx, r.lx, r.q + 16 * r.ld, r.ld, n, n)
+        add_product(r.v + 16 * r.lx, r.lx, n, r.lx, Y.ctypes.data, nu, 1, r.N, r.ld, nu)
+        np.dot(scaled, Y.T, removed)
+        curved -= removed
+    along[:] = v[2:, :n].T
     return bool(np.isfinite(along).all())
 
 
 @kernel
-def transport(room, h, bent, along, effective, out):
-    """out (ld, n) := Fᵀ Λ = S_oᵀ Λ + Zᵀ Sᵀ Λ, see riccati.py; Sᵀ Λ goes to ``effective`` (n, n)."""
-    r = read_room(room)
-    n, ld = r.n, r.ld
-    if h == 0.0:
-        np.dot(rows_at(r.Z, n, ld).T, along, out)
-        return
-    m, turned = n // 2, count(bent)
-    y, row = effective[: turned + m], 0
-    y[turned:] = along[m:]
-    for b in range(bent.shape[0]):
-        for i in range(bent[b, 0], bent[b, 0] + bent[b, 1]):
-            y[row] = along[i]
-            row += 1
-    for k in range(bent.shape[0] + 1):
-        first, size = straight(bent, m, k)
-        for i in range(first, first + size):
-            for j in range(n):
-                y[turned + i, j] += h * along[i, j]
-    np.dot(rows_at(r.Z, turned + m, ld).T, y, out)
-    for k in range(bent.shape[0] + 1):
-        first, size = straight(bent, m, k)
-        for i in range(first, first + size):
-            for j in range(n):
-                out[i, j] += along[i, j]
-
-
-@kernel
-def eliminate(room, by_lambda, Y, scaled, moved, along, curved, offset):
-    """Λ, Σ, σ of one knot from [Q_xλ; Q_uλ], after `factorize`; Y (nu, n) becomes Y_λ, scaled D⁻¹ Y_λ."""
-    r = read_room(room)
-    n, nu, ld = r.n, r.nu, r.ld
-    N, inverse, y = rows_at(r.N, nu, ld), numbers_at(r.inverse, nu), numbers_at(r.y, nu)  # N = -D⁻¹ [Y U]
-    for i in range(nu):
-        for c in range(n):
-            Y[i, c] = by_lambda[n + i, c]
-        for l in range(i):
-            for c in range(n):
-                Y[i, c] += N[l, n + i] * Y[l, c]
-        for c in range(n):
-            scaled[i, c] = inverse[i] * Y[i, c]
-            offset[c] -= scaled[i, c] * y[i]
-    np.dot(N.T, Y, moved)
-    for i in range(n):
-        for c in range(n):
-            along[i, c] = by_lambda[i, c] + moved[i, c]
-    square = moved[:n]
-    np.dot(Y.T, scaled, square)
-    for i in range(n):
-        for c in range(n):
-            curved[i, c] -= square[i, c]
+def eliminate(r, q, Y, scaled, offset):
+    """Y (n, nu) := Y_λᵀ of the rows q = [Q_λx Q_λu] of one knot, after `factorize`; scaled := Y_λᵀ D⁻¹; σ."""
+    n, nu = r.n, r.nu
+    N, inverse, y = rows_at(r.N, nu, r.ld), numbers_at(r.inverse, nu), numbers_at(r.y, nu)  # N = -D⁻¹ [Y U]
+    for c in range(n):
+        for i in range(nu):
+            Y[c, i] = q[c, n + i]
+            for l in range(i):
+                Y[c, i] += N[l, n + i] * Y[c, l]
+            scaled[c, i] = inverse[i] * Y[c, i]
+            offset[c] -= scaled[c, i] * y[i]

@@ -208,15 +208,16 @@ def test_controls_held_at_each_knot_are_those_of_the_best_set(rng, kinds, nu, to
     limits[0][5], limits[1][6] = -np.inf, np.inf
     backward = Backward(system.derivatives, system, limited=True)
     backward.gaps = gaps if torn else 0.0 * gaps
-    backward.low, backward.high = limits
+    backward.limits = limits
     for blend, mu in ((0.0, 0.0), (0.3, 0.1), (1.0, 1e-9)):
         expected = dense_recursion(
             system.derivatives, system.contracted, system.closing(), blend, mu, backward.gaps, limits
         )  # fmt: skip
         sweep = backward._swept(blend, mu, VALUE)
         assert_same(sweep, sweep.k, sweep.K, expected)
-        assert (backward._held != 0).any()
-        assert not sweep.K[backward._held != 0].any()
+        held = backward._horizon.held != 0
+        assert held.any()
+        assert not sweep.K[held].any()
 
 
 @pytest.mark.parametrize("limited", [False, True])

@@ -35,19 +35,19 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
     own[:, :n] = V
     gradient[0, :n] = gradient[1, :n] = v
     for t in range(N - 1, -1, -1):
-        load_hessian(room, H[t].ctypes.data)
-        load(room, h, bent, A[t].ctypes.data, B[t].ctypes.data)
+        load_hessian(r, H[t].ctypes.data)
+        load(r, bent, A[t].ctypes.data, B[t].ctypes.data)
         blocks = T[t].ctypes.data if len(T) > 0 else 0
         if blocks != 0:
-            bend(room, factor, blocks, bent)
-        action_value(room, h, bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
+            bend(r, factor, blocks, bent)
+        action_value(r, h, bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
         if blocks != 0:
-            add_blocks(room, factor, blocks)
-        forget_idle(room)
-        if not factorize(room):
+            add_blocks(r, factor, blocks)
+        forget_idle(r)
+        if not factorize(r):
             return t
-        policy(room, k[t].ctypes.data, K[t].ctypes.data)
-        value(room)
+        policy(r, k[t].ctypes.data, K[t].ctypes.data)
+        value(r)
     V[:] = own[:, :n]
     v[:] = gradient[0, :n]
     return -1
@@ -78,7 +78,7 @@ def random_problem(rng, N, n, nu):
 def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     N, nz = l.shape
     n = len(v)
-    room = RoomOwner(n, nz - n)
+    room = RoomOwner(n, nz - n, h > 0.0)
     k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
     failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K, T, factor)

@@ -17,7 +17,7 @@ import ddp
 import problems
 from ddp.parallel import workers as ddp_workers
 from ddp.parallel.workers import BLOCK, as_workers, slices
-from ddp.sweeps import tiled_sweep
+from ddp.sweeps.sized_sweep import sweep_of
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 ROOT = Path(__file__).parents[2]
@@ -193,7 +193,7 @@ def test_auto_says_why_it_stays_alone(monkeypatch):
 def test_the_sweep_is_compiled_once_whoever_owns_the_memory():
     ddp.solve(pendulum())
     ddp.solve(pendulum(), workers=2)
-    assert len(tiled_sweep.sweep.signatures) == 1
+    assert len(sweep_of(2, 1, False).signatures) == 1
 
 
 def test_more_workers_than_knots_are_not_needed():

@@ -1,4 +1,4 @@
-"""Knots of the sweep that are compiled for their sizes against the textbook recursion, and against those of tiles."""
+"""Sweeps that are compiled for their sizes against the textbook recursion, and against the one for all sizes."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -10,12 +10,11 @@ from recursion import dense_sweep
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Contraction
-from ddp.sweeps import backward, tiled_sweep
-from ddp.sweeps.model import ModelOwner
+from ddp.sweeps import sized_sweep, tiled_sweep
+from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.room import RoomOwner
-from ddp.sweeps.sized_knot import sized_knot
+from ddp.sweeps.sized_sweep import MOST_CONTROLS, MOST_STATES, sweep_of
 from ddp.sweeps.structure import structure_of
-from dynamics.steps.function_dynamics import FunctionDynamics
 
 N = 7
 NOTHING = Contraction(0, 0, None)
@@ -48,24 +47,20 @@ def second_order(rng, d, bent):
 def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0)):
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
-    runs = np.array(bent, np.int64).reshape(-1, 2)
-    k, K, action = np.zeros((N, nu)), np.zeros((N, nu, n)), np.zeros((nu, nu))
-    code = sized_knot(n, nu, (h, runs)) if sized else 0
-    assert (code > 0) == sized
+    halves = h, np.array(bent, np.int64).reshape(-1, 2)
+    sweep = sweep_of(n, nu, h > 0.0) if sized else tiled_sweep.sweep
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
-    room, model = RoomOwner(n, nu), ModelOwner(d, second, k, K, bends, NOTHING, runs, code)
+    room = RoomOwner(n, nu, h > 0.0)
+    horizon = horizon_of(d, second, halves, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
+    horizon.separable = separable.astype(np.int64)
     if T is not None:
-        model.take(T, True)
-    free = np.full((N, nu), np.inf)
-    around = np.zeros((N, n)), False, np.zeros((0, 2), np.int64), False, -free, free, False, np.zeros((N, nu))
+        horizon.T, horizon.in_blocks = T, True
     failed, *sums = -1, *tiled_sweep.NOTHING
     for stop, start in pairwise(stops):
         if failed < 0:
-            how = blend, mu, False, True, separable, h, runs
-            failed, *sums = tiled_sweep.sweep(
-                start, stop, tuple(sums), model.address, room.address, *how, *around, action
-            )
-    return failed, k, K, -sums[1], sums[2], action
+            how = blend, mu, False, False, True, False
+            failed, *sums = sweep(horizon.address, room.address, start, stop, tuple(sums), *how)
+    return failed, horizon.k, horizon.K, -sums[1], sums[2], horizon.action
 
 
 def assert_optimal(d, separable, whole=None, **how):
@@ -90,9 +85,9 @@ def some_separable(rng):
     return rng.random(N + 1) < 0.5
 
 
-@pytest.mark.parametrize(("n", "nu"), [(1, 1), (2, 2), (5, 3), (8, 8), (9, 2), (12, 6), (12, 4), (16, 8)])
+@pytest.mark.parametrize(("n", "nu"), [(1, 1), (2, 1), (5, 3), (9, 2), (12, 6), (16, 8)])
 @pytest.mark.parametrize("blend", [0.0, 0.4])
-def test_an_unrolled_knot_is_one_of_the_dense_recursion(n, nu, blend):
+def test_a_sweep_of_known_sizes_is_the_dense_recursion(n, nu, blend):
     rng = np.random.default_rng(n)
     d = random_derivatives(rng, n, nu)
     T, whole = second_order(rng, d, []) if n % 2 == 0 and blend > 0.0 else (None, None)
@@ -100,7 +95,7 @@ def test_an_unrolled_knot_is_one_of_the_dense_recursion(n, nu, blend):
         assert_optimal(d, some_separable(rng), whole, T=T, blend=blend, mu=0.1)
 
 
-@pytest.mark.parametrize(("n", "nu"), [(12, 6), (12, 4), (18, 3), (36, 12), (24, 7)])
+@pytest.mark.parametrize(("n", "nu"), [(12, 6), (16, 8), (36, 12), (24, 7)])
 @pytest.mark.parametrize("bent", BENT)
 @pytest.mark.parametrize("blend", [0.0, 0.7, 1.0])
 def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend):
@@ -118,46 +113,56 @@ def test_a_horizon_in_pieces_has_the_same_policy_to_the_last_bit(n, nu, h):
     assert all(np.array_equal(a, b) for a, b in zip(once, pieces, strict=True))
 
 
-@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
+@pytest.mark.parametrize(("n", "nu", "h"), [(2, 1, 0.0), (12, 6, 0.0), (12, 6, 0.1)])
 @pytest.mark.parametrize("poison", [-10.0, np.nan])
 def test_a_knot_that_fails_is_found_and_tells_its_matrix(n, nu, h, poison):
-    for control in (0, 2, nu - 1):
+    for control in {0, nu // 2, nu - 1}:
         d = random_derivatives(np.random.default_rng(control), n, nu, h)
         d.B[2] = 0.0
         d.lzz[2, n + control, n + control] = poison
-        found, expected = (swept(d, np.zeros(N + 1, bool), h=h, sized=sized) for sized in (True, False))
-        assert found[0] == expected[0] == 2
-        assert np.allclose(found[-1], expected[-1], rtol=1e-11, equal_nan=True)
-        assert np.allclose(found[1][3:], expected[1][3:], rtol=1e-11)
+        found = swept(d, np.zeros(N + 1, bool), h=h)
+        assert found[0] == 2
+        assert np.allclose(found[-1], d.lzz[2, n:, n:], rtol=1e-11, equal_nan=True)
 
 
-@pytest.mark.parametrize(("n", "nu", "h"), [(12, 6, 0.0), (12, 6, 0.1), (36, 12, 0.1)])
-def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot(n, nu, h):
-    d, separable = random_derivatives(np.random.default_rng(1), n, nu, h), np.ones(N + 1, bool)
-    for array in (d.B[3, :, 2], d.lz[3, n + 2 : n + 3], d.diagonal[3, n + 2 : n + 3]):
+@pytest.mark.parametrize(("n", "nu", "bent"), [(5, 3, []), (12, 6, [(2, 3)]), (16, 8, [])])
+@pytest.mark.parametrize("h", [0.0, 0.1])
+def test_known_sizes_change_rounding_alone(n, nu, bent, h):
+    if n % 2 == 1 and h > 0.0:
+        return
+    rng = np.random.default_rng(n)
+    bent = bent if h > 0.0 else []
+    d = random_derivatives(rng, n, nu, h, bent)
+    T = second_order(rng, d, bent)[0] if n % 2 == 0 else None
+    how = {"separable": some_separable(rng), "h": h, "bent": bent, "T": T, "blend": 0.0 if T is None else 0.7}
+    assert n <= MOST_STATES
+    assert nu <= MOST_CONTROLS
+    assert sweep_of(n, nu, h > 0.0) is not tiled_sweep.sweep
+    found, expected = (swept(d, **how, sized=sized) for sized in (True, False))
+    assert found[0] == expected[0] == -1
+    assert np.allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
+    assert np.allclose(found[2], expected[2], rtol=1e-12, atol=1e-12)
+
+
+def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
+    d, separable = random_derivatives(np.random.default_rng(1), 12, 6, 0.1), np.ones(N + 1, bool)
+    for array in (d.B[3, :, 2], d.lz[3, 14:15], d.diagonal[3, 14:15]):
         array[:] = 0.0
-    failed, k, K, *_ = swept(d, separable, h=h)
-    without = swept(d, separable, h=h, sized=False)
+    failed, k, K, *_ = swept(d, separable, h=0.1)
     assert failed == -1
     assert k[3, 2] == 0.0
     assert not K[3, 2].any()
     assert k[:, 2].any()
-    assert np.allclose(k, without[1], rtol=1e-11)
-    assert np.allclose(K, without[2], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize(("n", "nu", "bent"), [(10, 7, [(2, 3)]), (12, 6, [(1, 3)]), (12, 6, []), (36, 12, [(0, 6)])])
-def test_nor_do_second_orders_of_earlier_knots_change_it(n, nu, bent):
-    rng, h = np.random.default_rng(n), 0.1
-    d = random_derivatives(rng, n, nu, h, bent)
-    T, _ = second_order(rng, d, bent)
-    for array in (d.B[::2, :, 2], d.lz[::2, n + 2], d.diagonal[::2, n + 2]):
-        array[:] = 0.0
-    how = {"separable": np.ones(N + 1, bool), "h": h, "bent": bent, "T": T, "blend": 1.0}
-    found, expected = (swept(d, **how, sized=sized) for sized in (True, False))
-    assert found[0] == expected[0] == -1
-    assert np.allclose(found[1], expected[1], rtol=1e-11, atol=1e-11)
-    assert np.allclose(found[2], expected[2], rtol=1e-11, atol=1e-11)
+def test_sweeps_of_many_states_are_not_compiled_for_their_sizes():
+    assert sweep_of(MOST_STATES + 1, 1, False) is sweep_of(2, MOST_CONTROLS + 1, True) is tiled_sweep.sweep
+
+
+def test_another_process_finds_a_sweep_by_its_name():
+    assert sized_sweep.sweep_3_2_0 is sweep_of(3, 2, False)
+    with pytest.raises(AttributeError, match="no attribute 'sweep_3'"):
+        _ = sized_sweep.sweep_3
 
 
 @pytest.mark.parametrize(("n", "turned"), [(6, 1), (6, 2), (8, 1), (8, 2), (10, 3), (18, 6), (24, 8)])
@@ -168,12 +173,3 @@ def test_halves_are_made_use_of_where_there_is_room_for_them(n, turned):
     d = random_derivatives(rng, n, 5, h, bent)
     assert (h > 0.0) == (n >= 10)
     assert_optimal(d, some_separable(rng), h=h, bent=bent, sized=False)
-
-
-@pytest.mark.parametrize("limited", [False, True])
-def test_no_code_is_made_for_sweeps_within_limits(monkeypatch, limited):
-    asked = []
-    monkeypatch.setattr(backward, "sized_knot", lambda *size: asked.append(size) or 0)
-    d = random_derivatives(np.random.default_rng(0), 5, 3)
-    backward.Backward(d, FunctionDynamics(lambda x, u: x, 5, 3), limited=limited)
-    assert len(asked) == (not limited)

@@ -1,0 +1,106 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""All that the compiled sweep reads and writes over the horizon, and one knot's costs from there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import integer_pointer, kernel
+from ddp.derivatives import Derivatives
+from ddp.machine.memory import address_of
+from ddp.machine.struct import Struct, integer, integers, matrix, real, reals
+from ddp.matrices.rows import clear_rows
+from ddp.protocols import Array, Contraction
+from ddp.sweeps.riccati import add_hessian, load_hessian
+from ddp.sweeps.structure import Halves
+
+
+class Horizon(Struct):
+    """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
+
+    h, bent: of semi-implicit steps, see riccati.py; h = 0 for others.   runs: how many of bent the sweep makes use of.
+    record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
+    Hessians or, ``in_blocks``, those of `protocols.Blockwise`, whose nn have entries in the first ``nn`` of bent.
+    gaps (N, n), crossed (g, 2): where they bend derivatives, bends (., 2, n, n): how; see gaps.py.
+    low, high, held (N, nu): see box.py.   action (nu, nu): Q_uu of the last knot that a sweep came to.
+    """
+
+    N: int = integer()
+    n: int = integer()
+    nu: int = integer()
+    A: Array = matrix()
+    B: Array = matrix()
+    lz: Array = matrix()
+    lzz: Array = matrix()
+    exact: Array = matrix()
+    diagonal: Array = matrix()
+    separable: NDArray[np.int64] = integers()
+    h: float = real()
+    bent: NDArray[np.int64] = integers(2)
+    runs: int = integer()
+    record: Array = matrix(constant=False)
+    T: Array = matrix(constant=False)
+    in_blocks: int = integer()
+    nn: int = integer()
+    contraction: int = integer()
+    context: int = integer()
+    gaps: Array = matrix()
+    closing: int = integer()
+    closing_context: int = integer()
+    bends: Array = matrix(constant=False)
+    crossed: NDArray[np.int64] = integers(2)
+    crossings: int = integer()
+    limited: int = integer()
+    low: Array = matrix()
+    high: Array = matrix()
+    held: Array = matrix(constant=False)
+    k: Array = matrix(constant=False)
+    K: Array = matrix(constant=False)
+    action: Array = reals(constant=False)
+
+
+def horizon_of(
+    d: Derivatives, second: Array, steps: Halves, swept: Halves, closing: Contraction, bends: Array,
+    crossed: NDArray[np.int64], limited: bool,
+) -> Horizon:  # fmt: skip
+    """A `Horizon` without gaps, with a policy of zeros; its user keeps what C functions need.
+
+    steps, swept: see `Structure`.
+    """
+    N, n, nu = d.B.shape
+    free = np.full((N if limited else 0, nu), np.inf)
+    return Horizon(
+        N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
+        separable=np.zeros(N + 1, dtype=np.int64), h=swept[0], bent=steps[1], runs=len(swept[1]), record=d.record,
+        T=second, in_blocks=0, nn=len(steps[1]), contraction=0, context=0,
+        gaps=np.zeros((0, n)), closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
+        crossings=len(crossed), limited=limited, low=-free, high=free, held=np.zeros_like(free), k=np.zeros((N, nu)),
+        K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
+    )  # fmt: skip
+
+
+@kernel
+def own(rows, t):
+    """Address of the t-th of some rows, or of the one row that serves all knots."""
+    return address_of(rows[t if len(rows) > 1 else 0])
+
+
+@kernel
+def pairs_at(address, count):
+    """Pairs of integers (count, 2) at an address."""
+    return carray(integer_pointer(address), (count, 2))
+
+
+@kernel
+def load_costs(p, r, t, blend):
+    """Q := l_zz + blend (exact - l_zz) of knot t."""
+    if blend == 0.0:
+        load_hessian(r, address_of(p.lzz[t]))
+    elif blend == 1.0:
+        load_hessian(r, address_of(p.exact[t]))
+    else:
+        clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
+        add_hessian(r, 1.0 - blend, address_of(p.lzz[t]))
+        add_hessian(r, blend, address_of(p.exact[t]))
