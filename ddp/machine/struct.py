@@ -379,6 +379,8 @@ class Fields:
     """Of a field: its block, and how many numbers before it a row has."""
     _counts: ClassVar[list[str]]
     """Names of counts, in the order of the declaration."""
+    end: Any
+    """What follows in the memory, inside kernels."""
     _described: ClassVar[str]
 
     def __init__(self, memory: Any, *counts: Any) -> None:

@@ -136,18 +136,13 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
     )  # fmt: skip
 
 
-def are_regular(robot: Robot, contacts: Sequence[Contact], pulled: bool = True) -> bool:
-    """Whether no contact holds what others hold already, almost everywhere, and no surface is pulled to a pose.
-
-    pulled: whether gains of contacts count.
-    """
+def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
+    """Whether no contact holds what others hold already, almost everywhere."""
     model, data = robot.model, robot.model.createData()
     q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
     for contact in contacts:
         J = pin.computeFrameJacobian(model, data, q, robot.frame_id(contact.frame), pin.LOCAL)
         rows.append(J[: contact.size])
-    if pulled and any(contact.kind == "surface" and contact.gains[0] > 0.0 for contact in contacts):
-        return False
     J = np.vstack(rows)
     return bool(np.linalg.matrix_rank(J) == len(J))
 

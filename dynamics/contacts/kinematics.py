@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.struct import Fields, rows, rows_apart
 from dynamics.arrays.lanes import lane_matrix
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
@@ -76,6 +77,13 @@ class Place(NamedTuple):
     column: np.ndarray
     Jlog: np.ndarray
     curved: np.ndarray
+
+
+class Standing(Fields):
+    """The part of a ``Place`` that motions need and no derivatives."""
+
+    R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
+    Jlog = rows_apart("6", 6)
 
 
 @kernel

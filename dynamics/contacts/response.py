@@ -57,9 +57,9 @@ def respond_to_units(tree, contacts, r):
 
 
 @kernel
-def form_response(tree, contacts, C, r):
+def form_response(tree, contacts, nc, C, r):
     """r.S := C G."""
-    path_product(tree, contacts, C, r.G, r.f.size, r.S)
+    path_product(tree, contacts, C, r.G, nc, r.S)
 
 
 @kernel
@@ -93,7 +93,7 @@ def invert_response(tree, contacts, C, r):
     """r.S := (C G)⁻¹ by Gauss and Jordan, r.pivots as ``eliminate`` has them, r.CM := C M⁻¹; needs G."""
     nc, nv = r.J.shape
     path_product(tree, contacts, C, r.Minv, nv, r.CM)
-    form_response(tree, contacts, C, r)
+    form_response(tree, contacts, nc, C, r)
     S = r.S
     for c in range(nc):
         r.pivots[c] = 1.0 / S[c, c]
@@ -115,8 +115,9 @@ def invert_response(tree, contacts, C, r):
 @kernel
 def _regularize(tree, contacts, epsilon, r):
     """r.S := (J G + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; needs J and M⁻¹."""
-    path_product(tree, contacts, r.J, r.Minv, r.a.size, r.CM)
-    form_response(tree, contacts, r.J, r)
+    nc, nv = r.J.shape
+    path_product(tree, contacts, r.J, r.Minv, nv, r.CM)
+    form_response(tree, contacts, nc, r.J, r)
     r.pivots[:] = 1.0
     if not np.isfinite(r.S.real).all():
         r.S[:] = np.nan

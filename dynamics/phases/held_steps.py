@@ -20,62 +20,64 @@ Contacts are given with the gains (0, 0, 1): what must vanish is the error alone
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import numbers_between, rows_at
 from ddp.machine.number import all_less, spread, where_less
-from dynamics.arrays.lanes import lane_matrix, lane_vector
+from ddp.machine.struct import Fields, matrix_of, rows, rows_apart, vector
 from dynamics.contacts.algebra import times6
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
-from dynamics.contacts.kinematics import (
-    Place,
-    contact_jacobian,
-    lane_places,
-    lane_places_size,
-    place_contacts,
-    places,
-    pose_jacobian,
-)
+from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts, pose_jacobian
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
+from dynamics.rigid_bodies.bodies import place_body
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import (
-    Workspace,
-    add_accelerations,
-    clear,
-    lane_workspace,
-    lane_workspace_size,
-    place_bodies,
-    workspace,
-)
+from dynamics.rigid_bodies.kinematics import add_accelerations
 from dynamics.rigid_bodies.passive import resist
-from dynamics.robots.tree import Tree
 
 SWEEPS, CLOSE = 12, 1e-9
 """Of Newton's method: at most so many, the last from errors below this [m, rad], which it squares."""
 
 
+_floats = rows_at(types.float64)
+
+
+class Posture(Fields):
+    """Where bodies are, from their roots' origins, and the motions of degrees of freedom."""
+
+    R, p, s = rows("nb", 9), rows("nb", 3), rows("nv", 6)
+
+
+class Held(Fields):
+    """See ``End``; T: scratch."""
+
+    q, xi, e = vector("nq"), vector("nv"), vector("nc")
+    J, C, T = matrix_of("nc", "nv"), matrix_of("nc", "nv"), rows_apart("6", 6)
+
+
 class End(NamedTuple):
-    """Where steps end: scratch.
+    """Where steps end.
 
     ws, place: bodies and contacts at q'.   q (nq,), xi (nv,): q' and h v'.   e (nc,): errors.
-    J, C (nc, nv): e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.   T (6, 6): scratch.
+    J, C (nc, nv): e_q' and e_q' Jr, zeros where a degree of freedom moves no contact.
     """
 
-    ws: Workspace
-    place: Place
-    q: np.ndarray
-    xi: np.ndarray
-    e: np.ndarray
-    J: np.ndarray
-    C: np.ndarray
-    T: np.ndarray
+    ws: Any
+    place: Any
+    q: Any
+    xi: Any
+    e: Any
+    J: Any
+    C: Any
+    T: Any
 
 
 def as_held(contacts: Contacts) -> Contacts:
@@ -83,39 +85,37 @@ def as_held(contacts: Contacts) -> Contacts:
     return contacts._replace(gains=np.tile([0.0, 0.0, 1.0], (len(contacts.body), 1)))
 
 
-@kernel
-def end(tree, contacts, nc, nq, like):
-    """Scratch of one knot for nc forces."""
-    nv = tree.nv
-    return End(
-        workspace(tree, like), places(tree, contacts, like), np.zeros(nq), np.zeros(nv), np.zeros(nc),
-        np.zeros((nc, nv)), np.zeros((nc, nv)), np.zeros((6, 6)),
-    )  # fmt: skip
-
-
-def lane_end_size(tree: Tree, nq: int, m: int, nc: int) -> int:
-    """How many lanes ``lane_end`` takes for m contacts and nc forces."""
-    nv = tree.nv
-    return lane_workspace_size(tree) + lane_places_size(tree, m) + nq + nv + nc + 2 * nc * nv + 36
+@inline
+def _records(memory, tree, m, nc):
+    ws = Posture(memory, tree)
+    place = Standing(ws.end, m)
+    return ws, place, Held(place.end, tree, nc)
 
 
 @kernel
-def lane_end(tree, contacts, arena, nq, nc):
-    """Scratch of eight knots for nc forces."""
-    nv = tree.nv
-    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
-    q, xi, e = lane_vector(arena, nq), lane_vector(arena, nv), lane_vector(arena, nc)
-    J, C = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv)
-    clear(J)
-    clear(C)
-    return End(ws, place, q, xi, e, J, C, lane_matrix(arena, 6, 6))
+def end_size(tree, m, nc):
+    """How many numbers ``end_at`` takes for m contacts and nc forces."""
+    memory = _floats(64)
+    return numbers_between(memory, _records(memory, tree, m, nc)[2].end)
 
 
 @kernel
-def end_step(tree, contacts, q, w):
+def end_at(memory, tree, m, nc):
+    """An `End` of the numbers of the memory."""
+    ws, place, x = _records(memory, tree, m, nc)
+    for r in range(nc):
+        for k in range(tree.nv):
+            x.J[r, k] = 0.0
+            x.C[r, k] = 0.0
+    return End(ws, place, x.q, x.xi, x.e, x.J, x.C, x.T)
+
+
+@kernel
+def end_step(tree, contacts, nc, q, w):
     """q' = q ⊕ xi, the errors there and their derivatives J, C; the sum of their squares."""
     integrate_configuration(tree, q, w.xi, 1.0, w.q)
-    place_bodies(tree, w.q, True, w.ws)
+    for b in range(tree.nb):
+        place_body(tree, b, w.q, True, w.ws)
     place_contacts(tree, contacts, w.q, w.ws, w.place)
     contact_jacobian(tree, contacts, w.ws, w.place, w.J)
     turn_poses(tree, contacts, w.place, w.J)
@@ -132,7 +132,7 @@ def end_step(tree, contacts, q, w):
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
             joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree.iv[b], tree.nj[b], w.T, w.J, w.C)
+            turn_columns(tree.iv[b], tree.nj[b], nc, w.T, w.J, w.C)
     return total
 
 
@@ -152,9 +152,9 @@ def turn_poses(tree, contacts, place, J):
 
 
 @kernel
-def turn_columns(iv, nj, T, J, out):
+def turn_columns(iv, nj, nc, T, J, out):
     """out := J T in the columns from iv on of a joint whose motions do not commute."""
-    for r in range(J.shape[0]):
+    for r in range(nc):
         for j in range(nj):
             total = J[r, iv] * T[0, j]
             for k in range(1, nj):
@@ -163,37 +163,37 @@ def turn_columns(iv, nj, T, J, out):
 
 
 @kernel
-def solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
+def solve_held(tree, contacts, nc, h, q, v, tau, no_fext, ws, place, r, w):
     """a, f of a held step, J(q) and G; the squared error that Newton's last sweep began with, solved below CLOSE²."""
     forward_dynamics(tree, q, v, tau, no_fext, ws, r.LD, r.D, r.a)
     invert(tree, r.LD, r.M, r.dq, r.Minv)
     place_contacts(tree, contacts, q, ws, place)
     contact_jacobian(tree, contacts, ws, place, r.J)
     respond_to_units(tree, contacts, r)
-    return hold(tree, contacts, h, q, v, r, w)
+    return hold(tree, contacts, nc, h, q, v, r, w)
 
 
 @kernel
-def hold(tree, contacts, h, q, v, r, w):
+def hold(tree, contacts, nc, h, q, v, r, w):
     """Newton's method from accelerations r.a without forces, with G: see ``solve_held``."""
-    n, close, before = r.f.size, CLOSE * CLOSE, spread(np.inf, v[0])
-    for i in range(v.size):
+    nv, close, before = tree.nv, CLOSE * CLOSE, spread(np.inf, v[0])
+    for i in range(nv):
         w.xi[i] = h * v[i]
-    for i in range(n):
+    for i in range(nc):
         r.f[i] = 0.0
     for sweep in range(SWEEPS):
-        total = end_step(tree, contacts, q, w)
+        total = end_step(tree, contacts, nc, q, w)
         if sweep == 0:  # where velocities stay as they are: free accelerations may lead far away
             total = before
             add_free_motion(tree, contacts, h, r, w)
-        form_response(tree, contacts, w.C, r)
-        eliminate(n, r.S, w.e, r.pivots)
-        for i in range(n):
+        form_response(tree, contacts, nc, w.C, r)
+        eliminate(nc, r.S, w.e, r.pivots)
+        for i in range(nc):
             change = where_less(close, before, w.e[i], 0.0) * (-1.0 / (h * h))
             r.f[i] += change
-            for k in range(v.size):
+            for k in range(nv):
                 r.a[k] += r.G[k, i] * change
-        for i in range(v.size):
+        for i in range(nv):
             w.xi[i] = h * (v[i] + h * r.a[i])
         if sweep > 0:  # diverged lanes count as finished
             before = where_less(close, before, where_less(total, np.inf, total, -1.0), before)
@@ -216,8 +216,9 @@ def add_free_motion(tree, contacts, h, r, w):
 @kernel
 def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; those not solved get a pivot of zero."""
-    before = solve_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w)
-    end_step(tree, contacts, q, w)
+    nc, nv = r.J.shape
+    before = solve_held(tree, contacts, nc, h, q, v, tau, no_fext, ws, place, r, w)
+    end_step(tree, contacts, nc, q, w)
     invert_response(tree, contacts, w.C, r)
     r.pivots[0] = where_less(before, CLOSE * CLOSE, r.pivots[0], 0.0)
     invert_kkt(r)
@@ -225,14 +226,14 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
-    for i in range(r.f.size):
-        for j in range(v.size):
+    for i in range(nc):
+        for j in range(nv):
             r.cq[i, j] = w.J[i, j]
             r.cv[i, j] = w.C[i, j] / h
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
             joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree.iv[b], tree.nj[b], w.T, w.J, r.cq)
-    for i in range(r.f.size):
-        for j in range(v.size):
+            turn_columns(tree.iv[b], tree.nj[b], nc, w.T, w.J, r.cq)
+    for i in range(nc):
+        for j in range(nv):
             r.cq[i, j] = r.cq[i, j] / (h * h)

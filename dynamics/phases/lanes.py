@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import rows_of
+from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
@@ -22,7 +22,7 @@ from dynamics.contacts.kinematics import lane_places, lane_places_size
 from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group, joint_rates
-from dynamics.phases.held_steps import lane_end, lane_end_size, relate_held
+from dynamics.phases.held_steps import end_at, end_size, relate_held
 from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.inverse import first_felt
@@ -36,41 +36,43 @@ def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = tree.nv
     own = where.end + 2 * nv + nc + nu + 6 * (2 * nv + nu) + 72
-    both = lane_relation_size(nv, nc) + lane_end_size(tree, nq, m, nc)
+    both = lane_relation_size(nv, nc) + int(end_size(tree, m, nc))
     return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
 
 
 @kernel
 def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
-    nv, still, t = tree.nv, tree.weightless, 0
-    nq, start = X.shape[1] - nv, arena[0, 0]
-    where = layout(modes, nq, nv, U.shape[1])
+    t, start, where = 0, arena[0, 0], layout(modes, X.shape[1] - tree.nv, tree.nv, U.shape[1])
     while t < U.shape[0]:
         end, mode = run_end(schedule, t), schedule[t]
-        contacts, e = contacts_of(modes, mode)
-        nc, kind, h = modes.table[mode, 2], modes.table[mode, 0], step_of(modes, mode)
         sound = np.zeros(end - t, np.bool_)
-        if kind != IMPACT:
+        x, u, a, b, written = X[t:end], U[t:end], A[t:end], B[t:end], record[t:end]
+        if modes.table[mode, 0] != IMPACT:
             arena[0, 0] = start
-            linearize_lanes(
-                tree, arena, contacts, mode, kind, nc, where, S, h, X[t:end], U[t:end], A[t:end], B[t:end],
-                record[t:end], sound,
-            )  # fmt: skip
+            linearize_lanes(tree, arena, modes, mode, where, S, x, u, a, b, written, sound)
         if not sound.all():
-            w = bench(tree, contacts, nc, X)
-            for i in range(t, end):
-                if sound[i - t]:
-                    continue
-                if kind == IMPACT:
-                    linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
-                elif kind == HELD:
-                    linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-                else:
-                    linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-                if kind != IMPACT:
-                    turn_joints(tree, h, nq, where, record[i], A[i], B[i])
+            linearize_singly(tree, modes, mode, where, S, x, u, a, b, written, sound)
         t = end
+
+
+@kernel
+def linearize_singly(tree, modes, mode, where, S, X, U, A, B, record, sound):
+    """One knot after the other of a mode, but those that are sound already."""
+    kind, nc, h, nq = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), X.shape[1] - tree.nv
+    contacts, e = contacts_of(modes, mode)
+    still, w = tree.weightless, bench(tree, contacts, nc, X)
+    for i in range(U.shape[0]):
+        if sound[i]:
+            continue
+        if kind == IMPACT:
+            linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
+        elif kind == HELD:
+            linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
+        else:
+            linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
+        if kind != IMPACT:
+            turn_joints(tree, h, nq, where, record[i], A[i], B[i])
 
 
 @kernel
@@ -134,10 +136,10 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A, B, record, sound):
-    """``linearize`` of steps of one mode; sound (M,): whether a knot's result is one."""
-    N, nu = U.shape
-    nv = tree.nv
+def linearize_lanes(tree, arena, modes, mode, where, S, X, U, A, B, record, sound):
+    """Eight knots at once of a mode of steps; sound (M,): whether a knot's result is one."""
+    (N, nu), nv, contacts = U.shape, tree.nv, contacts_of(modes, mode)[0]
+    kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
     nq, nz, lk, ld = X.shape[1] - nv, nv + nc, where.lk, where.ld
     n = nq + 2 * nv
     segment, relatives = columns_of_residuals(tree, contacts, nc)
@@ -151,7 +153,8 @@ def linearize_lanes(tree, arena, contacts, mode, kind, nc, where, S, h, X, U, A,
     ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
     tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
-    ends = lane_end(tree, contacts, arena, nq, nc)
+    m = contacts.body.size
+    ends = end_at(memory_of(lane_memory(arena, end_size(tree, m, nc))), tree, m, nc)
     T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])

@@ -85,8 +85,8 @@ class PhasedDynamics:
         self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._contractions = contraction.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
-        regular = [are_regular(robot, phase.contacts, pulled=not phase.held) for phase in self.phases]
-        self._regular = all(regular + [are_regular(robot, phase.struck, pulled=False) for phase in self.phases])
+        touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
+        self._regular = all(are_regular(robot, contacts) for contacts in touching)
 
     @property
     def nx(self) -> int:

@@ -1,8 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Steps of four states of a hybrid system at once, their contact forces, and rollouts of four step lengths.
+"""Steps of four states of a hybrid system at once, and rollouts of four step lengths.
 
-Surfaces pulled to a pose, unless they are held there exactly (held_rollouts.py), and contacts that turn out to be
-redundant are for phases/steps.py: kernels return False where they have met the latter.
+Contacts that turn out to be redundant are for phases/steps.py: kernels return False where they have met them.
 """
 
 from __future__ import annotations
@@ -12,21 +11,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.number import QUAD, spread
+from ddp.machine.number import QUAD, where_less
 from dynamics.arrays.lanes import quad_memory
 from dynamics.arrays.tables import scatter
+from dynamics.contacts.kinematics import place_contacts
 from dynamics.contacts.motion import (
     Push,
     is_any_redundant,
-    place_contacts,
     push_at,
     push_size,
+    quads_at,
+    respond_to_units,
     see_impact,
     see_motion,
     solve_contacts,
 )
 from dynamics.contacts.response import REDUNDANT
-from dynamics.phases.held_rollouts import End, end_of, end_size, solve_held
+from dynamics.phases.held_steps import CLOSE, End, end_at, end_size, hold
 from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
@@ -58,44 +59,47 @@ class Bench(NamedTuple):
 def size(tree: Tree, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for any kernel here, for at most m contacts and nc forces; two quads each."""
     nv = tree.nv
-    bench = room_of_bodies(tree) + push_size(nv, m, nc) + end_size(tree, nq, m, nc) + 2 * nv + 2 * nc
-    return (bench + 2 * nq + 6 * nv + nu + 6 * QUAD) // 2 + 2 * QUAD
+    bench = room_of_bodies(tree) + push_size(tree, m, nc) + end_size(tree, m, nc) + 2 * nv + 2 * nc
+    return int(bench + 2 * nq + 6 * nv + nu + 6 * QUAD) // 2 + 2 * QUAD
 
 
 @kernel
-def bench(tree, contacts, nq, nc, arena):
+def bench(tree, contacts, nc, arena):
     """Memory for a mode of nc forces."""
     nb, nv, m = tree.nb, tree.nv, contacts.body.size
     a, tau, pivots, f = quad_memory(arena, nv), quad_memory(arena, nv), quad_memory(arena, nc), quad_memory(arena, nc)
     bodies = quad_memory(arena, 52 * nb + 14 * nv).ctypes.data
-    pushes = quad_memory(arena, 12 * m + nc * (1 + nv + nc)).ctypes.data
-    push = push_at(pushes, f.ctypes.data, pivots.ctypes.data, nv, m, nc)
-    end = end_of(arena, pivots.ctypes.data, nb, nv, nq, m, nc)
-    return Bench(bodies_at(bodies, nb, nv), push, end, a, tau, f, pivots)
+    pushes, ends = quad_memory(arena, push_size(tree, m, nc)), quad_memory(arena, end_size(tree, m, nc))
+    push = push_at(pushes.ctypes.data, a.ctypes.data, f.ctypes.data, pivots.ctypes.data, tree, m, nc)
+    return Bench(bodies_at(bodies, nb, nv), push, end_at(quads_at(ends.ctypes.data), tree, m, nc), a, tau, f, pivots)
 
 
 @kernel
 def move(tree, contacts, restitution, kind, h, entries, x, v, u, w):
     """a and f of states x, their speeds v, under u, all of them memory; lanes that are no motions become NaN in a."""
-    tables, nv, nc = tree, tree.nv, w.f.shape[0]
+    nv, nc = tree.nv, w.f.shape[0]
     q, speeds, a, tau = column(x.ctypes.data), column(v.ctypes.data), column(w.a.ctypes.data), column(w.tau.ctypes.data)
-    actuated(tables, entries, column(u.ctypes.data), q, speeds, tau)
-    place(tables, q, speeds, w.w)
-    pivot = articulate(tables, tau, w.w)
-    place_contacts(contacts, w.w, w.push)
+    actuated(tree, entries, column(u.ctypes.data), q, speeds, tau)
+    place(tree, q, speeds, w.w)
+    pivot = articulate(tree, tau, w.w)
+    wrong = poison(pivot, speeds, nv)
     if kind == HELD:
-        wrong = solve_held(tables, tree.previous, contacts, nc, h, q, speeds, a, w.w, w.push, w.end)
+        place_contacts(tree, contacts, q, w.w, w.push.place)
+        accelerate(tree, w.w, a)
+        respond_to_units(tree, contacts, w.w, w.push, w.end.xi)
+        wrong += poison(pivot, a, nv)
+        error = hold(tree, contacts, nc, h, q, speeds, w.push, w.end)
+        w.push.pivots[0] = where_less(error, CLOSE * CLOSE, w.push.pivots[0], wrong)
     else:
         if kind == IMPACT:
-            see_impact(contacts, restitution, w.w, w.push)
+            see_impact(tree, contacts, nc, restitution, q, w.w, w.push)
             for i in range(nv):
                 w.w.u[i] = 0.0
         else:
-            see_motion(tables, contacts, q, w.w, w.push)
-        solve_contacts(tables, tree.previous, contacts, nc, w.w, w.push)
-        accelerate(tables, w.w, a)
-        wrong = spread(0.0, pivot)
-    wrong += poison(pivot, a, nv)
+            see_motion(tree, contacts, q, w.w, w.push)
+        solve_contacts(tree, contacts, nc, w.w, w.push)
+        accelerate(tree, w.w, a)
+        wrong += poison(pivot, a, nv)
     for i in range(nv):
         a[i] += wrong
 
@@ -136,7 +140,7 @@ def step(tree, arena, modes, schedule, S, X, U, Xn):
         end, mode = run_end(schedule, t), schedule[t]
         contacts, e = contacts_of(modes, mode)
         arena[0, 0] = start
-        w = bench(tree, contacts, nq, modes.table[mode, 2], arena)
+        w = bench(tree, contacts, modes.table[mode, 2], arena)
         for begin in range(t, end, QUAD):
             take_states(X, U, begin, end, x, u)
             h = step_of(modes, mode)
@@ -173,7 +177,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
             x[i] = X[0, i]
         arena[0, 0] = start
         contacts, e = contacts_of(modes, schedule[0])
-        w = bench(tree, contacts, nq, modes.table[schedule[0], 2], arena)
+        w = bench(tree, contacts, modes.table[schedule[0], 2], arena)
         for t in range(N + 1):
             for i in range(0, nx, QUAD):
                 out = Xs.ctypes.data + 8 * ((begin * (N + 1) + t) * nx + i)
@@ -184,7 +188,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
             if t > 0 and mode != schedule[t - 1]:
                 arena[0, 0] = start
                 contacts, e = contacts_of(modes, mode)
-                w = bench(tree, contacts, nq, modes.table[mode, 2], arena)
+                w = bench(tree, contacts, modes.table[mode, 2], arena)
             states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
             between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
             feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)

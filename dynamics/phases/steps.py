@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import memory_of
 from ddp.matrices.rows import write_scaled
 from dynamics.contacts.batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, derive, relation
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
-from dynamics.phases.held_steps import CLOSE, End, end, relate_held, solve_held
+from dynamics.phases.held_steps import CLOSE, End, end_at, end_size, relate_held, solve_held
 from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
@@ -25,7 +26,7 @@ from dynamics.rigid_bodies.passive import actuate
 
 
 class Bench(NamedTuple):
-    """Scratch of one mode's steps."""
+    """Scratch of one mode's steps; kept: the memory of ``end``."""
 
     ws: Workspace
     place: Place
@@ -35,15 +36,18 @@ class Bench(NamedTuple):
     seen: np.ndarray
     no_fext: np.ndarray
     end: End
+    kept: np.ndarray
 
 
 @kernel
 def bench(tree, contacts, nc, like):
     """Scratch for a mode of nc forces; like (M, nx): states."""
     nv = tree.nv
+    m = contacts.body.size
+    kept = np.empty(end_size(tree, m, nc))
     return Bench(
         workspace(tree, like), places(tree, contacts, like), relation(nv, nc, like), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv), np.zeros((0, 6)), end(tree, contacts, nc, like.shape[1] - nv, like),
+        np.zeros(nv), np.zeros((0, 6)), end_at(memory_of(kept), tree, m, nc), kept,
     )  # fmt: skip
 
 
@@ -68,7 +72,7 @@ def held_step(tree, contacts, S, h, x, u, w, xn):
     nq = x.size - nv
     q, v = x[:nq], x[nq:]
     actuate(tree, S, u, q, v, w.tau)
-    error = solve_held(tree, contacts, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
+    error = solve_held(tree, contacts, w.r.f.size, h, q, v, w.tau, w.no_fext, w.ws, w.place, w.r, w.end)
     for i in range(nv):
         xn[nq + i] = v[i] + h * w.r.a[i]
     integrate_configuration(tree, q, xn[nq:], h, xn)

@@ -23,10 +23,8 @@ from ddp.errors import ProblemError
 from ddp.protocols import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 from dynamics.arrays.lanes import arena
-from dynamics.phases.lanes import linearize_lanes, turn_groups
-from dynamics.phases.modes import HELD, contacts_of, step_of
+from dynamics.phases.lanes import linearize_lanes, linearize_singly
 from dynamics.phases.rollouts import track as roll_lanes
-from dynamics.phases.steps import bench, linearize_held, linearize_step
 from dynamics.phases.steps import track as roll_alone
 from dynamics.steps.contraction import contract_rows
 
@@ -167,20 +165,15 @@ def near(system, rng):
 
 def first_order(system, X, U):
     """A, B and records of all knots, by the system; of lanes alone, and which of them are sound; of single knots."""
-    N, n, nq, tree = len(U), system.n, system.robot.nq, system._tree
+    N, n, tree = len(U), system.n, system._tree
     given, lanes, alone = (
         Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.zeros((N, system.record_size))) for _ in range(3)
     )
     system.expand(X, U, given)
-    contacts, h, sound = contacts_of(system._modes, 0)[0], step_of(system._modes, 0), np.zeros(N, np.bool_)
-    kind, _, nc, *_ = system._modes.table[0].tolist()
-    linearize = linearize_held if kind == HELD else linearize_step
-    where, S, memory = system._layout, system.actuation, arena(system._lanes)
-    linearize_lanes(tree, memory, contacts, 0, kind, nc, where, S, h, X, U, *lanes, sound)
-    w = bench(tree, contacts, nc, X)
-    for t in range(N):
-        linearize(tree, contacts, 0, where, S, h, X[t], U[t], w, alone.A[t], alone.B[t], alone.record[t])
-        turn_groups(tree, h, nq, alone.record[t : t + 1], alone.A[t : t + 1], alone.B[t : t + 1])
+    sound, none = np.zeros(N, np.bool_), np.zeros(N, np.bool_)
+    given_to_all = system._modes, 0, system._layout, system.actuation, X, U
+    linearize_lanes(tree, arena(system._lanes), *given_to_all, *lanes, sound)
+    linearize_singly(tree, *given_to_all, *alone, none)
     return given, lanes, sound, alone
 
 
@@ -191,10 +184,17 @@ def feet_and_hand(rng):
     return PhasedDynamics(robot, 0.01, Phase(contacts, 11, held=True))
 
 
+def pulled_soles(rng):
+    """Talos on both soles, pulled to their poses and not held there."""
+    robot = dynamics.load("talos")
+    soles = [replace(sole, gains=(50.0, 10.0)) for sole in held(robot, robot.q0, FEET["talos"][:2], "surface")]
+    return PhasedDynamics(robot, 0.01, Phase(soles, 11))
+
+
 MADE = {f"{count} points": lambda rng, count=count: spider(rng, count) for count in (1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand, pulled_soles], ids=[*MADE, "soles", "pulled"])
 def test_eight_knots_at_once_are_each_alone(make, rng):
     system = make(rng)
     given, lanes, sound, alone = first_order(system, *near(system, rng))
@@ -279,7 +279,7 @@ def rollouts(system, X, U, steps, gains, alphas, most):
     return *out, told[0]
 
 
-@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand], ids=[*MADE, "soles"])
+@pytest.mark.parametrize("make", [*MADE.values(), feet_and_hand, pulled_soles], ids=[*MADE, "soles", "pulled"])
 def test_rollouts_of_four_lengths_are_those_of_each(make, rng):
     system = make(rng)
     assert system.lanes == 4
