@@ -5,13 +5,14 @@ from ddp.packages import check_packages as check_packages  # isort: skip  # firs
 from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
-from ddp.constraints.constraint import Constraint, Equality, Inequality
+from ddp.constraints.constraint import Equality, Inequality
 from ddp.constraints.lagrangian import Residual
+from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
-from ddp.protocols import BatchTerm, Contraction, Dynamics, Expansion, Term
+from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
 from ddp.search import Backtracking
 from ddp.solution import Record, Solution
@@ -25,14 +26,12 @@ __all__ = [
     "Backtracking",
     "BatchTerm",
     "Constraint",
-    "Contraction",
     "DDPError",
     "DerivativeCheck",
     "DerivativeReport",
     "Dynamics",
     "Ending",
     "Equality",
-    "Expansion",
     "Inequality",
     "JittedTerm",
     "ModelError",

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp import differences
-from ddp.constraints.constraint import Constraint
+from ddp.costs.batch import BatchTerm
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, items, said
 from ddp.problem import Problem
-from ddp.protocols import Array, BatchTerm, Expansion
+from ddp.protocols import Array, Constraint
 from ddp.solver import start_policy
+from ddp.system import Expansion
 
 FIRST_TOLERANCE = 1e-6
 """First derivatives: differences are good to 1e-9 or so; a wrong formula is rarely off by less than 1e-3."""

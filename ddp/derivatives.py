@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.protocols import Array, Blockwise, Dynamics
+from ddp.protocols import Array
+from ddp.system import System, ability
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
 """What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
@@ -18,10 +19,10 @@ order of the dynamics. Bits of one number."""
 class Derivatives(NamedTuple):
     """Every derivative along a trajectory of N controls; all arrays C-contiguous, knots first.
 
-    A (N, n, n), B (N, n, nu), record (N, record_size): see `protocols.Expansion`.
+    A (N, n, n), B (N, n, nu), record (N, record_size): see `system.Expansion`.
     l (N+1,), lz (N+1, nz): cost and gradient in z = (dx, du), nz = n + nu; at knot N the x part counts alone.
     lzz (N+1, nz, nz): the Gauss-Newton Hessian.  exact (N+1, nz, nz): the exact one.
-    diagonal (N+1, nz): both, where all terms of a knot are `protocols.Separable`: there it stands for the other two,
+    diagonal (N+1, nz): both, where all terms of a knot are `TermAbilities`: there it stands for the other two,
         which are not read, for to write and read numbers that lie far apart takes longer than all else about them.
     dual (.,): not a derivative, but what those of constraints depend on: `Lagrangian.state`; empty without constraints.
     """
@@ -67,9 +68,9 @@ def missing(known: int, wanted: int, curved: bool) -> tuple[int, int]:
     return made, known | made | wanted
 
 
-def contract_with(dynamics: Dynamics, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
-    """Contract the second order of some knots into ``out``, as Hessians or as the blocks of `Blockwise`."""
+def contract_with(dynamics: System, record: Array, weights: Array, out: Array, in_blocks: bool) -> None:
+    """Contract the second order of some knots into ``out``, as Hessians or as the blocks of `system.Abilities`."""
     if in_blocks:
-        cast(Blockwise, dynamics).contract_batch(record, weights, out)
+        ability(dynamics, "contract_batch")(record, weights, out)
     else:
         dynamics.contract(record, weights, out)

@@ -7,7 +7,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, axes
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 
 
 @runtime_checkable
@@ -28,7 +29,7 @@ Start: TypeAlias = Array | tuple[Array, Array] | Followed | None
 """Controls U (N, nu), a pair (X, U), a `Solution`, or None for the default."""
 
 
-def kept(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
+def kept(guess: Any, dynamics: System, horizon: int) -> Start:
     """`as_guess` for a problem to keep: its arrays can be read, and not be written on."""
     own = as_guess(guess, dynamics, horizon)
     for array in own if isinstance(own, tuple) else (own,):
@@ -37,7 +38,7 @@ def kept(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
     return own
 
 
-def as_guess(guess: Any, dynamics: Dynamics, horizon: int) -> Start:
+def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
     """A guess for ``horizon`` knots, its arrays copied; ProblemError says what is wrong with it."""
     N, d = horizon, dynamics
     if guess is None:

@@ -16,32 +16,40 @@ from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, Values, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, described, place
 from ddp.costs import cost_table
+from ddp.costs.batch import BatchTerm
+from ddp.costs.batch import ability as of_terms
 from ddp.costs.objective import Objective, padded
 from ddp.costs.stretches import check_stretches, durations_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives
+from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
-from ddp.matrices.tiles import aligned_zeros
-from ddp.protocols import Array, BatchTerm, Dynamics, Expansion, Lanes, Noting, Term, Timed
-from ddp.sweeps.structure import Structure, structure_of
+from ddp.machine.aligned import aligned_zeros
+from ddp.protocols import Array, Dynamics, Term
+from ddp.structure import Structure, structure_of
+from ddp.system import Expansion, System, ability
+
+Rollouts = tuple[Array, Array, Array]
+"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Minimise ``Σ_k dt Σ running(x_k, u_k) + Σ at[k](x_k, u_k) + Σ terminal(x_N)`` where ``x' = f(x, u)``.
 
-    dynamics: any object of the `Dynamics` protocol.
+    dynamics: a robot's, a `FunctionDynamics`, or any object of the `Dynamics` protocol, to which all is added that it
+        does not say itself.
     running: terms of the knots 0 .. N-1; densities, multiplied by ``dynamics.dt`` [s], or by how long a knot takes
-        where the dynamics say so (`Paced`).
+        where the dynamics say so (`System.step_durations`).
     terminal: terms of the knot N; not multiplied.
     x0 (nx,): the initial state.  horizon: N, the number of controls, at least 1.
     at: terms of single knots ``{k: [...]}``, 0 <= k <= N; not multiplied.
     control_limits: ``(lower, upper)`` that every control keeps to, each a number, (nu,) or (N, nu), ±inf for none.
-        Default: those of the dynamics where they have any (`Limited`), as robots whose file describes actuators do;
+        Default: those of the dynamics where they have any (`Abilities`), as robots whose file describes actuators do;
         ``(-inf, inf)`` for none at all. The attribute tells what was given, or the dynamics have, None if neither: with
         other dynamics, ``dataclasses.replace`` takes theirs. ``lower``, ``upper`` (N, nu) are those of each knot.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
-        ones. They may be `VaryingTerm`s, with one reference for each knot of the stretch.
+        ones. They may be varying terms, with one reference for each knot of the stretch.
     constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
         imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
         stretches ``{range(a, b): [...]}``.
@@ -53,7 +61,7 @@ class Problem:
     `JittedTerm` or a `BatchTerm`. Raises ProblemError, naming the field, if anything is malformed.
     """
 
-    dynamics: Dynamics
+    dynamics: System
     running: Sequence[Term | BatchTerm]
     terminal: Sequence[Term | BatchTerm]
     x0: Array
@@ -76,6 +84,7 @@ class Problem:
             raise ProblemError(
                 f"dynamics: expected an object of the Dynamics protocol, got {described(self.dynamics)}"
             )
+        object.__setattr__(self, "dynamics", as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)
         affordable("horizon", horizon, horizon * _floats(self.dynamics))
@@ -143,9 +152,9 @@ class Problem:
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array
     ) -> tuple[Array, Array, Array]:
-        """Closed-loop rollouts within the limits of controls: see `protocols.Dynamics`. With their notes, if any."""
+        """Closed-loop rollouts within the limits of controls: see `System`. With their notes, if any."""
         if len(self.objective.noted):
-            return cast(Noting, self.dynamics).track_noting(X, U, k, K, alphas, gaps, *self._limits)
+            return cast(Rollouts, ability(self.dynamics, "track_noting")(X, U, k, K, alphas, gaps, *self._limits))
         Xs, Us = self.dynamics.track(X, U, k, K, alphas, gaps, *self._limits)
         return np.ascontiguousarray(Xs, np.float64), np.ascontiguousarray(Us, np.float64), cost_table.NO_NOTES
 
@@ -203,11 +212,11 @@ class Problem:
     def by_durations(self, X: Array, U: Array, multipliers: Array, on_next: Array | None = None) -> Array:
         """Derivatives (N,) of the Lagrangian, X (N+1, nx) and U (N, nu) kept, by how long each knot takes [1/s].
 
-        Those of running costs are what they are multiplied by; terms and constraints may know more, see `Timed`, and
+        Those of running costs are what they are multiplied by; terms and constraints may know more, `by_duration`, and
         the dynamics must:  ∂/∂h_k = ℓ_k + h_k ∂ℓ_k/∂h + λ_{k+1} · ∂f_k/∂h.  Zero at events.
         on_next (N, n): λ_1 .. λ_N, default the costates of X.
         """
-        if not isinstance(self.dynamics, Timed):
+        if (of_steps := ability(self.dynamics, "by_duration")) is None:
             raise ProblemError(f"dynamics: {described(self.dynamics)} does not know how it changes with its steps")
         N, padded = self.horizon, self.padded(U)
         if on_next is None:
@@ -216,24 +225,24 @@ class Problem:
             if multipliers.size:
                 self.add_forces(X, U, multipliers, d.lz)
             on_next = costates(d.A, d.lz)[1:]
-        rates = np.einsum("ki,ki->k", on_next, self.dynamics.by_duration(X[:-1], U))
+        rates = np.einsum("ki,ki->k", on_next, of_steps(X[:-1], U))
         running = [*((slice(0, N), entry) for entry in self.objective.running)]
         running += [(slice(knots.start, knots.stop), entry) for knots, entry in self.objective.during]
         for knots, entry in running:
             rates[knots] += entry.term.values(X[knots], padded[knots])
         for knots, entry in [*running, *((slice(k, k + 1), entry) for k, entry in self.objective.at if k < N)]:
-            if isinstance(entry.term, Timed):
-                rates[knots] += entry.weight * entry.term.by_duration(X[knots], padded[knots])
+            if (of_term := of_terms(entry.term, "by_duration")) is not None:
+                rates[knots] += entry.weight * of_term(X[knots], padded[knots])
         for placed in self._placed:
-            if isinstance(placed.constraint, Timed):
+            if (of_constraint := of_terms(placed.constraint, "by_duration")) is not None:
                 own, knots = placed.own(multipliers), slice(placed.start, placed.stop)
-                rates[knots] += (own * placed.constraint.by_duration(X[knots], padded[knots])).sum(axis=1)
+                rates[knots] += (own * of_constraint(X[knots], padded[knots])).sum(axis=1)
         return np.where(durations_of(self.dynamics, N) > 0.0, rates, 0.0)
 
     @cached_property
     def lanes(self) -> int:
         """How many step lengths the dynamics roll out for the price of one, 0 if they know of none."""
-        return self.dynamics.lanes if isinstance(self.dynamics, Lanes) else 0
+        return int(ability(self.dynamics, "lanes"))
 
     @cached_property
     def structure(self) -> Structure:
@@ -247,7 +256,7 @@ class Problem:
 
     @property
     def separable(self) -> NDArray[np.bool_]:
-        """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
+        """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
         return self.objective.separable
 
     @property
@@ -340,7 +349,7 @@ class Problem:
         return later
 
 
-def _floats(dynamics: Dynamics) -> int:
+def _floats(dynamics: System) -> int:
     """How many numbers a solve keeps for each knot: its derivatives, and a few trajectories."""
     nz = dynamics.n + dynamics.nu
     return int(nz * dynamics.n + dynamics.record_size + 2 * nz * (nz + 1) + 1 + 8 * (dynamics.nx + dynamics.nu))

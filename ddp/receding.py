@@ -13,9 +13,10 @@ from ddp.errors import ProblemError, said
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.problem import Problem
-from ddp.protocols import Array, Paced
+from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, descend_from, start_policy
+from ddp.system import ability
 
 
 class RecedingHorizon:
@@ -87,7 +88,7 @@ class RecedingHorizon:
 
 def _check_recedes(problem: Problem) -> None:
     """Raise ProblemError where phases, which stay at their knots, would start over at every solve."""
-    if not isinstance(problem.dynamics, Paced):
+    if ability(problem.dynamics, "step_durations") is None:
         return
     if problem.during or np.ptp(durations_of(problem.dynamics, problem.horizon)) > 0.0:
         raise ProblemError(

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ddp.errors import ProblemError, positive
-from ddp.problem import Problem
+from ddp.problem import Problem, Rollouts
 from ddp.protocols import Array
 
 CHUNKS = (0, 1, 3)
@@ -21,9 +21,6 @@ CHUNKS = (0, 1, 3)
 
 LONGER = np.array([2.0, 4.0])
 """Steps beyond the full one."""
-
-Rollouts = tuple[Array, Array, Array]
-"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
 class Step(NamedTuple):

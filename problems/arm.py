@@ -13,10 +13,10 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.constraints.constraint import Constraint
+from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, as_array, items, nearest, said
 from ddp.problem import Problem
-from ddp.protocols import Array, BatchTerm
+from ddp.protocols import Array, Constraint
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks

@@ -11,8 +11,10 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
+from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, nearest, said
 from ddp.protocols import Array, Dynamics
+from ddp.system import System
 from dynamics.quantities import frames
 from dynamics.robots.loading import READERS
 from dynamics.robots.model import Robot, load
@@ -126,8 +128,8 @@ def limits(field: str, value: Any, size: int) -> Array:
     return array
 
 
-def system(field: str, value: Any) -> Dynamics:
+def system(field: str, value: Any) -> System:
     """A system of the Dynamics protocol."""
     if isinstance(value, type) or not isinstance(value, Dynamics):
         raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(value)}")
-    return value
+    return as_system(value)

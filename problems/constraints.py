@@ -15,7 +15,8 @@ import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, said
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -182,14 +183,15 @@ class TorqueLimits:
 class StateEquality(OfSystem, StateConstraint):
     """``x = target_x``: c = x ⊖ target_x (n,) in the tangent space at the target."""
 
-    dynamics: Dynamics
+    dynamics: System
     target_x: Array
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        target = as_array("target_x", self.target_x, (checks.system("dynamics", self.dynamics).nx,)).copy()
+        checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
+        target = as_array("target_x", self.target_x, (self.nx,)).copy()
         self.dynamics.check_state("target_x", target)
         zeros = np.zeros(self.dynamics.n)
         checks.settle(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))

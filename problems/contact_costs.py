@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array, axes, numbers, positive, positive_integer
-from ddp.protocols import Array, CompiledCost, Dynamics
+from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.model import Robot
 from problems import checks
@@ -85,7 +86,7 @@ class ForceLimits(MovingTerm, KnotTerm):
         lz[beyond] += weight * np.einsum("ki,kia->ka", e, Rz)
         lzz[beyond] += weight * (self.weight * np.swapaxes(Rz, 1, 2) @ Rz + H)
 
-    def noted(self, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+    def noted(self, dynamics: object, knots: slice) -> CompiledCost | None:
         """Its C function where these are the dynamics and note these forces at all of the knots."""
         where = self._pushes.noted(dynamics, knots)
         if where is None:

@@ -1,7 +1,7 @@
 """Cost terms with exact Hessians, for any robot and for plain state spaces.
 
 Each term is half a weighted sum of squares, immutable, checked when it is made, and evaluated for all knots
-of a horizon in one compiled call (``values`` and ``expand``, the protocol `ddp.protocols.BatchTerm`). For
+of a horizon in one compiled call (``values`` and ``expand``, the protocol `ddp.costs.batch.BatchTerm`). For
 people and tests, ``value(x, u)``, ``gradient(x, u)`` and ``hessian(x, u)`` do one knot: derivatives by
 z = (dx, du) of ``value(x ⊕ dx, u + du)`` at zero.
 
@@ -20,9 +20,11 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array
-from ddp.protocols import Array, CompiledCost, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from problems import checks
@@ -47,7 +49,7 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     [linear m; angular rad] in the target's axes, then its own velocity.
     """
 
-    dynamics: Dynamics
+    dynamics: System
     target_x: Array
     weights: Array
     _layout: Layout = field(init=False, repr=False)
@@ -57,12 +59,12 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        nx = checks.system("dynamics", self.dynamics).nx
-        target = checks.targets("target_x", self.target_x, nx)
+        checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
+        target = checks.targets("target_x", self.target_x, self.nx)
         self.dynamics.check_state("target_x", target)
         checks.settle(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
         layout = state_layout(self.dynamics).weighted(self.weights)
-        checks.settle(self, _layout=layout, _targets=target.reshape(-1, nx))
+        checks.settle(self, _layout=layout, _targets=target.reshape(-1, self.nx))
         if len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
             column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
             checks.settle(self, _flat=(column, tangent, target[column], self.weights[tangent]))

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ddp.errors import ProblemError, integer, items, said
-from ddp.protocols import Array, Dynamics, Expansion
+from ddp.protocols import Array
+from ddp.system import Expansion
 from dynamics.contacts.contact import Contact, compile_contacts, forces
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
 from dynamics.contacts.forces import ContactForces
@@ -40,7 +41,7 @@ class Pushes(Protocol):
     def by_duration(self, X: Array, U: Array) -> Array:
         """∂f/∂h (M, size), h how long the knot takes."""
 
-    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
+    def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
         """Where these dynamics note f at some knots, if they do: `PhasedDynamics.noted_forces`."""
 
 
@@ -109,7 +110,7 @@ class _Forces:
         X, U = _knots(self.system, X, U)
         return self._alone.forces_by_duration(X, U) if self._held else np.zeros((len(X), self.size))
 
-    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
+    def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
         if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
             return None
         return self.system.noted_forces(self._compiled, knots.start, knots.stop - knots.start)
@@ -159,7 +160,7 @@ class _Impulses:
     def by_duration(self, X: Array, U: Array) -> Array:
         return np.zeros((len(X), self.size))
 
-    def noted(self, dynamics: Dynamics, knots: slice) -> tuple[int, int, int, int] | None:
+    def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
         if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
             return None
         return self.system.noted_forces(self._arrays, knots.start, knots.stop - knots.start, self.restitution)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array
-from ddp.protocols import Array, CompiledCost
+from ddp.protocols import Array
 from dynamics.quantities.quantities import POINTS
 from dynamics.robots.model import Robot
 from problems import checks

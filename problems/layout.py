@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 from dynamics.geometry.joint_motion import GROUPS, UNIT_NUMBERS
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import Robot
@@ -38,7 +39,7 @@ def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64
     return np.array(list(rows), dtype=np.int64).reshape(-1, columns)
 
 
-def state_layout(dynamics: Dynamics) -> Layout:
+def state_layout(dynamics: System) -> Layout:
     """The layout of a system's states: by the joints of a robot, plain numbers for anything else."""
     if isinstance(dynamics, (RobotDynamics, PhasedDynamics)):
         robot = dynamics.robot

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pinocchio as pin
 
-from ddp.constraints.constraint import Constraint
+from ddp.costs.batch import BatchTerm
 from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, positive, said
 from ddp.problem import Problem
-from ddp.protocols import Array, BatchTerm
+from ddp.protocols import Array, Constraint
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives

@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike
 
 from ddp.adjoint import costates
 from ddp.constraints.lagrangian import Lagrangian
+from ddp.costs.batch import ability
 from ddp.derivatives import EXACT, RECORDS, Derivatives
 from ddp.errors import ProblemError, said
 from ddp.problem import Problem
-from ddp.protocols import Array, Timed
+from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
@@ -140,8 +141,8 @@ def _active(problem: Problem, solution: Solution) -> tuple[Any, Array, Array]:
         ch.append(np.zeros((N + 1, len(k))))
         if len(k):
             C[-1][entry.start + k, :, one] = entry.constraint.jacobian(*at)[k, i]
-            if isinstance(entry.constraint, Timed):
-                ch[-1][entry.start + k, one] = entry.constraint.by_duration(*at)[k, i]
+            if (by_duration := ability(entry.constraint, "by_duration")) is not None:
+                ch[-1][entry.start + k, one] = by_duration(*at)[k, i]
         rows.append(entry.first + k * own.shape[1] + i)
     wide = np.concatenate([np.zeros((N + 1, nz, 0)), *C], axis=2)
     return np.concatenate(rows), wide, np.concatenate([np.zeros((N + 1, 0)), *ch], axis=1)[:N]

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs import cost_table
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.errors import ProblemError, as_array, flag
-from ddp.protocols import Array, CompiledCost, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import states
@@ -84,7 +86,7 @@ class KernelTerm(Protocol):
 
     @cached_property
     def compiled(self) -> CompiledCost:
-        """Its C function, `ddp.protocols.CompiledTerm`."""
+        """Its C function, `ddp.costs.batch`."""
         return self._bound()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class StateTerm(KernelTerm, KnotTerm, Protocol):
 
 
 class MovingTerm(Protocol):
-    """A term whose target may be another at each knot of a stretch, `ddp.protocols.VaryingTerm`.
+    """A term whose target may be another at each knot of a stretch, `ddp.costs.batch`.
 
     _targets (T, .): one row for each knot, or one for all.
     """
@@ -175,7 +177,7 @@ class OfRobot(Protocol):
 class OfSystem(Protocol):
     """A function of a system's state."""
 
-    dynamics: Dynamics
+    dynamics: System
 
     @property
     def nx(self) -> int:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pinocchio as pin
 
+from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, nearest
 from ddp.problem import Problem
-from ddp.protocols import Array, BatchTerm
+from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics

@@ -174,7 +174,7 @@ def relative_error(value, truth):
 
 
 def as_blocks(qq, qv, vv, nq, nn, bent):
-    """The numbers that `protocols.Blockwise` writes of a knot whose second order is in these matrices (m, m)."""
+    """The numbers that `system.Abilities` writes of a knot whose second order is in these matrices (m, m)."""
     runs = [nn[first : first + size, first : first + size].ravel() for first, size in bent]
     below = np.tril(np.full_like(qq, 7.0), -1)  # what counts of qq and vv is above it
     parts = np.triu(qq) + below, qv, np.triu(vv) + below, nq, np.concatenate([[], *runs])
@@ -182,7 +182,7 @@ def as_blocks(qq, qv, vv, nq, nn, bent):
 
 
 def random_blocks(rng, E, bent):
-    """A second order in (δq, δv, δv'), as `protocols.Blockwise` writes it, and what it is in z (nz, nz); δv' = E z."""
+    """A second order in (δq, δv, δv'), as `system.Abilities` writes it, and what it is in z (nz, nz); δv' = E z."""
     m, nz = E.shape
     qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
     qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
@@ -195,7 +195,7 @@ def random_blocks(rng, E, bent):
 
 
 def as_matrices(blocks, m, bent):
-    """qq, qv, vv, nq, nn (m, m) from what `protocols.Blockwise` writes of one knot."""
+    """qq, qv, vv, nq, nn (m, m) from what `system.Abilities` writes of one knot."""
     P = padded(m * m)
     qq, qv, vv, nq = blocks[: 4 * P].reshape(4, P)[:, : m * m].reshape(4, m, m)
     qq, vv = (np.triu(upper) + np.triu(upper, 1).T for upper in (qq, vv))

@@ -12,8 +12,11 @@ PACKAGES = ("ddp", "dynamics", "problems", "viz")
 FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MATRICES = {"ddp.matrices.registers", "ddp.matrices.rows", "ddp.matrices.tiles"}
-MACHINE = {"ddp.machine.memory", "ddp.machine.number", "ddp.machine.struct"}
-VOCABULARY = {"ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.differences", *MACHINE, *MATRICES}
+MACHINE = {"ddp.machine.aligned", "ddp.machine.memory", "ddp.machine.number", "ddp.machine.struct"}
+VOCABULARY = {
+    "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
+    "ddp.derived_dynamics", "ddp.differences", *MACHINE, *MATRICES,
+}
 
 
 @pytest.fixture(scope="module")

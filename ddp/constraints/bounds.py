@@ -9,7 +9,8 @@ import numpy as np
 
 from ddp.constraints.placement import described
 from ddp.errors import ProblemError, as_array, axes, known_shape
-from ddp.protocols import Array, Dynamics, Limited
+from ddp.protocols import Array
+from ddp.system import System, ability
 
 
 class Inherited(NamedTuple):
@@ -19,7 +20,7 @@ class Inherited(NamedTuple):
     upper: Array
 
 
-def as_limits(limits: Any, N: int, dynamics: Dynamics) -> tuple[Array, Array]:
+def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
     """The limits of controls as two arrays (N, nu); ProblemError unless they are a pair, lower < upper.
 
     None, or `Inherited`: those of the dynamics, if they have any.
@@ -27,8 +28,8 @@ def as_limits(limits: Any, N: int, dynamics: Dynamics) -> tuple[Array, Array]:
     nu, field = dynamics.nu, "control_limits"
     if limits is None or isinstance(limits, Inherited):
         field, limits = "dynamics.control_limits", (-np.inf, np.inf)
-        if isinstance(dynamics, Limited):
-            limits = as_array(field, dynamics.control_limits, (nu, 2), finite=False).T
+        if (own := ability(dynamics, "control_limits")) is not None:
+            limits = as_array(field, own, (nu, 2), finite=False).T
     is_array = isinstance(limits, np.ndarray) and limits.ndim > 0
     if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
         came = f"an array of shape {limits.shape}" if is_array else described(limits)

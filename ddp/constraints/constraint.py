@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,31 +17,10 @@ from numpy.typing import ArrayLike
 from ddp import differences
 from ddp.costs.terms import TermError
 from ddp.errors import REAL, ProblemError, as_array, axes, line_of, said
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Constraint
+from ddp.system import System
 
 Function = Callable[[Any, Any], Any]
-
-
-@runtime_checkable
-class Constraint(Protocol):
-    """``lower <= c(x, u) <= upper`` for M knots at a time; X (M, nx), U (M, nu).
-
-    lower, upper (size,): infinite where there is none, equal for an equality; in the units of c.
-    """
-
-    @property
-    def lower(self) -> Array: ...
-    @property
-    def upper(self) -> Array: ...
-
-    def values(self, X: Array, U: Array) -> Array:
-        """c (M, size)."""
-
-    def jacobian(self, X: Array, U: Array) -> Array:
-        """``∂c/∂z`` (M, size, nz)."""
-
-    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
-        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz), symmetric; weight (M, size)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +63,7 @@ def _check_functions(function: Any, jacobian: Any) -> None:
             raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
 
 
-def made_batch(name: str, given: Any, dynamics: Dynamics, x0: Array) -> Constraint:
+def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
     """Make a constraint of anything that users list as one; ``name`` is for errors."""
     if isinstance(given, (Equality, Inequality)):
         constraint: Constraint = _derived(name, given, dynamics, x0)
@@ -103,7 +82,7 @@ def made_batch(name: str, given: Any, dynamics: Dynamics, x0: Array) -> Constrai
     return constraint
 
 
-def _derived(name: str, given: Equality | Inequality, dynamics: Dynamics, x0: Array) -> DerivedConstraint:
+def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Array) -> DerivedConstraint:
     """A constraint by function, its size found at x0."""
     try:
         size = len(_evaluated(0, given.function, x0, np.zeros(dynamics.nu)))
@@ -125,7 +104,7 @@ class DerivedConstraint:
     given: Function | None
     lower: Array
     upper: Array
-    dynamics: Dynamics
+    dynamics: System
     _last: tuple[Array, Array, Array] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ddp.constraints.placement import Placed
+from ddp.costs.batch import ability
 from ddp.errors import ProblemError
-from ddp.protocols import Array, ThreadSafe
+from ddp.protocols import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ class AugmentedTerm:
     @property
     def thread_safe(self) -> bool:
         """Whether the constraint is."""
-        return isinstance(self.constraint, ThreadSafe) and self.constraint.thread_safe
+        return bool(ability(self.constraint, "thread_safe"))
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""

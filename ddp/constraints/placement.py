@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.constraints.constraint import Constraint, made_batch
+from ddp.constraints.constraint import made_batch
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, said
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array, Constraint
+from ddp.system import System
 
 
 class Placed(NamedTuple):
@@ -38,7 +39,7 @@ class Placed(NamedTuple):
 
 
 def place(
-    dynamics: Dynamics, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
+    dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
 ) -> tuple[Placed, ...]:
     """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed."""
     lists = [("constraints", running, 0, N)]
@@ -57,7 +58,7 @@ def place(
 
 
 def _placed(
-    label: str, given: Any, dynamics: Dynamics, x0: Array, start: int, stop: int, first: int, N: int
+    label: str, given: Any, dynamics: System, x0: Array, start: int, stop: int, first: int, N: int
 ) -> Placed:
     """One constraint, tried at x0 with three controls."""
     constraint = made_batch(label, given, dynamics, x0)

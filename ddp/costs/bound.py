@@ -24,8 +24,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, specialised
+from ddp.costs.batch import CompiledCost
 from ddp.machine.struct import Struct, StructType
-from ddp.protocols import CompiledCost
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
@@ -38,7 +38,7 @@ class Knots(NamedTuple):
     """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
 
     X (M, nx), U (M, nu).   l (M,), lz (M, nz), which has no columns where values alone are asked for.
-    notes (M, .): what the dynamics have noted or recorded, see `ddp.protocols.NotedTerm`; of no use to other terms.
+    notes (M, .): what the dynamics have noted or recorded, see `ddp.costs.batch`; of no use to other terms.
     """
 
     X: np.ndarray
@@ -52,7 +52,7 @@ class Knots(NamedTuple):
 @inline
 def knots_at(block):
     """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
-    of `Separable` terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
+    of separable terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
     """
     w = carray(integer_pointer(block), BLOCK)
     M = w[0]
@@ -71,7 +71,7 @@ def matrices_at(block):
 
 @inline
 def diagonals_at(block):
-    """The same of `Separable` terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
+    """The same of separable terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
     w = carray(integer_pointer(block), BLOCK)
     return _strided(w[9], w[0], w[3], w[12], w[13], w[14])
 
@@ -94,7 +94,7 @@ def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = Fals
     """Make the C function of a term with this kernel, and its context. Arguments are copied where they must be.
 
     noted: whether the kernel takes the knots' notes (M, .) after X and U.
-    separable: whether the term is `protocols.Separable`: of lzz, the kernel then writes to diagonals alone.
+    separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, kernel
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import BLOCK, EXACT, VALUES
 from ddp.costs.hessians import clear_hessians
-from ddp.protocols import CompiledCost
 
 Table = NDArray[np.int64]
 """(terms, 5); the last column holds the bits of a float."""

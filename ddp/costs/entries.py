@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ddp.constraints.placement import described
+from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, naming
 from ddp.errors import ProblemError
-from ddp.protocols import (
-    Array,
-    BatchTerm,
-    CompiledCost,
-    CompiledTerm,
-    Dynamics,
-    NotedTerm,
-    Noting,
-    Separable,
-    Term,
-)
+from ddp.protocols import Array, Term
+from ddp.system import System
+from ddp.system import ability as of_system
 
 
 class Entry(NamedTuple):
@@ -38,7 +31,7 @@ class Entry(NamedTuple):
     noted: bool = False
 
 
-def entries_of(name: str, terms: Any, weight: float, dynamics: Dynamics, x0: Array) -> tuple[Entry, ...]:
+def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array) -> tuple[Entry, ...]:
     """The user's list of terms, checked, named and wrapped."""
     if isinstance(terms, (str, Mapping)) or not isinstance(terms, Sequence):
         raise ProblemError(f"{name}: expected a list of cost terms, got {described(terms)}")
@@ -62,19 +55,21 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: Dynamics, x0: Arr
                 f"{label}: expected a cost term, an object with value(x, u), got {described(term)}"
             )
         with naming(label, slice(0, 1)):
-            entries.append(Entry(f"{label} ({type(term).__name__})", batch, weight, isinstance(batch, CompiledTerm)))
+            compiled = ability(batch, "compiled") is not None
+            entries.append(Entry(f"{label} ({type(term).__name__})", batch, weight, compiled))
     return tuple(entries)
 
 
-def note_reader(entry: Entry, dynamics: Dynamics, knots: slice) -> CompiledCost | None:
+def note_reader(entry: Entry, dynamics: System, knots: slice) -> CompiledCost | None:
     """C function that evaluates a term by the notes of the dynamics, if there is one."""
-    if entry.compiled or not (isinstance(entry.term, NotedTerm) and isinstance(dynamics, Noting)):
+    read = None if entry.compiled else ability(entry.term, "noted")
+    if read is None or of_system(dynamics, "track_noting") is None:
         return None
     with naming(entry.name, knots):
-        return entry.term.noted(dynamics, knots)
+        return cast("CompiledCost | None", read(dynamics, knots))
 
 
-def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: Dynamics, x0: Array) -> None:
+def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Array) -> None:
     """Evaluate a batch term once: one made for another system is found here, not on the way.
 
     So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
@@ -93,13 +88,13 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: Dynamics, x0: 
             f"{entry.name}: expected a term of the state at the end of the horizon, "
             "where there is no control; got one of the controls alone"
         )
-    if isinstance(one, Separable) and one.separable and not entry.compiled:
+    if ability(one, "separable") and not entry.compiled:
         with naming(entry.name, knots), np.errstate(all="ignore"):
             _try_hessians(one, X, U, dynamics.n + dynamics.nu)
 
 
 def _try_hessians(term: BatchTerm, X: Array, U: Array, nz: int) -> None:
-    """Raise ProblemError unless the Hessians of a term that says it is `Separable` are: only diagonals are kept."""
+    """Raise ProblemError unless the Hessians of a term that says it is separable are: only diagonals are kept."""
     plain, exact = np.zeros((2, len(X), nz, nz))
     for H in (plain, exact):
         term.expand(X, U, 1.0, H is exact, np.zeros(len(X)), np.zeros((len(X), nz)), H)

@@ -25,13 +25,15 @@ from ddp.compiling.kernel import (
     specialised,
 )
 from ddp.costs import cost_table
+from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
 from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.errors import said as quoted
 from ddp.matrices.algebra import factorise, positive_part
-from ddp.protocols import Array, CompiledCost, Dynamics
+from ddp.protocols import Array
+from ddp.system import System
 
 STENCIL = tuple(zip(POINTS, WEIGHTS, strict=True))
 SECOND_STENCIL = tuple(zip(POINTS, SECOND_WEIGHTS, strict=True))
@@ -78,7 +80,7 @@ class CompiledDerivedTerm:
 
     thread_safe = True
 
-    def __init__(self, term: JittedTerm, dynamics: Dynamics, x: Array, u: Array) -> None:
+    def __init__(self, term: JittedTerm, dynamics: System, x: Array, u: Array) -> None:
         if (term.gradient is None or term.hessian is None) and dynamics.nx != dynamics.n:
             raise ProblemError(
                 "gradient, hessian: expected functions, for states that are no plain numbers "

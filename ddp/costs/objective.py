@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
+from ddp.costs.batch import BatchTerm, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.hessians import add_diagonals, clear_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives, broken_rows
-from ddp.protocols import Array, BatchTerm, CompiledTerm, Dynamics, Separable
+from ddp.protocols import Array
+from ddp.system import System
 
 MOST_RUNS = 8
 """Of knots whose exact Hessians are computed apart from the others."""
@@ -40,7 +42,7 @@ class Objective:
     running: of the knots 0 .. N-1.  during: of stretches.  at: of single knots.  terminal: of the knot N.
     """
 
-    dynamics: Dynamics
+    dynamics: System
     horizon: int
     running: tuple[Entry, ...]
     during: tuple[tuple[range, Entry], ...]
@@ -50,7 +52,7 @@ class Objective:
 
     @classmethod
     def of(
-        cls, dynamics: Dynamics, horizon: int, x0: Array, running: Terms, during: Mapping[range, Terms],
+        cls, dynamics: System, horizon: int, x0: Array, running: Terms, during: Mapping[range, Terms],
         at: Mapping[int, Terms], terminal: Terms,
     ) -> Objective:  # fmt: skip
         """From what users give, as of `Problem`. Raises ProblemError, naming the term."""
@@ -167,10 +169,10 @@ class Objective:
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
-        """Where (N+1,) every term is `Separable`: the Hessian is diagonal, and Gauss-Newton's exact."""
+        """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
         mask = np.ones(self.horizon + 1, dtype=bool)
         for entry, knots in self.within(0, self.horizon + 1):
-            if not (isinstance(entry.term, Separable) and entry.term.separable):
+            if not ability(entry.term, "separable"):
                 mask[knots] = False
         return mask
 
@@ -192,9 +194,9 @@ class Objective:
         """The compiled terms."""
         rows = []
         for entry, knots in self.within(0, self.horizon + 1):
-            if isinstance(entry.term, CompiledTerm):
+            if entry.compiled:
                 with naming(entry.name, knots):
-                    rows.append((entry.term.compiled, knots.start, knots.stop, entry.weight))
+                    rows.append((ability(entry.term, "compiled"), knots.start, knots.stop, entry.weight))
         object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
         return cost_table.table_of(rows)
 

@@ -8,8 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from ddp.costs.batch import BatchTerm, ability
 from ddp.errors import ProblemError, said
-from ddp.protocols import Array, BatchTerm, Dynamics, Paced, VaryingTerm
+from ddp.protocols import Array
+from ddp.system import System
+from ddp.system import ability as of_system
 
 
 def check_stretches(during: Any, horizon: int) -> None:
@@ -30,23 +33,21 @@ def check_length(name: str, term: BatchTerm, knots: range) -> None:
 
 def varying(term: BatchTerm) -> int | None:
     """For how many knots a term is made, if it differs from one to the next."""
-    count = getattr(term, "knots", None)  # most have none, and it takes long to ask whether an object has a protocol
-    return count if count is not None and isinstance(term, VaryingTerm) else None
+    return cast("int | None", ability(term, "knots"))
 
 
 def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
     """Part of a term for the knots start .. stop-1, counted from the beginning of its stretch."""
-    return term if varying(term) is None else cast(VaryingTerm, term).part(start, stop)
+    return term if varying(term) is None else cast(BatchTerm, ability(term, "part")(start, stop))
 
 
-def durations_of(dynamics: Dynamics, horizon: int) -> Array:
+def durations_of(dynamics: System, horizon: int) -> Array:
     """How long each of the knots takes (N,) [s]."""
-    if not isinstance(dynamics, Paced):
-        return np.full(horizon, dynamics.dt)
-    return dynamics.step_durations(horizon)
+    lasting = of_system(dynamics, "step_durations")
+    return np.full(horizon, dynamics.dt) if lasting is None else np.asarray(lasting(horizon))
 
 
-def weights_of(dynamics: Dynamics, horizon: int) -> Array:
+def weights_of(dynamics: System, horizon: int) -> Array:
     """Weights of running costs at each of the knots (N,): how long it takes, and dt at an event."""
     lasting = durations_of(dynamics, horizon)
     return np.where(lasting > 0.0, lasting, dynamics.dt)

@@ -18,7 +18,8 @@ import numpy as np
 
 from ddp import differences
 from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of
-from ddp.protocols import Array, Dynamics, Term
+from ddp.protocols import Array, Term
+from ddp.system import System
 
 
 class TermError(Exception):
@@ -62,7 +63,7 @@ class DerivedTerm:
     """A `Term` as a `BatchTerm`; its Gauss-Newton Hessian is the exact one's positive semidefinite part."""
 
     term: Term
-    dynamics: Dynamics
+    dynamics: System
     _last: tuple[Array, Array, Array, Array, Array] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,10 +14,8 @@ in rows.py, triangular systems in triangles.py.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -25,20 +23,11 @@ from numba.extending import intrinsic
 from ddp.compiling.kernel import for_constants, specialised
 from ddp.matrices.registers import VECTOR, at, load, plus, scalar, store, times
 from ddp.matrices.registers import WIDTH as WIDTH
-from ddp.protocols import Array
 
 
 def padded(columns: int) -> int:
     """The next multiple of ``WIDTH``."""
     return -(-columns // WIDTH) * WIDTH
-
-
-def aligned_zeros(shape: tuple[int, ...]) -> Array:
-    """Zeros that begin where a register does: whoever writes a register across two cache lines pays for both."""
-    size = math.prod(shape)
-    memory = np.zeros(size + WIDTH)
-    begin = -(memory.ctypes.data // 8) % WIDTH
-    return memory[begin : begin + size].reshape(shape)
 
 
 def _product_tile(rows: int, registers: int) -> Any:

@@ -48,7 +48,7 @@ class Differentiator(ABC):
 
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
-        """The dynamics' second order with weights (N, n) into ``out`` (N, nz, nz), or as the blocks of `Blockwise`."""
+        """Contract the second order with weights (N, n) into ``out`` (N, nz, nz), or ``in_blocks``: see `Abilities`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -20,13 +20,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from ddp.costs.batch import ability
 from ddp.derivatives import FIRST, Derivatives, contract_with
 from ddp.errors import ProblemError, positive_integer, said
 from ddp.parallel.differentiator import Differentiator, Following
 from ddp.parallel.pipeline import Pipeline
 from ddp.parallel.process_pool import Processes, WorkerError
 from ddp.problem import Problem
-from ddp.protocols import Array, ThreadSafe
+from ddp.protocols import Array
 
 __all__ = ["WorkerError", "Workers", "as_workers", "differentiator"]
 
@@ -105,9 +106,9 @@ def _differentiator(problem: Problem, asked: Workers) -> Differentiator:
 
 
 def thread_safe(problem: Problem) -> bool:
-    """Whether the dynamics and all terms and constraints are `ThreadSafe`."""
+    """Whether the dynamics and all terms and constraints are thread-safe."""
     parts = [problem.dynamics, *(term for _, term, _ in problem.terms())]
-    return all(isinstance(part, ThreadSafe) and part.thread_safe for part in parts)
+    return all(ability(part, "thread_safe") for part in parts)
 
 
 class _Local(Differentiator):

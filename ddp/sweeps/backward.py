@@ -35,16 +35,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.derivatives import Derivatives, contract_with
-from ddp.matrices.tiles import aligned_zeros
-from ddp.protocols import Array, Contraction, Dynamics
+from ddp.machine.aligned import aligned_zeros
+from ddp.protocols import Array
+from ddp.structure import Structure, numbers_of_blocks, structure_of
 from ddp.sweeps.gaps import weigh
 from ddp.sweeps.horizon import horizon_of
 from ddp.sweeps.limits import improve
 from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_sweep import sweep_of
-from ddp.sweeps.structure import Structure, numbers_of_blocks, structure_of
 from ddp.sweeps.tiled_sweep import NOTHING
+from ddp.system import Contraction, System
 
 MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
@@ -88,14 +89,14 @@ class Backward:
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
     contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
-        `Blockwise` if it is told so; default the dynamics.
+        `system.Abilities` if it is told so; default the dynamics.
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
     """
 
     def __init__(
-        self, derivatives: Derivatives, dynamics: Dynamics, multipliers: str = VALUE, reuse: int = 0,
+        self, derivatives: Derivatives, dynamics: System, multipliers: str = VALUE, reuse: int = 0,
         limited: bool = False, contract: Callable[[Array, Array, bool], None] | None = None,
         segments: int = 1, structure: Structure | None = None,
     ) -> None:  # fmt: skip

@@ -6,7 +6,7 @@ Across a gap dx = gap + J y + ½ yᵀ C y, y the deviation of the step from wher
     v + V gap                                its gradient there            `arrive`
     Jᵀ V J + C,   Jᵀ v                       its Hessian and gradient in y `cross`
 
-J and C are those of `protocols.Dynamics.closing`, the curvature C contracted with the gradient there.
+J and C are those of `system.System.closing`, the curvature C contracted with the gradient there.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from ddp.derivatives import Derivatives
 from ddp.machine.memory import address_of
 from ddp.machine.struct import Struct, integer, integers, matrix, real, reals
 from ddp.matrices.rows import clear_rows
-from ddp.protocols import Array, Contraction
+from ddp.protocols import Array
+from ddp.structure import Halves
 from ddp.sweeps.riccati import add_hessian, load_hessian
-from ddp.sweeps.structure import Halves
+from ddp.system import Contraction
 
 
 class Horizon(Struct):
@@ -22,7 +23,7 @@ class Horizon(Struct):
 
     h, bent: of semi-implicit steps, see riccati.py; h = 0 for others.   runs: how many of bent the sweep makes use of.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
-    Hessians or, ``in_blocks``, those of `protocols.Blockwise`, whose nn have entries in the first ``nn`` of bent.
+    Hessians or, ``in_blocks``, those of `system.Abilities`, whose nn have entries in the first ``nn`` of bent.
     gaps (N, n), crossed (g, 2): where they bend derivatives, bends (., 2, n, n): how; see gaps.py.
     low, high, held (N, nu): see box.py.   action (nu, nu): Q_uu of the last knot that a sweep came to.
     """

@@ -15,7 +15,7 @@ the others, δx' = S_o δq_o + S y, where S is zeros and ones and h. Then, and h
     P = Sᵀ V,   M = P S,   H = P S_o,   G = H e_q + M Z,     Fᵀ V F = e_qᵀ V_oo e_q + [H e_q; Z]ᵀ [Z; G].
 
 Any other step has Z = F, M = V and no H. A second order that is known as blocks of δq, δv and δv'
-(`protocols.Blockwise`) takes no product of its own: T_qq, T_qv and T_vv are added to Q, T_nn to V_v (`bend`), and
+(`system.Abilities`) takes no product of its own: T_qq, T_qv and T_vv are added to Q, T_nn to V_v (`bend`), and
 T_nq to the rows v of H.
 
 All matrices are in a `Room`. Of Q the rows of x are right on and above the diagonal within the columns of x, the rows

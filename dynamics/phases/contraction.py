@@ -18,7 +18,7 @@ from ddp.machine.number import WIDTH
 from ddp.machine.struct import Struct, integer, nested
 from ddp.matrices.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
 from ddp.matrices.tiles import add_product, add_upper_product
-from ddp.protocols import Contraction
+from ddp.system import Contraction
 from dynamics.arrays.lanes import lane_array, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack
 from dynamics.arrays.tables import matrix, vector

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, items, numbers, said
 from ddp.machine.number import QUAD
-from ddp.protocols import Contraction, Expansion
+from ddp.system import Contraction, Expansion
 from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import (
     LOCAL,
@@ -259,7 +259,7 @@ class PhasedDynamics:
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
         return self.track_noting(X, U, k, K, alphas, gaps, lower, upper)[:2]
 
     def track_noting(
@@ -330,7 +330,7 @@ class PhasedDynamics:
 
     @property
     def batched(self) -> bool:
-        """Whether many knots are contracted faster than one by one: see `protocols.Batched`."""
+        """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
         return True
 
     def contraction(self) -> Contraction:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
+from ddp.machine.aligned import aligned_zeros
 from ddp.machine.number import WIDTH
-from ddp.matrices.tiles import aligned_zeros
 from dynamics.arrays.lanes import arena
 from dynamics.arrays.memory import recycled
 from dynamics.rigid_bodies import lane_batch

@@ -55,7 +55,7 @@ def size(tree: Tree, nq: int, bent: NDArray[np.bool_]) -> int:
 
 @kernel
 def contract_knots(context, arena, nq, h, groups, record, weight, out):
-    """The blocks of M knots, see `protocols.Blockwise`, from their records and weights (M, n); groups: `written`."""
+    """The blocks of M knots, see `system.Abilities`, from their records and weights (M, n); groups: `written`."""
     tree = Tree(context)
     nb, nv, numbers = tree.nb, tree.nv, out.shape[1]
     lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8

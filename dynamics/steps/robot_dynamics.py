@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, choice, flag, numbers, positive, said
 from ddp.machine.number import QUAD
-from ddp.protocols import Contraction, Expansion
+from ddp.system import Contraction, Expansion
 from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import difference_batch, integrate_batch
@@ -103,7 +103,7 @@ class RobotDynamics:
 
     @cached_property
     def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
-        """dt, and the rows of joints whose motions do not commute: see `protocols.SemiImplicit`."""
+        """dt, and the rows of joints whose motions do not commute: see `system.Abilities`."""
         if self._stages:
             return None
         tree, bent = self._tree, self._bent
@@ -215,7 +215,7 @@ class RobotDynamics:
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
-        """Closed-loop rollouts, one for each alpha: see `protocols.Dynamics`; NaN from where they diverge."""
+        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
         X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
         if not lower.shape == upper.shape == U.shape:
             lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
@@ -254,11 +254,11 @@ class RobotDynamics:
 
     @property
     def batched(self) -> bool:
-        """Whether many knots are contracted faster than one by one: see `protocols.Batched`."""
+        """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
         return not self._stages
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
-        """The blocks of M knots of a semi-implicit step: see `protocols.Blockwise`."""
+        """The blocks of M knots of a semi-implicit step: see `system.Abilities`."""
         nq = self.robot.nq
         lane_contraction.contract_knots(
             self._tree.address, arena(self._room_of_contractions), nq, self._dt, self._written, record, weight, out

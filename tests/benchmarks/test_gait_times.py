@@ -6,8 +6,8 @@ import pytest
 
 import ddp
 import dynamics
-from ddp.matrices.tiles import aligned_zeros
-from ddp.protocols import Expansion
+from ddp.machine.aligned import aligned_zeros
+from ddp.system import Expansion
 from problems import gaits, legged
 
 ROBOTS = ["anymal", "hyq", "solo12", "a1", "go1", "go2", "b1"]

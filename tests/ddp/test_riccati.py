@@ -5,6 +5,7 @@ import pytest
 from oracles import random_blocks
 
 from ddp.compiling.kernel import kernel
+from ddp.structure import numbers_of_blocks
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
@@ -17,7 +18,6 @@ from ddp.sweeps.riccati import (
     value,
 )
 from ddp.sweeps.room import RoomOwner, read_room, rows_at
-from ddp.sweeps.structure import numbers_of_blocks
 
 NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]

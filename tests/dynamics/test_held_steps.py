@@ -20,7 +20,7 @@ from oracles import (
 
 import dynamics
 from ddp.errors import ProblemError
-from ddp.protocols import Expansion
+from ddp.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 from dynamics.arrays.lanes import arena
 from dynamics.phases.lanes import linearize_lanes, linearize_singly

@@ -16,8 +16,8 @@ import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
 from ddp.machine.number import WIDTH
-from ddp.protocols import Expansion
-from ddp.sweeps.structure import numbers_of_blocks
+from ddp.structure import numbers_of_blocks
+from ddp.system import Expansion
 from dynamics.arrays.lanes import lane_array
 from dynamics.arrays.memory import recycled
 from dynamics.arrays.packing import pack, unpack, unpack_columns

@@ -10,7 +10,8 @@ from oracles import fourth_order, passive, random_tree, relative_error, sprung
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
-from ddp.protocols import Dynamics, Expansion
+from ddp.protocols import Dynamics
+from ddp.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 from dynamics.steps.contraction import contract_rows
 

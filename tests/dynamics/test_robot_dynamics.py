@@ -10,8 +10,9 @@ from oracles import as_matrices, chain_of, fourth_order, passive, random_tree, r
 import dynamics
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import ProblemError
-from ddp.protocols import Dynamics, Expansion
-from ddp.sweeps.structure import numbers_of_blocks
+from ddp.protocols import Dynamics
+from ddp.structure import numbers_of_blocks
+from ddp.system import Expansion
 from dynamics import RobotDynamics
 
 

@@ -11,10 +11,11 @@ from contact_oracles import Constrained
 from oracles import passive, sprung
 
 from ddp import differences
+from ddp.costs.batch import BatchTerm
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
 from ddp.problem import Problem
-from ddp.protocols import BatchTerm, Expansion
+from ddp.system import Expansion
 from dynamics.contacts.contact import Contact
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics

@@ -9,8 +9,8 @@ import pinocchio as pin
 import pytest
 import residual_oracle as oracles
 
+from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError
-from ddp.protocols import BatchTerm
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.matrices.tiles import padded
-from ddp.protocols import Batched, Blockwise, Contraction, Dynamics, SemiImplicit
+from ddp.system import Contraction, System, ability
 
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
@@ -18,14 +18,14 @@ NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
 """Of steps that are not semi-implicit."""
 
 Halves = tuple[float, NDArray[np.int64]]
-"""The step and the bent rows that `protocols.SemiImplicit` tells."""
+"""The step and the bent rows that `system.Abilities` tells."""
 
 
 class Structure(NamedTuple):
     """halves: of a semi-implicit step, `NO_HALVES` of others.   swept: the same where sweeps gain by it.
 
-    batched, blockwise: see `protocols.Batched` and `protocols.Blockwise`.
-    blocks (g, 2): where the blocks begin that a gap bends, see `protocols.Dynamics.closing`, and how large they are.
+    batched, blockwise: whether many knots are contracted at once, and by blocks; see `system.Abilities`.
+    blocks (g, 2): where the blocks begin that a gap bends, see `system.System.closing`, and how large they are.
     """
 
     halves: Halves
@@ -36,18 +36,18 @@ class Structure(NamedTuple):
 
 
 def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
-    """How many numbers a knot's blocks are, see `protocols.Blockwise`: of m velocities and the runs ``bent`` (g, 2)."""
+    """How many numbers a knot's blocks are, see `system.Abilities`: of m velocities and the runs ``bent`` (g, 2)."""
     return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
 
 
-def structure_of(dynamics: Dynamics) -> Structure:
+def structure_of(dynamics: System) -> Structure:
     """Of a system."""
-    semi_implicit = dynamics.semi_implicit if isinstance(dynamics, SemiImplicit) else None
+    semi_implicit = ability(dynamics, "semi_implicit")
     halves, n = semi_implicit or NO_HALVES, dynamics.n
     turned = int(halves[1][:, 1].sum())
     pays = n >= max(SMALL, BENT * turned) and turned + padded(n // 2) <= padded(n)  # rows of M are as long as V's
-    batched = isinstance(dynamics, Batched) and dynamics.batched
-    blockwise = batched and semi_implicit is not None and isinstance(dynamics, Blockwise)
+    batched = bool(ability(dynamics, "batched"))
+    blockwise = batched and semi_implicit is not None and ability(dynamics, "contract_batch") is not None
     return Structure(halves, halves if pays else NO_HALVES, batched, blockwise, blocks_of(dynamics.closing(), n))
 
 

@@ -1,0 +1,69 @@
+"""Cost terms as the horizon evaluates them: many knots in one call, with optional abilities.
+
+A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from ddp.protocols import Array
+from ddp.system import System
+
+
+class CompiledCost(NamedTuple):
+    """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`.
+
+    ``owner`` keeps alive what ``context`` points to.
+    """
+
+    address: int
+    context: int
+    owner: Any
+
+
+@runtime_checkable
+class BatchTerm(Protocol):
+    """Cost term that is evaluated for many knots in one call. `TermAbilities` are optional."""
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) at X (M, nx), U (M, nu)."""
+
+    def expand(
+        self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array
+    ) -> None:
+        """Add ``weight`` times value (M,), gradient (M, nz) and Hessian (M, nz, nz); Gauss-Newton unless ``exact``."""
+
+
+class TermAbilities(Protocol):
+    """Optional members of a `BatchTerm`, here with what stands for those that one lacks; `ability` reads them.
+
+    thread_safe: whether several threads may ask at once, for compiled kernels do the work.
+    compiled: its C function; all such terms of a problem are evaluated in one call.
+    separable: whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
+    knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
+    """
+
+    thread_safe: bool = False
+    compiled: CompiledCost | None = None
+    separable: bool = False
+    knots: int | None = None
+
+    def part(self, start: int, stop: int) -> BatchTerm:
+        """What it says of its knots start .. stop-1; of one knot, it takes any number of states."""
+
+    def noted(self, dynamics: System, knots: slice) -> CompiledCost | None:
+        """Its C function, which reads notes of rollouts for values and records of expansions for derivatives.
+
+        None where these dynamics do not note it, or not at all of these knots. Its exact Hessian may leave out what it
+        asks the dynamics, in their records, to add to the contracted second order.
+        """
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """Derivatives (M,) of values by how long a knot takes; of constraints (M, size)."""
+
+
+def ability(term: Any, name: str) -> Any:
+    """An optional member of a term or a constraint: a value or its default, a method or None."""
+    default = getattr(TermAbilities, name)
+    return getattr(term, name, None if callable(default) else default)

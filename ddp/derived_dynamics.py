@@ -1,0 +1,323 @@
+"""Systems that are known one knot at a time, made into what the solver works with.
+
+A class that inherits from `ByKnot` says what f is; whatever else it does not say is derived: first derivatives by
+complex step, exact to rounding, wherever that agrees with a real difference, else by differences of fourth order; the
+second order by differences of the first. `DerivedDynamics` does so for a user's own object, `ddp.protocols.Dynamics`.
+"""
+
+from __future__ import annotations
+
+import dis
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from ddp import differences
+from ddp.compiling.kernel import callback, integer_pointer, pointer
+from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers, positive, positive_integer
+from ddp.protocols import Array, Dynamics
+from ddp.system import Contraction, Expansion, System
+
+_SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
+"""Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `_is_undefined`."""
+
+
+class ByKnot(ABC):
+    """System of one knot at a time, on a Euclidean space unless methods say otherwise; see `ddp.system.System`."""
+
+    nx: int
+    nu: int
+    dt: float
+
+    @abstractmethod
+    def _called(self, x: Any, u: Any) -> Any:
+        """The next state (nx,) of x (nx,), u (nu,), real or complex, its shape checked: see `checked_state`."""
+
+    @property
+    def n(self) -> int:
+        """The size of a tangent vector: nx, the space being flat."""
+        return self.nx
+
+    @property
+    def record_size(self) -> int:
+        """Floats that a knot keeps for the second order: the tensor."""
+        return self.n * (self.n + self.nu) ** 2
+
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
+        """The next state, (nx,) or (M, nx)."""
+        if axes(x) == 1:
+            return np.asarray(self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))))
+        X = as_array("x", x, (None, self.nx))
+        U = as_array("u", u, (len(X), self.nu))
+        return np.array([self._called(*knot) for knot in zip(X, U, strict=True)]).reshape(X.shape)
+
+    def rollout(self, x0: Array, U: Array) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where they diverge."""
+        U = as_array("U", U, (None, self.nu))
+        X = np.tile(as_array("x0", x0, (self.nx,)), (len(U) + 1, 1))
+        K, free = np.zeros((len(U), self.nu, self.n)), np.full(self.nu, np.inf)
+        gaps = np.zeros((len(U), self.n))
+        return self.track(X, U, np.zeros_like(U), K, np.ones(1), gaps, -free, free)[0][0]
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
+        lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        found = [self._tracked(X, U + alpha * k, K, (alpha - 1.0) * gaps, (lower, upper)) for alpha in alphas]
+        return np.array([Xnew for Xnew, _ in found]), np.array([Unew for _, Unew in found])
+
+    def _tracked(
+        self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        """``u = clip(U + K (x ⊖ X))``, ``x' = f(x, u) ⊕ jump``."""
+        Xnew, Unew = np.full_like(X, np.nan), np.full_like(U, np.nan)
+        Xnew[0] = X[0]
+        with np.errstate(all="ignore"):
+            for t in range(len(U)):
+                Unew[t] = np.clip(U[t] + K[t] @ self.difference(X[t], Xnew[t]), limits[0][t], limits[1][t])
+                try:
+                    following = self._called(Xnew[t], Unew[t])
+                except ModelError as failure:
+                    if not is_undefined(failure.__cause__):
+                        raise
+                    break
+                if not (np.isfinite(Unew[t]).all() and np.isfinite(following).all()):
+                    break
+                Xnew[t + 1] = self.integrate(following, jumps[t])
+        return Xnew, Unew
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """``x1 - x0``: (n,) or (M, n)."""
+        x1, x0 = self._paired("x1", x1, "x0", x0)
+        return x1 - x0
+
+    def integrate(self, x: Array, dx: Array) -> Array:
+        """``x + dx``, (nx,) or (M, nx)."""
+        x, dx = self._paired("x", x, "dx", dx)
+        return x + dx
+
+    def check_state(self, field: str, x: Array) -> None:
+        """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers."""
+        as_array(field, x, (*(None,) * (axes(x) - 1), self.nx))
+
+    def nominal_control(self, x: Array) -> Array:
+        """Zeros (nu,): a function says nothing about rest."""
+        return np.zeros(self.nu)
+
+    def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot."""
+        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
+        A, B = self._slopes(x, u)
+        if not (np.isfinite(A).all() and np.isfinite(B).all()):
+            raise ModelError(f"f: its derivatives are not finite at x = {numbers(x)}, u = {numbers(u)}")
+        return np.ascontiguousarray(A), np.ascontiguousarray(B)
+
+    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
+        """The Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
+        return np.tensordot(as_array("weight", weight, (self.n,)), self._tensor(x, u), axes=1)
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """The first order of M knots, into out.A and out.B."""
+        with np.errstate(all="ignore"):
+            for t, (x, u) in enumerate(zip(X, U, strict=True)):
+                out.A[t], out.B[t] = self._slopes(x, u)
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """The second order of M knots: their tensors, into out.record."""
+        with np.errstate(all="ignore"):
+            for t, (x, u) in enumerate(zip(X, U, strict=True)):
+                out.record[t] = self._tensor(x, u).ravel()
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of M knots: their tensors, contracted."""
+        tensors = record.reshape(len(record), self.n, -1)
+        out[:] = np.einsum("ki,kij->kj", weight, tensors).reshape(out.shape)
+
+    def contraction(self) -> Contraction:
+        """The compiled contraction of a knot's tensor with a weight."""
+        sizes = np.array([self.n, self.n + self.nu], dtype=np.int64)
+        return Contraction(_contraction().address, sizes.ctypes.data, sizes)
+
+    def closing(self) -> Contraction:
+        """Nothing: gaps add to deviations, exactly in a flat space and to first order elsewhere."""
+        return Contraction(0, 0, None)
+
+    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
+        """A and B of one knot, finite or not."""
+        J = differences.jacobian(*self._about(x, u))
+        return J[:, : self.n], J[:, self.n :]
+
+    def _tensor(self, x: Array, u: Array) -> Array:
+        """``d²f/dz²`` (n, nz, nz) of one knot, symmetric in the last two."""
+        return differences.second_order(*self._about(x, u))[1]
+
+    def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
+        """A function of z whose derivatives at a point are those of a knot, and that point."""
+        return lambda z: self._called(z[: self.nx], z[self.nx :]), np.concatenate([x, u])
+
+    def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
+        """Two vectors (nx,) or batches (M, nx) of one length, real or complex."""
+        A, B = (np.asarray(value if axes(value) else np.nan) for value in (a, b))
+        fitting = all(M.ndim in (1, 2) and M.shape[-1] == self.nx and M.dtype.kind in REAL + "c" for M in (A, B))
+        if not fitting or (A.ndim == B.ndim and len(A) != len(B)):
+            shapes = f"({self.nx},) or (M, {self.nx})"
+            raise ProblemError(f"{a_field}, {b_field}: expected numbers of shape {shapes}, got {A.shape}, {B.shape}")
+        return A, B
+
+
+class DerivedDynamics(ByKnot):
+    """A user's own `Dynamics`, with all that it does not say itself.
+
+    own: the user's object; what it says is used: see `ddp.protocols.Dynamics`. Its derivatives are looked at once a
+    knot; a Hessian is asked for the tensor's rows, one weight after the other.
+    """
+
+    def __init__(self, own: Dynamics) -> None:
+        self.own = own
+        self.nx, self.nu = positive_integer("dynamics.nx", own.nx), positive_integer("dynamics.nu", own.nu)
+        self.dt = positive("dynamics.dt", getattr(own, "dt", 1.0))
+        self.thread_safe, self.control_limits = bool(getattr(own, "thread_safe", False)), self._of_own("control_limits")
+        self._n = positive_integer("dynamics.n", getattr(own, "n", self.nx))
+        self._linearize, self._hessian = self._of_own("linearize"), self._of_own("hessian")
+        manifold = self._of_own("difference"), self._of_own("integrate")
+        if (manifold[0] is None) != (manifold[1] is None) or (self._n != self.nx and manifold[0] is None):
+            raise ProblemError("dynamics: expected both difference(x0, x1) and integrate(x, dx), or neither and n = nx")
+        self._manifold: Any = None if manifold[0] is None else manifold
+
+    def _of_own(self, name: str) -> Any:
+        return getattr(self.own, name, None)
+
+    @property
+    def n(self) -> int:
+        """The size of a tangent vector."""
+        return self._n
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """``x1 ⊖ x0``: (n,) or (M, n)."""
+        return super().difference(x0, x1) if self._manifold is None else _by_rows(self._manifold[0], x0, x1)
+
+    def integrate(self, x: Array, dx: Array) -> Array:
+        """``x ⊕ dx``, (nx,) or (M, nx)."""
+        return super().integrate(x, dx) if self._manifold is None else _by_rows(self._manifold[1], x, dx)
+
+    def check_state(self, field: str, x: Array) -> None:
+        """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers, and is a state to its owner."""
+        super().check_state(field, x)
+        if check := self._of_own("check_state"):
+            check(field, x)
+
+    def nominal_control(self, x: Array) -> Array:
+        """The user's, else zeros (nu,)."""
+        nominal = self._of_own("nominal_control")
+        return super().nominal_control(x) if nominal is None else np.asarray(nominal(x))
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return checked_state("step", self.own.step, x, u, self.nx)
+
+    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
+        if self._linearize is None:
+            return super()._slopes(x, u)
+        try:
+            A, B = self._linearize(x.copy(), u.copy())
+        except Exception as reason:
+            raise ModelError(f"linearize: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+        shapes = (self.n, self.n), (self.n, self.nu)
+        A, B = (as_array("linearize", *given, ModelError, finite=False) for given in zip((A, B), shapes, strict=True))
+        return A, B
+
+    def _tensor(self, x: Array, u: Array) -> Array:
+        n, nz = self.n, self.n + self.nu
+        if self._hessian is not None:
+            rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
+            T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
+        elif self._linearize is not None and self._manifold is None:
+            T = differences.real_jacobian(lambda z: np.hstack(self._slopes(z[:n], z[n:])), np.concatenate([x, u]))
+        else:
+            return super()._tensor(x, u)
+        return 0.5 * (T + T.transpose(0, 2, 1))
+
+    def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
+        if self._manifold is None:
+            return super()._about(x, u)
+        n, after = self.n, self._called(x, u)
+
+        def deviation(z: Any) -> Any:
+            return self.difference(after, self._called(self.integrate(x, z[:n]), u + z[n:]))
+
+        return deviation, np.zeros(n + self.nu)
+
+    def __repr__(self) -> str:
+        return repr(self.own)
+
+
+def as_system(dynamics: Dynamics | System) -> System:
+    """A system as it is, or a user's own with all that it does not say itself."""
+    return dynamics if isinstance(dynamics, System) else DerivedDynamics(dynamics)
+
+
+def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
+    """A user's function of one knot, of one or of many."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.ndim == b.ndim == 1:
+        return np.asarray(function(a, b))
+    count = len(a) if a.ndim == 2 else len(b)
+    pairs = zip(np.broadcast_to(a, (count, a.shape[-1])), np.broadcast_to(b, (count, b.shape[-1])), strict=True)
+    return np.array([function(*pair) for pair in pairs])
+
+
+def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:
+    """What a user's function returns as the next state, its shape checked; ``name`` is for errors."""
+    try:
+        following = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
+    except Exception as reason:
+        raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+    if following.shape != (nx,):
+        raise ModelError(f"{name}: expected a next state of shape ({nx},), got {following.shape}")
+    if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):
+        raise ModelError(f"{name}: expected a next state of real numbers, got {following.dtype}")
+    return following if following.dtype.kind in "fc" else following.astype(np.float64)
+
+
+def is_undefined(reason: BaseException | None) -> bool:
+    """Whether a function has no value there, and is not wrong: nor is it where its own code says so with a ValueError.
+
+    Those that Python and NumPy raise, but for math.log(0.0) and the like, are of shapes that do not fit.
+    """
+    if isinstance(reason, _SINGULAR):
+        return True
+    if not isinstance(reason, ValueError):
+        return False
+    last = reason.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or "site-packages" in Path(last.tb_frame.f_code.co_filename).parts:
+        return False
+    steps = dis.get_instructions(last.tb_frame.f_code)
+    raises = any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)
+    return raises or str(reason) == "math domain error"
+
+
+def _contract(context: int, record: int, weight: int, hessian: int) -> None:
+    """H = Σ_i w_i T_i."""
+    sizes = numba.carray(integer_pointer(context), 2)
+    n, nz = sizes[0], sizes[1]
+    T = numba.carray(pointer(record), (n, nz * nz))
+    w = numba.carray(pointer(weight), n)
+    H = numba.carray(pointer(hessian), nz * nz)
+    H[:] = 0.0
+    for i in range(n):
+        for j in range(nz * nz):
+            H[j] += w[i] * T[i, j]
+
+
+@cache
+def _contraction() -> Any:
+    """The C function of `_contract`."""
+    return callback(_contract)

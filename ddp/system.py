@@ -1,0 +1,159 @@
+"""Systems as the solver works with them: one call for many knots, compiled second orders, optional abilities.
+
+Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dynamics` it is added by
+`ddp.derived_dynamics`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.protocols import Array
+
+
+class Expansion(NamedTuple):
+    """First order of M knots, and what each keeps for its second order.
+
+    A (M, n, n), B (M, n, nu): ``f(x ⊕ dx, u + du) ⊖ f(x, u) = A dx + B du + ...``.
+    record (M, record_size): opaque to the solver, laid out by the dynamics that wrote it.
+    """
+
+    A: Array
+    B: Array
+    record: Array
+
+
+class Contraction(NamedTuple):
+    """A compiled second order: the C function ``void(context, record*, weight*, hessian*)``.
+
+    It writes the symmetric (n + nu, n + nu) Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of the knot
+    whose record it is given. ``owner`` keeps alive what ``context`` points to.
+    """
+
+    address: int
+    context: int
+    owner: Any
+
+
+@runtime_checkable
+class System(Protocol):
+    """Discrete-time system ``x' = f(x, u)`` on a manifold, with all that the solver asks for.
+
+    nx numbers describe a state, n a tangent vector of it, nu a control; dt [s] is the step (1 if there is none).
+    Everything a knot yields depends on that knot alone: however knots are shared among processes, results are the same.
+    `Abilities` are optional.
+    """
+
+    @property
+    def nx(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def nu(self) -> int: ...
+    @property
+    def dt(self) -> float: ...
+    @property
+    def record_size(self) -> int: ...
+
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
+        """The next state, (nx,) or (M, nx); ``first`` is the index of the (first) knot, as in ``expand``."""
+
+    def rollout(self, x0: Array, U: Array) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to."""
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """``x1 ⊖ x0``, the tangent vector at x0 that leads to x1: (n,) or (M, n)."""
+
+    def integrate(self, x: Array, dx: Array) -> Array:
+        """``x ⊕ dx``, (nx,) or (M, nx)."""
+
+    def check_state(self, field: str, x: Array) -> None:
+        """Raise ProblemError naming ``field`` if an x (..., nx) is not a state (a quaternion that is not unit, say)."""
+
+    def linearize(self, x: Array, u: Array) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot."""
+
+    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
+        """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+
+    def nominal_control(self, x: Array) -> Array:
+        """The control (nu,) that keeps x at rest as well as one can, zeros where there is no such notion."""
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts (S, N+1, nx), (S, N, nu) from X[0], one for each of S step lengths alpha.
+
+        ``u = clip(U + alpha k + K (x ⊖ X), lower, upper)``, ``x' = f(x, u) ⊕ ((alpha - 1) gap)``; NaN from where it
+        diverges. gaps (N, n): ``f(X_k, U_k) ⊖ X_{k+1}``; a rollout leaves the share 1 - alpha of them open, exactly.
+        lower, upper (nu,) or (N, nu): the limits of controls, ±inf where there are none.
+        """
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """The first order of M knots, of which the first has index ``first``, written into ``out``."""
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """Complete ``out.record`` after ``expand`` at the same X, U."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """Write the Hessians (M, nz, nz) of M knots into ``out``, each with its row of weight (M, n)."""
+
+    def contraction(self) -> Contraction:
+        """The compiled second order, for the backward sweep."""
+
+    def closing(self) -> Contraction:
+        """What an open gap does to deviations, compiled: the C function ``void(context, gap*, weight*, out*)``.
+
+        With y = f(x ⊕ dx, u + du) ⊖ f(x, u), the deviation from the next state is log(Exp(gap) Exp(y)). It writes
+        the Jacobian (n, n) in y at 0, then the Hessian (n, n) of ``weight @`` it. Address 0 where states are flat.
+        Where entries differ from the unit matrix's, and from zero, depends on the system alone.
+        """
+
+
+class Abilities(Protocol):
+    """Optional members of a `System`, here with what stands for those that one lacks; `ability` reads them.
+
+    thread_safe: whether several threads may ask at once, for compiled kernels do the work.
+    lanes: how many step lengths are rolled out for the price of one, 0 for none.
+    control_limits (nu, 2): lower and upper limit of each control, ±inf where there is none, for problems given none.
+    semi_implicit: where states may be halves (q, v) with δq' = δq + h δv' but for a few rows, the step h > 0, and
+        (g, 2) where the runs of other rows of δq' begin and how many they are; None if not. Sweeps are then faster.
+    batched: whether ``contract`` takes many knots at once, if weights are known before, faster than one by one.
+    notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
+    """
+
+    thread_safe: bool = False
+    lanes: int = 0
+    control_limits: Array | None = None
+    semi_implicit: tuple[float, NDArray[np.int64]] | None = None
+    batched: bool = False
+    notes_size: int = 0
+
+    def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
+        """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.
+
+        The Hessian of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` is one of δq, δv and δv', of which δv' = E δz. Its
+        blocks (m, m) qq, qv, vv, nq, n for δv', are one behind the other in out (M, .), each in whole registers; then
+        come the blocks of nn, a square one for each of the runs, in whole registers together. Of qq and vv the upper
+        triangles count; entries that always vanish may stay; nn has entries in the runs' rows alone.
+        """
+
+    def track_noting(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array]:
+        """``track``, and the notes (S, N, notes_size)."""
+
+    def step_durations(self, count: int) -> Array:
+        """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
+
+    def by_duration(self, X: Array, U: Array) -> Array:
+        """Derivatives (M, n) of the next state by how long the knots 0 .. M-1 take, tangent vectors there."""
+
+
+def ability(system: Any, name: str) -> Any:
+    """An optional member of a system: a value or its default, a method or None."""
+    default = getattr(Abilities, name)
+    return getattr(system, name, None if callable(default) else default)

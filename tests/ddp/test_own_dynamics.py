@@ -1,0 +1,155 @@
+"""Systems of one's own: f is enough, its derivatives are used where they are given."""
+
+import pickle
+
+import numpy as np
+import pytest
+from systems import Quadratic
+
+import ddp
+from dynamics.steps.function_dynamics import FunctionDynamics
+
+
+class Pendulum:
+    nx, nu, dt = 2, 1, 0.03
+
+    def step(self, x, u):
+        speed = x[1] + self.dt * (u[0] - 9.81 * np.sin(x[0]))
+        return np.array([x[0] + self.dt * speed, speed])
+
+
+class Sloped(Pendulum):
+    """With its first derivatives."""
+
+    def linearize(self, x, u):
+        A = np.array([[1.0 - self.dt**2 * 9.81 * np.cos(x[0]), self.dt], [-self.dt * 9.81 * np.cos(x[0]), 1.0]])
+        return A, np.array([[self.dt**2], [self.dt]])
+
+
+class Bent(Sloped):
+    """With all of its derivatives, counted."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def hessian(self, x, u, weight):
+        self.asked += 1
+        H = np.zeros((3, 3))
+        H[0, 0] = (self.dt * weight[0] + weight[1]) * self.dt * 9.81 * np.sin(x[0])
+        return H
+
+
+class OnCircle:
+    """The pendulum with its angle as a point of the circle: x = (cos, sin, speed)."""
+
+    nx, n, nu, dt = 3, 2, 1, 0.03
+
+    def step(self, x, u):
+        speed = x[2] + self.dt * (u[0] - 9.81 * x[1])
+        return self.integrate(np.array([x[0], x[1], speed]), np.array([self.dt * speed, 0.0 * speed]))
+
+    def difference(self, x0, x1):
+        cos, sin = x0[0] * x1[0] + x0[1] * x1[1], x0[0] * x1[1] - x0[1] * x1[0]
+        return np.array([np.arctan2(sin, cos), x1[2] - x0[2]])
+
+    def integrate(self, x, dx):
+        c, s = np.cos(dx[0]), np.sin(dx[0])
+        return np.array([c * x[0] - s * x[1], s * x[0] + c * x[1], x[2] + dx[1]])
+
+    def check_state(self, field, x):
+        if np.abs(np.hypot(x[..., 0], x[..., 1]) - 1.0).max() > 1e-6:
+            raise ddp.ProblemError(f"{field}: expected points on the circle")
+
+
+START = np.array([2.0, 0.0])
+
+
+def swing_up(dynamics):
+    goal = np.array([np.pi, 0.0, 0.0])
+    running, end = (Quadratic(np.array(w), goal) for w in ([0.1, 0.01, 0.1], [1000.0, 1000.0, 0.0]))
+    return ddp.Problem(dynamics, [running], [end], START, 20)
+
+
+REFERENCE = ddp.solve(swing_up(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03)))
+
+
+@pytest.mark.parametrize("kind", [Pendulum, Sloped, Bent])
+@pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR()])
+def test_ones_own_system_solves_as_a_function_does_whatever_it_says_of_itself(kind, solver):
+    problem = swing_up(kind())
+    solution = ddp.solve(problem, solver)
+    expected = ddp.solve(swing_up(FunctionDynamics(Pendulum().step, 2, 1, dt=0.03)), solver)
+    assert solution.cost == pytest.approx(expected.cost, rel=1e-9)
+    assert solution.iterations == expected.iterations
+    assert ddp.check_derivatives(problem, solution.X, solution.U, knots=[0, 10]).ok
+
+
+def test_derivatives_that_are_given_are_the_ones_that_are_used():
+    own = Bent()
+    ddp.solve(swing_up(own))
+    assert own.asked > 0
+
+
+def test_wrong_derivatives_of_ones_own_are_named():
+    class Wrong(Sloped):
+        def linearize(self, x, u):
+            A, B = super().linearize(x, u)
+            return 1.01 * A, B
+
+    problem = swing_up(Wrong())
+    report = ddp.check_derivatives(problem, REFERENCE.X, REFERENCE.U, knots=[10])
+    assert "dynamics A" in {check.name for check in report.wrong}
+
+
+def test_a_manifold_of_ones_own_has_the_optimum_of_its_chart():
+    class Upright:
+        def value(self, x, u):
+            angle = np.arctan2(-x[1], -x[0])  # from upright
+            return 0.5 * (0.1 * angle**2 + 0.01 * x[2] ** 2 + 0.1 * u[0] ** 2)
+
+    class End:
+        def value(self, x, u):
+            angle = np.arctan2(-x[1], -x[0])
+            return 500.0 * (angle**2 + x[2] ** 2)
+
+    problem = ddp.Problem(OnCircle(), [Upright()], [End()], np.array([np.cos(2.0), np.sin(2.0), 0.0]), 20)
+    solution = ddp.solve(problem)
+    assert solution.cost == pytest.approx(REFERENCE.cost, rel=1e-6)
+    assert solution.stationarity() < 1e-5
+    with pytest.raises(ddp.ProblemError, match="x0: expected points on the circle"):
+        problem.starting_at(np.array([2.0, 0.0, 0.0]))
+
+
+def test_ones_own_system_crosses_processes():
+    problem = pickle.loads(pickle.dumps(swing_up(Pendulum())))
+    assert problem.total(REFERENCE.X, REFERENCE.U) == pytest.approx(REFERENCE.cost, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nx": 2.5}, "dynamics.nx: expected a whole number"),
+        ({"dt": -1.0}, "dynamics.dt: expected a positive number"),
+        ({"n": 1}, r"dynamics: expected both difference\(x0, x1\) and integrate\(x, dx\), or neither and n = nx"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_system_is_named(changes, said):
+    own = Pendulum()
+    for name, value in changes.items():
+        setattr(own, name, value)
+    with pytest.raises(ddp.ProblemError, match=said):
+        swing_up(own)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda x, u: np.zeros(3), r"step: expected a next state of shape \(2,\), got \(3,\)"),
+        (lambda x, u: 1 / 0 + undefined, "step: raised ZeroDivisionError"),  # noqa: F821
+    ],
+)
+def test_a_step_that_fails_is_named(wrong, said):
+    own = Pendulum()
+    own.step = wrong
+    with pytest.raises(ddp.ModelError, match=said):
+        swing_up(own).dynamics.step(np.zeros(2), np.zeros(1))
