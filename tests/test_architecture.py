@@ -89,3 +89,24 @@ def test_contributing_names_files_that_exist():
     named = set(re.findall(rf"`((?:{'|'.join((*PACKAGES, FRONT, 'tests'))})/[\w./]*)`", text))
     assert len(named) > 40
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+WRITING_INSTRUCTIONS = {
+    "ddp/costs/bound.py", "ddp/machine/memory.py", "ddp/machine/number.py", "ddp/matrices/registers.py",
+    "ddp/matrices/rows.py", "ddp/matrices/transposed.py", "ddp/matrices/triangles.py", "ddp/matrices/unrolled.py",
+    "ddp/sweeps/knot_code.py", "ddp/sweeps/sized_knot.py", "ddp/sweeps/small_knot.py", "dynamics/arrays/lanes.py",
+    "dynamics/arrays/packing.py", "dynamics/arrays/tables.py", "dynamics/arrays/views.py",
+    "dynamics/steps/step_rows.py",
+}  # fmt: skip
+"""Modules that may write LLVM's instructions beside ``ddp/compiling``: only fewer may follow."""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_kernels_leave_instructions_to_few_modules(path):
+    name = str(path.relative_to(ROOT))
+    if name.startswith("ddp/compiling/") or name in WRITING_INSTRUCTIONS:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else names
+        assert not any(one.startswith("llvmlite") for one in imported), f"line {node.lineno}: use ddp.machine"

@@ -1,5 +1,8 @@
 """Rows, structs and working memory by declaration, read and written by kernels."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -15,7 +18,19 @@ from ddp.machine.memory import (
     rows_of,
 )
 from ddp.machine.number import WIDTH, lane_of, quads, spread, width
-from ddp.machine.struct import Fields, Struct, integer, integers, matrix, matrix_of, real, reals, rows, vector
+from ddp.machine.struct import (
+    Fields,
+    Struct,
+    integer,
+    integers,
+    matrix,
+    matrix_of,
+    nested,
+    real,
+    reals,
+    rows,
+    vector,
+)
 
 
 class Chain(Struct):
@@ -68,6 +83,49 @@ def test_a_word_that_python_changes_is_what_kernels_read(chain):
     read(chain.address, out)
     assert out[1] == chain.h == 2.0
     assert chain.out[0] == 2.0 * 2.0 - 1.0 + 10.0
+
+
+class Pair(Struct):
+    chain: Chain = nested(Chain)
+    before: "Pair | None" = nested()
+    factor: float = real()
+
+
+@kernel
+def read_pair(address, out):
+    pair = Pair(address)
+    out[0] = pair.factor * pair.chain.mass[1, 2] + pair.before.chain.h
+    out[1] = pair.before.factor
+
+
+def test_structs_hold_structs_and_outlive_what_names_them(chain):
+    pair = Pair(chain=chain.replace(h=9.0), factor=2.0, before=Pair(chain=chain, before=None, factor=3.0))
+    out = np.zeros(2)
+    read_pair(pair, out)
+    assert out.tolist() == [2.0 * 5.0 + 0.5, 3.0]
+
+
+class Masses(Struct):
+    h: float = real()
+    mass: np.ndarray = reals(3)
+
+
+@kernel
+def first_mass(address, out):
+    masses = Masses(address)
+    out[0], out[1] = masses.h, masses.mass[0, 0]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda struct: pickle.loads(pickle.dumps(struct))])
+def test_a_copy_of_a_struct_has_memory_of_its_own(copied):
+    masses, out = Masses(h=1.0, mass=np.full(3, 2.0)), np.zeros(2)
+    other = copied(masses)
+    other.mass[:] = 5.0
+    other.h = 7.0
+    first_mass(other.address, out)
+    assert out.tolist() == [7.0, 5.0]
+    first_mass(masses.address, out)
+    assert out.tolist() == [1.0, 2.0]
 
 
 def test_a_struct_refuses_names_shapes_and_copies_of_what_kernels_write_to(chain):
