@@ -271,7 +271,7 @@ def articulate(tree, tau, w):
 
 @kernel
 def release(tree, iv, R, tau, w, I, f, pivot):
-    """The same of the six degrees of freedom of a root that is free."""
+    """U, d, u of the six degrees of freedom of a root that is free; returns the smallest pivot."""
     o = spread(0.0, pivot)
     for c in range(3):
         e, stiff, spun = (R[c], R[3 + c], R[6 + c]), tree.armature[iv + c], tree.armature[iv + 3 + c]

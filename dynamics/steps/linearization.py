@@ -120,7 +120,7 @@ def turn_columns(nj, h, J, x, start, stride, m, out, column, ld):
 
 @kernel
 def relation_scratch(tree, arena):
-    """What ``relate_controls`` works on."""
+    """Scratch of ``relate_controls``."""
     nv = tree.nv
     LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
     clear(LD)
