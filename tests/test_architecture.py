@@ -110,3 +110,53 @@ def test_kernels_leave_instructions_to_few_modules(path):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else names
         assert not any(one.startswith("llvmlite") for one in imported), f"line {node.lineno}: use ddp.machine"
+
+
+DOCUMENTED = {
+    "numba", "numba.extending", "numba.types", "numba.core.cgutils", "numba.core.errors", "numba.core.event",
+    "numba.core.compiler", "numba.core.compiler_machinery", "numba.core.ir", "numba.core.typed_passes",
+}  # fmt: skip
+"""What numba's documentation describes or uses: extensions, events, pipelines of passes."""
+
+PRIVATE = {
+    "numba.core.codegen.JITCodeLibrary", "numba.core.compiler_lock.global_compiler_lock",
+    "numba.core.registry.CPUDispatcher",  # one library and one symbol a kernel
+    "numba.core.datamodel.ArgPacker", "numba.core.imputils.impl_ret_new_ref", "numba.core.imputils.user_function",
+    "numba.core.lowering", "numba.core.runtime.context.NRTContext",  # records by pointers
+    "numba.core.typeconv.rules.default_casting_rules",  # a number that is given where lanes are expected
+    "numba.core.typing", "numba.core.typing.templates.AbstractTemplate",
+    "numba.core.typing.templates.AttributeTemplate", "numba.core.typing.templates.infer_getattr",
+    "numba.core.typing.templates.infer_global",  # kernels by types, and fields of records by name
+    "numba.np.arrayobj.make_array", "numba.np.arrayobj.populate_array",  # arrays of memory that is there already
+}  # fmt: skip
+"""All else that the product imports of numba: new versions may change it, and `make versions` tells."""
+
+
+def imported_of_numba(tree: ast.AST) -> dict[str, str]:
+    """Names that a module's imports of numba bind -> what each is."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {(alias.asname or "numba"): alias.name for alias in node.names if alias.name.startswith("numba")}
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numba":
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_private_to_numba_is_listed_and_nothing_of_it_is_replaced(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = imported_of_numba(tree)
+    private = {what for what in imported.values() if not {what, what.rpartition(".")[0]} & DOCUMENTED}
+    assert private <= PRIVATE
+    for node in ast.walk(tree):
+        targets = [*getattr(node, "targets", [])] if isinstance(node, (ast.Assign, ast.Delete)) else []
+        targets += [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("setattr", "delattr"):
+            targets.append(ast.Attribute(value=node.args[0], attr="", ctx=ast.Store()))
+        for target in targets:
+            owner = target
+            while isinstance(owner, (ast.Attribute, ast.Subscript)):
+                owner = owner.value
+            is_numbas = owner is not target and isinstance(owner, ast.Name) and owner.id in imported
+            assert not is_numbas, f"line {node.lineno}: {ast.unparse(target)} is numba's"

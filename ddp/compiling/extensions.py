@@ -17,18 +17,17 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numba.extending
-from numba.core.typing import templates
 
 LIBRARIES = {"builtins", "llvmlite", "numba", "numpy"}
 """Packages whose objects count by their names, beside Python's own library."""
 
 _NAMES = re.compile("overload|lower_|register_|type(_|of)")
 
-EXTENDING = [
-    *(vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)),
-    templates.infer, templates.infer_global, templates.infer_getattr,
-]  # fmt: skip
+EXTENDING = [vars(numba.extending)[name] for name in dir(numba.extending) if _NAMES.match(name)]
 """Imports of a module that tells numba more than its kernels do."""
+
+_TEMPLATES = "numba.core.typing.templates"
+"""Where all other such imports are from."""
 
 _SPELT = re.compile(rb"overload|lower_|register_model|type_callable|typeof_impl|infer")
 """Uses of them in the source of a module that imports numba, or numba.extending, as a whole."""
@@ -136,7 +135,7 @@ def _extends(name: str) -> bool:
     if known is not None and known[0] is module:
         return known[1]
     values = list(vars(module).values())
-    found = any(id(value) in _numbas() for value in values)
+    found = any(id(one) in _numbas() or getattr(one, "__module__", None) == _TEMPLATES for one in values)
     if not found and any(value is numba or value is numba.extending for value in values):
         path = getattr(module, "__file__", None)
         found = path is None or _SPELT.search(source_of(name)) is not None

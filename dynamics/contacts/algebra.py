@@ -106,12 +106,3 @@ def outer(x, f):
         x[0] * f[0], x[0] * f[1], x[0] * f[2], x[1] * f[0], x[1] * f[1], x[1] * f[2], x[2] * f[0], x[2] * f[1],
         x[2] * f[2],
     )  # fmt: skip
-
-
-@inline
-def sub9(a, b):
-    """The difference of two."""
-    return (
-        a[0] - b[0], a[1] - b[1], a[2] - b[2], a[3] - b[3], a[4] - b[4], a[5] - b[5], a[6] - b[6], a[7] - b[7],
-        a[8] - b[8],
-    )  # fmt: skip
