@@ -1,4 +1,4 @@
-"""What sweeps make use of in a dynamical system, found out once."""
+"""Structure of a dynamical system that sweeps make use of, found out once."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def forces(contacts: Contacts) -> int:
 
 
 def as_impacts(contacts: Contacts) -> Contacts:
-    """The same for impacts: the velocity itself is what vanishes."""
+    """Contacts of impacts: the velocity itself is what vanishes."""
     return contacts._replace(gains=np.tile([0.0, 1.0, 0.0], (len(contacts.body), 1)))
 
 

@@ -189,7 +189,7 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
 
 @kernel
 def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
-    """The same of one surface: for j on the way from k to the root, contracted with ν, κ = V ×* ν and f,
+    """Add the second order of one surface, for j on the way from k to the root, contracted with ν, κ = V ×* ν and f,
 
     D_j D_k A = G_j × J_k + E_j × E_k - V × (E_j × J_k)       D_j D_vk A = E_j × J_k
     D_vj D_k A = H_j × J_k + J_j × E_k - V × (J_j × J_k)      D_vj D_vk A = D_k D_aj A = J_j × J_k

@@ -23,13 +23,13 @@ from dynamics.contacts.relation import lane_relation, lane_relation_size, relate
 from dynamics.contacts.response import REDUNDANT
 from dynamics.geometry.joint_motion import is_group, joint_rates
 from dynamics.phases.held_steps import end_at, end_size, relate_held
-from dynamics.phases.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
 from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import passive_torque
 from dynamics.robots.tree import Tree
 from dynamics.steps.linearization import add_joint_rates, next_twist, turn_columns
+from dynamics.steps.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
 
 
 def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:

@@ -23,16 +23,16 @@ from dynamics.contacts.contact import (
     compile_contacts,
     forces,
 )
-from dynamics.phases import contraction
 from dynamics.phases import lanes as phase_lanes
 from dynamics.phases import rollouts as phase_rollouts
 from dynamics.phases import steps as phase_steps
 from dynamics.phases.held_steps import as_held
-from dynamics.phases.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of
 from dynamics.phases.phase import Phase
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot
+from dynamics.steps import hessians
+from dynamics.steps.modes import HELD, IMPACT, STEP, contacts_of, flatten, layout, step_of
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ class PhasedDynamics:
         count = max(len(contacts.body) for _, contacts, *_ in modes)
         self._layout = layout(self._modes, robot.nq, robot.nv, self.nu)
         self._lanes = phase_lanes.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
-        self._contractions = contraction.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
+        self._contractions = hessians.size(self._tree, self._layout, robot.nq, self.nu, count, self._most)
         self._rollers = phase_rollouts.size(self._tree, robot.nq, self.nu, count, self._most)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
         self._regular = all(are_regular(robot, contacts) for contacts in touching)
@@ -176,7 +176,7 @@ class PhasedDynamics:
         self._free.check_state(field, x)
 
     def lasting(self, durations: ArrayLike, field: str = "durations") -> PhasedDynamics:
-        """The same system whose phases last so long (P,) [s], in as many steps; errors name them ``field``."""
+        """A copy of the system whose phases last so long (P,) [s], in as many steps; errors name them ``field``."""
         given = as_array(field, durations, (len(self.phases),))
         phases = []
         for i, phase in enumerate(self.phases):
@@ -324,7 +324,7 @@ class PhasedDynamics:
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and of what costs asked for, see ``noted_forces``."""
         tree, modes, nq = self._tree, self._modes, self.robot.nq
-        contraction.contract(
+        hessians.contract(
             tree, arena(self._contractions), modes, self._layout, nq, self.nu, record, weight, out
         )
 
@@ -335,10 +335,10 @@ class PhasedDynamics:
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
-        return contraction.contraction(self._tree, self.nu, self._modes, self._layout)
+        return hessians.contraction(self._tree, self.nu, self._modes, self._layout)
 
     def closing(self) -> Contraction:
-        """What gaps do on the manifold, as for free motion."""
+        """Log(Exp(gap) Exp(y)) to second order, compiled, as for free motion."""
         return self._free.closing()
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:

@@ -28,7 +28,6 @@ from dynamics.contacts.motion import (
 )
 from dynamics.contacts.response import REDUNDANT
 from dynamics.phases.held_steps import CLOSE, End, end_at, end_size, hold
-from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
     Bodies,
@@ -42,6 +41,7 @@ from dynamics.rigid_bodies.articulated import (
 )
 from dynamics.robots.tree import Tree
 from dynamics.steps.lane_rollouts import actuated, between, entries_of, feedback, moved, open_gap, poison
+from dynamics.steps.modes import HELD, IMPACT, contacts_of, step_of
 
 
 class Bench(NamedTuple):

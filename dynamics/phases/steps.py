@@ -19,10 +19,10 @@ from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, derive, relation
 from dynamics.geometry.configuration import difference_state, integrate_configuration, integrate_state
 from dynamics.phases.held_steps import CLOSE, End, end_at, end_size, relate_held, solve_held
-from dynamics.phases.modes import HELD, IMPACT, contacts_of, step_of
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
 from dynamics.rigid_bodies.passive import actuate
+from dynamics.steps.modes import HELD, IMPACT, contacts_of, step_of
 
 
 class Bench(NamedTuple):

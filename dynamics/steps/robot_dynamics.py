@@ -14,19 +14,18 @@ from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
-from dynamics.phases import contraction
-from dynamics.phases.modes import STEP, flatten, free_layout
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
-from dynamics.steps import lane_contraction
+from dynamics.steps import hessians, lane_contraction
 from dynamics.steps.contraction import ExplicitStep, contract_rows, explicit_callback
 from dynamics.steps.gaps import closing_callback
 from dynamics.steps.lane_rollouts import rollout, step, track
 from dynamics.steps.lane_rollouts import size as room_of_rollouts
 from dynamics.steps.linearization import keep_rates, linearize, size
+from dynamics.steps.modes import STEP, flatten, free_layout
 from dynamics.steps.runge_kutta import EULER, RK4, SEMI_IMPLICIT
 from dynamics.steps.runge_kutta_linearization import linearize_explicit, stage_sizes
 from dynamics.steps.runge_kutta_linearization import size as room_of_stages
@@ -248,9 +247,9 @@ class RobotDynamics:
         if self._stages:
             contract_rows(*self.contraction()[:2], record, weight, out)
         else:
-            memory = arena(contraction.size(self._tree, self._layout, self.robot.nq, self.nu, 0, 0))
+            memory = arena(hessians.size(self._tree, self._layout, self.robot.nq, self.nu, 0, 0))
             system = self._tree, memory, self._modes, self._layout, self.robot.nq, self.nu
-            contraction.contract(*system, record, weight, out)
+            hessians.contract(*system, record, weight, out)
 
     @property
     def batched(self) -> bool:
@@ -271,7 +270,7 @@ class RobotDynamics:
     @cached_property
     def _contraction(self) -> Contraction:
         if not self._stages:
-            return contraction.contraction(self._tree, self.nu, self._modes, self._layout)
+            return hessians.contraction(self._tree, self.nu, self._modes, self._layout)
         step = ExplicitStep(tree=self._tree, nu=self.nu, h=self._dt, method=self._method)
         return Contraction(explicit_callback().address, step.address, step)
 

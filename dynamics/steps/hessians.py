@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Hessians of a hybrid system's knots, contracted with weights: eight knots of a mode at a time, or one.
+"""Hessians of knots of any mode, contracted with weights: eight knots of a mode at a time, or one.
 
-The blocks of curvature.py are of lanes or of floats; what follows takes products with a knot's z_y, and is of floats,
-eight columns to a register.
+The blocks of second_order.py are of lanes or of floats; products with a knot's z_y are of floats, eight columns to a
+register.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from dynamics.arrays.packing import pack, unpack
 from dynamics.arrays.tables import matrix, vector
 from dynamics.arrays.views import view
 from dynamics.geometry.joint_motion import is_group
-from dynamics.phases.curvature import (
+from dynamics.robots.tree import Tree
+from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
+from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, mode_of, motion_of, step_of, whole
+from dynamics.steps.second_order import (
     bench,
     blocks_of,
     curve_impact,
@@ -34,9 +37,6 @@ from dynamics.phases.curvature import (
     numbers_of_blocks,
     without_gains,
 )
-from dynamics.phases.modes import HELD, IMPACT, Layout, Modes, contacts_of, mode_of, motion_of, step_of, whole
-from dynamics.robots.tree import Tree
-from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 
 
 def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Second order of a hybrid system's knot, contracted with a weight: its blocks, for numbers of any kind.
+"""Second order of a knot of any mode, contracted with a weight: its blocks, for numbers of any kind.
 
 With R of implicit.py and ω = -K⁻ᵀ w, w the weight on z = (a, f), a step under contacts adds ω R_yy + (ω R_qz) z_y and
 its transpose, and an impact, which keeps its configuration, the same of z = (v⁺, Λ).
@@ -10,7 +10,7 @@ contact without gains; with ω = (μ, ν) and the total δq' of the step the err
     δq'ᵀ W δq',  W = ν·e_q'q' / h²,      and the weight e_q'ᵀ ν / h² on q', which matters where motions do not commute
 
 Such joints add the curvature of q ⊕ h v', see steps/curvature.py, with η = h δv' = h² a_z δz + h δv:
-ηᵀ C η + 2 δqᵀ D η. contraction.py makes Hessians of all that.
+ηᵀ C η + 2 δqᵀ D η. hessians.py makes Hessians of all that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from dynamics.contacts.kinematics import (
 )
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_rates, twist_of
-from dynamics.phases.modes import HELD
 from dynamics.rigid_bodies.kinematics import (
     Workspace,
     clear,
@@ -48,6 +47,7 @@ from dynamics.rigid_bodies.kinematics import (
 )
 from dynamics.robots.tree import Tree
 from dynamics.steps.linearization import next_twist
+from dynamics.steps.modes import HELD
 
 
 class Blocks(NamedTuple):
@@ -162,7 +162,7 @@ def lane_bench_size(tree: Tree, nq: int, m: int, nc: int) -> int:
 
 @kernel
 def at_rest(w):
-    """The same, with no motion where steps end."""
+    """Clear what moves where steps end; w."""
     for moving in (w.end.v, w.end.a, w.end.w, w.end.psi, w.end.psidd, w.end.eta, w.end.chi):
         clear(moving)
     for moving in (w.there.u, w.there.c, w.there.V, w.Je, w.unused):
