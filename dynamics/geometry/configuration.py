@@ -24,9 +24,8 @@ def difference_configuration(tree, q0, q1, out):
 @kernel
 def difference_state(tree, x0, x1, out):
     """out := x1 ⊖ x0 for x = (q, v)."""
-    nv = tree.nv
-    nq = x0.size - nv
-    difference_configuration(tree, x0[:nq], x1[:nq], out)
+    nq, nv = tree.nq, tree.nv
+    difference_configuration(tree, x0, x1, out)
     for i in range(nv):
         out[nv + i] = x1[nq + i] - x0[nq + i]
 
@@ -34,9 +33,8 @@ def difference_state(tree, x0, x1, out):
 @kernel
 def integrate_state(tree, x, dx, out):
     """out := x ⊕ dx for x = (q, v)."""
-    nv = tree.nv
-    nq = x.size - nv
-    integrate_configuration(tree, x[:nq], dx[:nv], 1.0, out)
+    nq, nv = tree.nq, tree.nv
+    integrate_configuration(tree, x, dx, 1.0, out)
     for i in range(nv):
         out[nq + i] = x[nq + i] + dx[nv + i]
 

@@ -27,6 +27,7 @@ from dynamics.contacts.motion import (
     solve_contacts,
 )
 from dynamics.contacts.response import REDUNDANT
+from dynamics.geometry.configuration import difference_state, integrate_configuration
 from dynamics.phases.held_steps import CLOSE, End, end_at, end_size, hold
 from dynamics.phases.steps import run_end
 from dynamics.rigid_bodies.articulated import (
@@ -40,7 +41,7 @@ from dynamics.rigid_bodies.articulated import (
     room_of_bodies,
 )
 from dynamics.robots.tree import Tree
-from dynamics.steps.lane_rollouts import actuated, between, entries_of, feedback, moved, open_gap, poison
+from dynamics.steps.lane_rollouts import actuated, entries_of, feedback, open_gap, poison
 from dynamics.steps.modes import HELD, IMPACT, contacts_of, step_of
 
 
@@ -114,7 +115,7 @@ def advance(tree, contacts, restitution, kind, entries, h, nq, x, u, xi, w):
         new[i] += share * a[i]
         step[i] = h * new[i]
     if not impact:
-        moved(tree, column(x.ctypes.data), step, column(x.ctypes.data))
+        integrate_configuration(tree, column(x.ctypes.data), step, 1.0, column(x.ctypes.data))
 
 
 @kernel
@@ -190,7 +191,7 @@ def track(tree, arena, modes, schedule, S, X, U, k, K, alphas, gaps, lower, uppe
                 contacts, e = contacts_of(modes, mode)
                 w = bench(tree, contacts, modes.table[mode, 2], arena)
             states, controls, between_states = column(x.ctypes.data), column(u.ctypes.data), column(dx.ctypes.data)
-            between(tables, nq, numbers(X[t].ctypes.data), states, between_states)
+            difference_state(tables, numbers(X[t].ctypes.data), states, between_states)
             feedback(alpha, U[t], k[t], K[t], lower[t], upper[t], n, between_states, controls)
             for i in range(0, nu, QUAD):
                 out = Us.ctypes.data + 8 * ((begin * N + t) * nu + i)

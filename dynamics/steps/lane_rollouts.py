@@ -15,7 +15,8 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import QUAD, spread, square_root, where_less
 from dynamics.arrays.tables import scatter
 from dynamics.arrays.views import folded, row_of, rows_of
-from dynamics.geometry.joint_motion import add_joint_bracket, is_group, joint_difference, move_joint
+from dynamics.geometry.configuration import difference_state, integrate_configuration
+from dynamics.geometry.joint_motion import add_joint_bracket, is_group
 from dynamics.rigid_bodies.articulated import (
     bodies_at,
     column,
@@ -31,22 +32,6 @@ def size(tree: Tree, nq: int, nu: int, stages: int) -> int:
     """How many lanes the arena must hold for rollouts, two quads to each."""
     nv = tree.nv
     return (room_of_bodies(tree) + 2 * nq + 9 * nv + 2 * nu + 2 * stages * nv + 3 * QUAD) // 2 + 1
-
-
-@kernel
-def moved(tree, q, xi, out):
-    """out := q ⊕ ξ, tables of configurations and of a tangent vector; out may be q."""
-    for b in range(tree.nb):
-        move_joint(tree.kind[b], tree.nj[b], q, tree.iq[b], xi, tree.iv[b], 1.0, out)
-
-
-@kernel
-def between(tree, nq, old, x, dx):
-    """dx := x ⊖ old of states: floats old, lanes x."""
-    for b in range(tree.nb):
-        joint_difference(tree.kind[b], tree.nj[b], old, x, tree.iq[b], dx, tree.iv[b])
-    for i in range(tree.nv):
-        dx[tree.nv + i] = x[nq + i] - old[nq + i]
 
 
 @kernel
@@ -130,7 +115,7 @@ def euler_step(tree, entries, h, nq, x, u, w, memory):
     for i in range(nv):
         v[i] += h * a[i] + wrong
         xi[i] = h * v[i]
-    moved(tree, q, xi, q)
+    integrate_configuration(tree, q, xi, 1.0, q)
 
 
 class Stages(NamedTuple):
@@ -157,7 +142,7 @@ def reach_stage(tree, method, h, i, q, v, zero, s, qi, vi):
     if method[i, stages] != 0.0:
         scale = h * h * method[i, stages]
         bracket(tree, scale, s.v, int(method[i, stages + 1]), int(method[i, stages + 2]), s.xi)
-    moved(tree, q, s.xi, qi)
+    integrate_configuration(tree, q, s.xi, 1.0, qi)
 
 
 @kernel
@@ -259,7 +244,7 @@ def track(context, arena, S, h, method, X, U, k, K, alphas, gaps, lower, upper, 
                 scatter(x + 32 * i, nx - i, to_X + 8 * ((begin * (N + 1) + t) * nx + i), (N + 1) * nx, count)
             if t == N:
                 break
-            between(tree, nq, numbers(old + 8 * t * nx), column(x), column(dx))
+            difference_state(tree, numbers(old + 8 * t * nx), column(x), column(dx))
             feedback(
                 alpha, row_of(controls, t), row_of(steps, t), folded(row_of(gains, t), nu, n), row_of(low, t),
                 row_of(high, t), n, column(dx), column(u),
@@ -282,7 +267,7 @@ def open_gap(tree, nq, alpha, gap, x, dx, new):
     share = alpha - 1.0
     for i in range(gap.size):
         dx[i] = share * gap[i]
-    moved(tree, x, dx, new)
+    integrate_configuration(tree, x, dx, 1.0, new)
     for i in range(nq):
         x[i] = where_less(share * share, 1e-300, x[i], new[i])
     for i in range(tree.nv):
