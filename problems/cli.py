@@ -6,10 +6,7 @@ Results go to standard output, as JSON with ``--json``; progress and warnings go
 
 from __future__ import annotations
 
-import inspect
-import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +16,6 @@ import click
 import numpy as np
 
 import viz
-from ddp import archive
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
 from ddp.errors import ModelError, ProblemError, SolveError, nearest, positive, said
@@ -27,10 +23,9 @@ from ddp.problem import Problem
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
-from dynamics import load
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench, robots
+from problems.command import dynamics_bench, listing, playing
 from problems.command.output import (
     COLUMNS,
     DRAWINGS,
@@ -121,20 +116,13 @@ def main() -> None:
 def list_problems(name: str | None, as_json: bool) -> None:
     """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
     if name == "robots":
-        _list_robots(as_json)
-        return
-    if name is not None:
-        if name not in ALL:
-            raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
-        _describe(find(name), as_json)
-        return
-    entries = ALL.values()
-    if as_json:
-        names = ("name", "robot_name", "cost", "description", "tags")
-        print_json([{name: getattr(entry, name) for name in names} for entry in entries])
+        listing.list_robots(as_json)
+    elif name is None:
+        listing.list_problems(as_json)
+    elif name in ALL:
+        listing.describe(find(name), as_json)
     else:
-        rows = [[entry.name, entry.robot_name, f"{entry.cost:g}", entry.description] for entry in entries]
-        print_table(["problem", "robot", "cost", "what happens"], rows)
+        raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
 
 
 @main.command(context_settings=_OPEN)
@@ -189,16 +177,16 @@ def solve(
     else:
         click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
     if save:
-        _save(save, solution, name, chosen)
+        playing.save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({TITLES[solver]: solution}, plot, title=entry.description)
     demonstration.plot_gait(entry, problem, solution, schedule, forces)
     for path in filter(None, (save, plot, schedule, forces)):
         click.echo(f"wrote {path}", err=True)
     if html:
-        _animate(entry, problem, solution, html)
+        playing.animate(entry, problem, solution, html)
     if view:
-        _animate(entry, problem, solution, None, not no_browser)
+        playing.animate(entry, problem, solution, None, not no_browser)
     _end(outcome.converged)
 
 
@@ -290,19 +278,19 @@ def view(
 ) -> None:
     """Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html."""
     check_file("--html", html)
-    signed, chosen = _signature(file)
+    signed, chosen = playing.signature(file)
     if not (name or signed):
         if robot is None or dt is None:
             raise click.UsageError(
                 f"{file} does not say which problem it solves: give --problem, or --robot and --dt; "
                 "in Python, mayne.save_html draws it"
             )
-        _view_robot(file, robot, positive("--dt", dt), html, not no_browser)
+        playing.view_robot(file, robot, positive("--dt", dt), html, not no_browser)
         return
     if dt is not None:
         raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
     entry, problem, _ = _build(name or signed, robot, (), chosen)
-    _animate(entry, problem, Solution.load(file, problem), html, not no_browser)
+    playing.animate(entry, problem, Solution.load(file, problem), html, not no_browser)
 
 
 @main.command(context_settings=_OPEN)
@@ -415,84 +403,6 @@ def _build(
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
         return entry, build(entry, chosen), chosen
-
-
-def _list_robots(as_json: bool) -> None:
-    with progress("reading robots"):
-        listed, refused = robots.loadable()
-    if as_json:
-        print_json([robot._asdict() for robot in listed])
-        return
-    print_table(["robot", "degrees of freedom", "base"], [[*map(str, robot)] for robot in listed])
-    if refused:
-        click.echo(f"in example-robot-data, but not for mayne: {', '.join(refused)}", err=True)
-
-
-def _describe(entry: Entry, as_json: bool) -> None:
-    """Print a problem's description, and its parameters with their defaults."""
-    defaults = parameters(entry)
-    about = inspect.cleandoc(entry.build.__doc__ or "")
-    if as_json:
-        print_json({"name": entry.name, "description": entry.description, "parameters": defaults})
-        return
-    click.echo(f"{entry.name}: {entry.description}\n\n{about}\n")
-    print_table(["parameter", "default"], [[f"--{k.replace('_', '-')}", str(v)] for k, v in defaults.items()])
-
-
-def _animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
-    """Write an animation, or play it until it is interrupted."""
-    X = solution.X[np.isfinite(solution.X).all(axis=1)]
-    with progress(f"{entry.name}, drawing"):
-        page = Path(html) if html else None
-        where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser)
-    _play(entry.name, where, html)
-
-
-def _view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:
-    """Draw the states that a solution's file holds as those of a robot."""
-    found = archive.read(Path(file), {"X": "f2"})
-    if "X" not in found:
-        raise ProblemError(f"file: {file} is not a solution file, or is damaged")
-    X = found["X"][np.isfinite(found["X"]).all(axis=1)]
-    with progress(f"{source}, drawing"):
-        robot = load(source)
-        if X.shape[1] not in (robot.nq, robot.nq + robot.nv):
-            sizes = f"{robot.nq} or {robot.nq + robot.nv} numbers"
-            raise ProblemError(f"--robot: expected one whose states have {X.shape[1]} numbers, {source} has {sizes}")
-        if html:
-            where = viz.save_html(html, robot, X, dt).where
-        else:
-            where = viz.animate(robot, X, dt, open_browser=open_browser).where
-    _play(source, where, html)
-
-
-def _play(name: str, where: str, html: str | None) -> None:
-    """Print where a motion was drawn; if that is not a file, wait for Ctrl-C."""
-    if html:
-        click.echo(f"wrote {where}", err=True)
-        return
-    click.echo(f"{name} moves at {where} until you press Ctrl-C", err=True)
-    sys.stdout.flush()  # what was printed is there, however the waiting ends
-    try:
-        while True:
-            time.sleep(3600.0)
-    except KeyboardInterrupt:
-        click.echo("", err=True)
-
-
-def _save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
-    """Write a solution together with the name and the parameters of its problem."""
-    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
-
-
-def _signature(path: str) -> tuple[str, dict[str, Any]]:
-    """Read the problem and the parameters that a solution's file names; empty where it names none."""
-    found = archive.read(Path(path), {"signature": "U1"})
-    try:
-        name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
-        return str(name), dict(json.loads(chosen))
-    except (TypeError, ValueError, RecursionError):
-        raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
 
 
 def _end(success: bool) -> None:

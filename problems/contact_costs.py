@@ -25,7 +25,7 @@ from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, LimitTerm, MovingTerm
 
 MOST_FACES = 1000
-"""Of the pyramid that stands for a cone of friction."""
+"""Most faces of the pyramid that stands for a cone of friction."""
 
 
 @dataclass(frozen=True, eq=False)

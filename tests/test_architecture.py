@@ -50,7 +50,7 @@ def test_nothing_imports_the_front_package(graph):
 def test_only_the_command_line_draws(graph):
     drawing = {"viz", *graph.find_descendants("viz")}
     users = {user for module in drawing for user in graph.find_modules_that_directly_import(module)} - drawing
-    assert users <= {"problems.cli", "problems.command.demo"}
+    assert users <= {"problems.cli", "problems.command.demo", "problems.command.playing"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -63,6 +63,22 @@ def test_numba_is_configured_in_one_module_only(path):
             assert node.attr not in compilers, f"line {node.lineno}: use ddp.compiling.kernel"
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
             assert not compilers & {alias.name for alias in node.names}, f"line {node.lineno}: use ddp.compiling.kernel"
+
+
+PLAIN = ("mayne", "problems", "viz")
+"""Rooms whose docstrings all begin with a verb or with the name of what they return."""
+
+VAGUE = re.compile(r"\s*(What|Who|Whoever|Whatever|The same|The converse|It|Nothing|Those|Of|As)\b")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.relative_to(ROOT).parts[0] in PLAIN], ids=lambda path: str(path.name)
+)
+def test_docstrings_begin_with_a_verb_or_a_name(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for statement in node.body if isinstance(getattr(node, "body", None), list) else []:
+            if isinstance(statement, ast.Expr) and isinstance(text := getattr(statement.value, "value", None), str):
+                assert not VAGUE.match(text), f"line {statement.lineno}: {text.splitlines()[0]}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,0 +1,78 @@
+"""Motions of the command line: saved, read again, drawn in a file or played in the browser."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import viz
+from ddp import archive
+from ddp.errors import ProblemError
+from ddp.problem import Problem
+from ddp.solution import Solution
+from dynamics import load
+from problems.command import demo as demonstration
+from problems.command.progress import progress
+from problems.registry import Entry
+
+
+def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
+    """Write an animation, or play it until it is interrupted."""
+    X = solution.X[np.isfinite(solution.X).all(axis=1)]
+    with progress(f"{entry.name}, drawing"):
+        page = Path(html) if html else None
+        where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser)
+    _play(entry.name, where, html)
+
+
+def view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:
+    """Draw the states that a solution's file holds as those of a robot."""
+    found = archive.read(Path(file), {"X": "f2"})
+    if "X" not in found:
+        raise ProblemError(f"file: {file} is not a solution file, or is damaged")
+    X = found["X"][np.isfinite(found["X"]).all(axis=1)]
+    with progress(f"{source}, drawing"):
+        robot = load(source)
+        if X.shape[1] not in (robot.nq, robot.nq + robot.nv):
+            sizes = f"{robot.nq} or {robot.nq + robot.nv} numbers"
+            raise ProblemError(f"--robot: expected one whose states have {X.shape[1]} numbers, {source} has {sizes}")
+        if html:
+            where = viz.save_html(html, robot, X, dt).where
+        else:
+            where = viz.animate(robot, X, dt, open_browser=open_browser).where
+    _play(source, where, html)
+
+
+def _play(name: str, where: str, html: str | None) -> None:
+    """Print where a motion was drawn; if that is not a file, wait for Ctrl-C."""
+    if html:
+        click.echo(f"wrote {where}", err=True)
+        return
+    click.echo(f"{name} moves at {where} until you press Ctrl-C", err=True)
+    sys.stdout.flush()  # what was printed is there, however the waiting ends
+    try:
+        while True:
+            time.sleep(3600.0)
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
+def save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
+    """Write a solution together with the name and the parameters of its problem."""
+    archive.write(path, solution.arrays() | {"signature": np.array([name, json.dumps(chosen)])})
+
+
+def signature(path: str) -> tuple[str, dict[str, Any]]:
+    """Read the problem and the parameters that a solution's file names; empty where it names none."""
+    found = archive.read(Path(path), {"signature": "U1"})
+    try:
+        name, chosen = found["signature"].tolist() if "signature" in found else ("", "{}")
+        return str(name), dict(json.loads(chosen))
+    except (TypeError, ValueError, RecursionError):
+        raise ProblemError(f"file: {path} is not a solution file, or is damaged") from None
