@@ -12,6 +12,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from dynamics.contacts.algebra import part3
 from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT
+from dynamics.contacts.products import threes
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, load6, load9, rotate, rotate_back
 
 
@@ -20,12 +21,6 @@ def is_turned(contacts, i):
     """Whether the axes of contact i are not those of the relation."""
     natural = LOCAL_WORLD_ALIGNED if contacts.kind[i] == POINT else LOCAL
     return contacts.reference[i] != natural
-
-
-@inline
-def parts(contacts, i):
-    """How many vectors of three numbers a force has."""
-    return 1 if contacts.kind[i] == POINT else 2
 
 
 @inline
@@ -41,7 +36,7 @@ def turn_forces(contacts, place, first, f):
     for i in range(contacts.body.size):
         if is_turned(contacts, i):
             R = load9(place.R, i)
-            for part in range(parts(contacts, i)):
+            for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(f, r)
                 _put3(f, r, rotate_back(R, x) if contacts.kind[i] == POINT else rotate(R, x))
@@ -53,7 +48,7 @@ def turn_weights(contacts, place, first, w):
     for i in range(contacts.body.size):
         if is_turned(contacts, i):
             R = load9(place.R, i)
-            for part in range(parts(contacts, i)):
+            for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(w, r)
                 _put3(w, r, rotate(R, x) if contacts.kind[i] == POINT else rotate_back(R, x))
@@ -66,7 +61,7 @@ def turn_derivatives(tree, contacts, ws, place, f, fq, fv, ft):
         if not is_turned(contacts, i):
             continue
         R, to_world = load9(place.R, i), contacts.kind[i] != POINT
-        for part in range(parts(contacts, i)):
+        for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             for by in (fq, fv, ft):
                 for k in range(by.shape[1]):
@@ -94,7 +89,7 @@ def add_turning_curvature(tree, contacts, ws, place, w, f, fq, fv, ft, qq, qv, q
         if not is_turned(contacts, i):
             continue
         R, to_world, b = load9(place.R, i), contacts.kind[i] != POINT, contacts.body[i]
-        for part in range(parts(contacts, i)):
+        for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             weight, force = part3(w, r), part3(f, r)
             if to_world:

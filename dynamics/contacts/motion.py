@@ -105,7 +105,7 @@ def _units(kind, part, R, p):
 
 @kernel
 def take_up(tree, contacts, w, x):
-    """Y."""
+    """Fill Y from the contacts' places, after ``articulate``."""
     for i in range(contacts.body.size):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
