@@ -47,7 +47,7 @@ STUCK = 3
 """After so many growths in a row that did not halve a violation, violations alone are minimised."""
 
 RESTORED, RESTORING = 1e-6, 200
-"""What the cost is beside violations then, and how close to their minimum is enough; iterations at most."""
+"""Size of the cost beside violations then, how close to their minimum is enough, and iterations at most."""
 
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""

@@ -12,7 +12,7 @@ from ddp.protocols import Array
 from ddp.system import System, ability
 
 FIRST, GAUSS_NEWTON, EXACT, RECORDS = 1, 2, 4, 8
-"""What may be known of a trajectory: first derivatives, Hessians of costs of either kind, and the records of the second
+"""Derivatives of a trajectory: first ones, Hessians of costs of either kind, and the records of the second
 order of the dynamics. Bits of one number."""
 
 

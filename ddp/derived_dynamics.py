@@ -146,7 +146,7 @@ class ByKnot(ABC):
         return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
-        """Nothing: gaps add to deviations, exactly in a flat space and to first order elsewhere."""
+        """Return None: gaps add to deviations, exactly in a flat space and to first order elsewhere."""
         return Contraction(0, 0, None)
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
@@ -273,7 +273,7 @@ def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
 
 
 def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:
-    """What a user's function returns as the next state, its shape checked; ``name`` is for errors."""
+    """Next state that a user's function returns, its shape checked; ``name`` is for errors."""
     try:
         following = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
     except Exception as reason:

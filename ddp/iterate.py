@@ -40,7 +40,7 @@ WORSE = 2.0
 
 
 class Guess(NamedTuple):
-    """What to start from: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
+    """Start of a solve: X (N+1, nx) with X[0] the initial state, U (N, nu), K (N, nu, n).
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
     too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much, or

@@ -1,4 +1,4 @@
-"""What is to be minimised: a dynamical system, cost terms over a horizon, an initial state."""
+"""Problems: a dynamical system, cost terms over a horizon, constraints and an initial state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
 
 Rollouts = tuple[Array, Array, Array]
-"""Of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
+"""Trajectories of several step lengths: states (S, N+1, nx), controls (S, N, nu), notes (S, N, .), or none at all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +125,7 @@ class Problem:
         return f"Problem({self.dynamics!r}, horizon={self.horizon}, {self.objective.count} cost terms{constraints})"
 
     def starting_at(self, x0: Array) -> Problem:
-        """The same problem from another initial state x0 (nx,); nothing but x0 is checked again or copied."""
+        """Copy with another initial state x0 (nx,); nothing but x0 is checked again or copied."""
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
@@ -134,7 +134,7 @@ class Problem:
         return other
 
     def with_guess(self, guess: Start) -> Problem:
-        """The same problem, which `solve` starts from another guess; nothing but that is checked again or copied."""
+        """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
         other = self._twin()
         object.__setattr__(other, "guess", kept(guess, self.dynamics, self.horizon))
         return other
@@ -246,7 +246,7 @@ class Problem:
 
     @cached_property
     def structure(self) -> Structure:
-        """What sweeps make use of in the dynamics."""
+        """Structure of the dynamics that sweeps make use of."""
         return structure_of(self.dynamics)
 
     @cached_property
@@ -294,7 +294,7 @@ class Problem:
         return self._placed
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
-        """The same problem, its cost with what the constraints contribute to the augmented Lagrangian."""
+        """Copy whose cost includes the constraints' part of the augmented Lagrangian."""
         return self._with_lagrangian(lagrangian)
 
     @property
@@ -308,7 +308,7 @@ class Problem:
         return twin
 
     def _twin(self) -> Problem:
-        """The same problem, with all that is known of it."""
+        """Shallow copy that shares all cached properties."""
         twin = object.__new__(Problem)
         vars(twin).update(vars(self))
         return twin

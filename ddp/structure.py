@@ -15,7 +15,7 @@ SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
 
 NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
-"""Of steps that are not semi-implicit."""
+"""Structure of steps that are not semi-implicit."""
 
 Halves = tuple[float, NDArray[np.int64]]
 """The step and the bent rows that `system.Abilities` tells."""
@@ -41,7 +41,7 @@ def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
 
 
 def structure_of(dynamics: System) -> Structure:
-    """Of a system."""
+    """Structure of a system."""
     semi_implicit = ability(dynamics, "semi_implicit")
     halves, n = semi_implicit or NO_HALVES, dynamics.n
     turned = int(halves[1][:, 1].sum())

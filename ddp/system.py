@@ -105,7 +105,7 @@ class System(Protocol):
         """The compiled second order, for the backward sweep."""
 
     def closing(self) -> Contraction:
-        """What an open gap does to deviations, compiled: the C function ``void(context, gap*, weight*, out*)``.
+        """Effect of an open gap on deviations, compiled: the C function ``void(context, gap*, weight*, out*)``.
 
         With y = f(x ⊕ dx, u + du) ⊖ f(x, u), the deviation from the next state is log(Exp(gap) Exp(y)). It writes
         the Jacobian (n, n) in y at 0, then the Hessian (n, n) of ``weight @`` it. Address 0 where states are flat.

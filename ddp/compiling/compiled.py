@@ -43,7 +43,7 @@ _NAMES = "compiled", "kernel", "library", "lowering", "passes", "whole"
 _HERE = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 
 SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
-"""Of what makes kernels machine code, as it was imported."""
+"""Digest of the modules that make machine code of kernels, as they were imported."""
 
 
 @contextmanager
@@ -120,7 +120,7 @@ class _Making(NamedTuple):
 
 _making: list[_Making] = []
 _numbers: set[int] = set()
-"""Those that symbols of this process have."""
+"""Kernels by the symbols of this process."""
 
 _made: dict[bytes, Any] = {}
 """Key -> what was compiled or loaded in this process: for functions that are made anew."""

@@ -34,7 +34,7 @@ OPTIONS = {"forceinline": False, "error_model": "numpy", "fastmath": {"contract"
 """`contract` lets a*b+c become one instruction; nothing else of fastmath, so that NaN stays a NaN."""
 
 CONTRACTION = types.void(types.int64, types.int64, types.int64, types.int64)
-"""Of the C functions of `protocols.Contraction`."""
+"""Signature of the C functions of `protocols.Contraction`."""
 
 _registered: list[Any] = []
 
@@ -169,7 +169,7 @@ class _Watcher(event.Listener):
         self.tell(str(happening.data["dispatcher"].py_func.__qualname__))
 
     def on_end(self, happening: event.Event) -> None:
-        """Nothing to say: the next start tells that this one ended."""
+        """Do nothing: the next start tells that this one ended."""
 
 
 @contextmanager

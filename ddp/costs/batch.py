@@ -50,7 +50,7 @@ class TermAbilities(Protocol):
     knots: int | None = None
 
     def part(self, start: int, stop: int) -> BatchTerm:
-        """What it says of its knots start .. stop-1; of one knot, it takes any number of states."""
+        """Part for its knots start .. stop-1; of one knot, it takes any number of states."""
 
     def noted(self, dynamics: System, knots: slice) -> CompiledCost | None:
         """Its C function, which reads notes of rollouts for values and records of expansions for derivatives.

@@ -51,7 +51,7 @@ class Knots(NamedTuple):
 
 @inline
 def knots_at(block):
-    """What a block of words describes: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
+    """Read a block of words: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
     of separable terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
     """
     w = carray(integer_pointer(block), BLOCK)
@@ -71,7 +71,7 @@ def matrices_at(block):
 
 @inline
 def diagonals_at(block):
-    """The same of separable terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
+    """Hessians of separable terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
     w = carray(integer_pointer(block), BLOCK)
     return _strided(w[9], w[0], w[3], w[12], w[13], w[14])
 

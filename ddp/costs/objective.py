@@ -23,10 +23,10 @@ from ddp.protocols import Array
 from ddp.system import System
 
 MOST_RUNS = 8
-"""Of knots whose exact Hessians are computed apart from the others."""
+"""Runs of knots whose exact Hessians are computed apart from the others."""
 
 Terms = Sequence[Any]
-"""What users give."""
+"""Terms as users give them."""
 
 
 def padded(U: Array, count: int) -> Array:
@@ -95,7 +95,7 @@ class Objective:
         return found
 
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
-        """The same terms, with other contributions of constraints."""
+        """Copy of the terms with other contributions of constraints."""
         twin = object.__new__(Objective)
         others = ("separable", "runs", "curved", "interpreted", "_tables")  # they are of other terms
         vars(twin).update({name: value for name, value in vars(self).items() if name not in others})
@@ -225,7 +225,7 @@ class Objective:
     def _in_python(
         self, start: int, stop: int, dual: Array | None = None, noted: bool = False
     ) -> list[tuple[Entry, slice]]:
-        """Those of `within` that are not compiled; ``noted``: nor do they read notes."""
+        """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""
         found = _cut(self._interpreted[noted], start, stop)
         return found if self.lagrangian is None else found + _of_constraints(self.lagrangian, start, stop, dual)
 
@@ -240,7 +240,7 @@ class Objective:
 
     @cached_property
     def _interpreted(self) -> tuple[list[tuple[Entry, int, int]], list[tuple[Entry, int, int]]]:
-        """Those of the stretches whose terms are not compiled, and those that do not read notes either."""
+        """Stretches whose terms are not compiled, and those that do not read notes either."""
         plain = [stretch for stretch in self._stretches if not stretch[0].compiled]
         return plain, [stretch for stretch in plain if not stretch[0].noted]
 

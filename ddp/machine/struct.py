@@ -376,11 +376,11 @@ class Fields:
     _fields: ClassVar[dict[str, _Field]]
     _blocks: ClassVar[list[_Block]]
     _places: ClassVar[dict[str, tuple[int, int]]]
-    """Of a field: its block, and how many numbers before it a row has."""
+    """Place of a field: its block, and how many numbers before it a row has."""
     _counts: ClassVar[list[str]]
     """Names of counts, in the order of the declaration."""
     end: Any
-    """What follows in the memory, inside kernels."""
+    """Rest of the memory, inside kernels."""
     _described: ClassVar[str]
 
     def __init__(self, memory: Any, *counts: Any) -> None:

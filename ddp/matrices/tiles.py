@@ -108,7 +108,7 @@ def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
 
 @for_constants
 def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
-    """The same of the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
+    """Product in the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
     i = first
     while rows - i >= 6:
         _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
@@ -128,5 +128,5 @@ def add_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
 
 @for_constants
 def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
-    """The same on and above the diagonal of C, whose lower triangle is left half computed."""
+    """Add a product on and above the diagonal of C, whose lower triangle is left half computed."""
     upper_product(C, ldc, C, ldc, 0, rows, end, a, ai, ak, B, ldb, K)

@@ -1,4 +1,4 @@
-"""Whoever makes the derivatives of an iterate: `Problem.expand`, over its knots."""
+"""Differentiators: they compute the derivatives of an iterate by `Problem.expand`, over its knots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Follow = Callable[[Array, Array, int, Following], None]
 
 
 class Differentiator(ABC):
-    """Whoever makes derivatives of all knots of a trajectory, into ``derivatives``.
+    """Makes derivatives of all knots of a trajectory, into ``derivatives``.
 
     followed: makes derivatives with a sweep behind them; None where that is not possible.
     """
@@ -44,7 +44,7 @@ class Differentiator(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """Who computes them, in words."""
+        """Description of the differentiator in words."""
 
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:

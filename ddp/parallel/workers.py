@@ -1,4 +1,4 @@
-"""Who computes the derivatives of an iterate: this thread alone, several threads, or several processes.
+"""Workers for the derivatives of an iterate: this thread alone, several threads, or several processes.
 
 A knot's derivatives depend on that knot alone, so results are the same to the last bit whoever does it. Threads share
 memory and need no pickling; they serve where the work is done by compiled kernels, which let go of Python's lock.
@@ -49,7 +49,7 @@ TRIED = 2
 
 @dataclass(frozen=True)
 class Workers:
-    """Who shares the derivatives.
+    """Choice of the workers that share the derivatives.
 
     count: how many, this one included; "auto": as many as there are cores, if the derivatives of the first iterates
         take long enough (`WORTHWHILE`).
@@ -83,7 +83,7 @@ def as_workers(value: Any) -> Workers:
 
 @contextmanager
 def differentiator(problem: Problem, workers: Workers | int) -> Iterator[Differentiator]:
-    """Whoever ``workers`` asks for; their threads and processes end with the block."""
+    """Make the differentiator that ``workers`` asks for; its threads and processes end with the block."""
     work = _differentiator(problem, workers if isinstance(workers, Workers) else Workers(workers))
     try:
         if isinstance(work, Processes):
@@ -125,7 +125,7 @@ class _Local(Differentiator):
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     def make(self, X: Array, U: Array, made: int) -> None:
         self._problem.expand(X, U, self.derivatives, 0, len(X), made)
@@ -237,7 +237,7 @@ class _Measured(Differentiator):
 
     @property
     def description(self) -> str:
-        """Who it is, and why."""
+        """Description of the choice, and why it was made."""
         if self._count == 1:
             return f"{self._now.description} ({self._reason})"
         if not self._times:

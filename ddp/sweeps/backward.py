@@ -51,11 +51,11 @@ MOST_SWEEPS = 5
 """Sweeps for one step within control limits, at most."""
 
 VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
-"""What contracts the dynamics' second order: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
+"""Vectors that contract the dynamics: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
 policy, or what each sweep is told to take."""
 
 NONE, KEPT = "none", "kept"
-"""Nothing does (Gauss-Newton); or it was contracted at an earlier iterate."""
+"""No contraction (Gauss-Newton); or one of an earlier iterate."""
 
 
 class Sweep(NamedTuple):
@@ -161,7 +161,7 @@ class Backward:
 
     @property
     def gaps(self) -> Array:
-        """Those that are open, (N, n)."""
+        """Open gaps (N, n)."""
         return self._gaps
 
     @gaps.setter
@@ -175,7 +175,7 @@ class Backward:
         self._age = None if self._age is None or self._age >= self._reuse else self._age + 1
 
     def forget(self) -> None:
-        """Whatever is kept of earlier iterates is too old."""
+        """Forget all that is kept of earlier iterates."""
         self._age = None
 
     @property
@@ -184,7 +184,7 @@ class Backward:
         return self._age is None
 
     def multiplier(self, costates: bool = False) -> str:
-        """What contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
+        """Vector that contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
 
         Where that is open, it is the policy's if many knots are contracted at once, and a policy for them is known.
         """
@@ -231,7 +231,7 @@ class Backward:
         return False
 
     def behind(self, blend: float, mu: float, costates: bool = False) -> Behind | None:
-        """The same sweep, of derivatives that are still being made; None where it takes all of them to begin."""
+        """Sweep behind derivatives that are still being made; None where it takes all of them to begin."""
         if self._limited or self._segments is not None or (blend > 0.0 and (self._reuse > 0 or not self.fresh)):
             return None
         return Behind(self, blend, mu, self.multiplier(costates))
@@ -284,7 +284,7 @@ class Backward:
         self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
-        """The same policy, or a better one, with its model's step in the box: see `limits`."""
+        """Policy, or a better one, whose model's step is in the box: see `limits`."""
         d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
         open_gaps = self._torn
         value = np.inf if open_gaps else 0.0  # of a step that does not move
@@ -353,7 +353,7 @@ class Behind:
             self._sums = tuple(sums)
 
     def outcome(self) -> Sweep:
-        """What it came to, when all blocks are done."""
+        """Result, when all blocks are done."""
         if self.weighted:
             self._of._age = 0
         self._of._judge(self._failed)

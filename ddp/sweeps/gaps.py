@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""What open gaps do to the value of the next knot, seen from where the dynamics arrive.
+"""Effect of open gaps on the value of the next knot, seen from where the dynamics arrive.
 
 Across a gap dx = gap + J y + ½ yᵀ C y, y the deviation of the step from where it arrives. Of the value V, v of dx
 

@@ -127,7 +127,7 @@ _Work = Callable[[_Segment], tuple[int, float, float]]
 
 
 def _at_once(pool: ThreadPoolExecutor, tasks: list[tuple[_Work, _Segment]]) -> list[tuple[int, float, float]]:
-    """What the tasks return, the earliest of them done by this thread."""
+    """Results of the tasks, the earliest of them done by this thread."""
     if not tasks:
         return []
     others = [pool.submit(work, part) for work, part in tasks[1:]]

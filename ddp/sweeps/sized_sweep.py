@@ -19,7 +19,7 @@ MOST_STATES, MOST_CONTROLS = 16, 8
 """States and controls of a sweep that is compiled for them, at most."""
 
 _known: Any = None
-"""What stands for them in the functions that are compiled."""
+"""Placeholders in the functions that are compiled."""
 
 
 def _known_sizes(address):  # type: ignore[no-untyped-def]

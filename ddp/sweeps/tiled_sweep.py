@@ -28,7 +28,7 @@ from ddp.sweeps.riccati import (
 from ddp.sweeps.room import numbers_at, read_room, rows_at
 
 NOTHING = (0.0, 0.0, 0.0)
-"""What the knots after the last one come to: slope, change, and the max-norm of the gradient."""
+"""Sums of a sweep at its end: slope, change, and the max-norm of the gradient."""
 
 
 @apart

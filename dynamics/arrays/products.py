@@ -62,7 +62,7 @@ def _float_product(tree, sign, A, B, begin, out):
 
 
 def _begin(start, i, j, A):  # type: ignore[no-untyped-def]
-    """What a sum starts with: an entry of ``start``, or zero."""
+    """Start of a sum: an entry of ``start``, or zero."""
     return 0.0 if start is None else start[i, j]
 
 
@@ -182,7 +182,7 @@ def _six(A, i, j):
 
 @inline
 def _begin6(start, i, j, A):
-    """What six sums in a row start with."""
+    """Start of six sums in a row."""
     return (
         _begin(start, i, j, A), _begin(start, i, j + 1, A), _begin(start, i, j + 2, A),
         _begin(start, i, j + 3, A), _begin(start, i, j + 4, A), _begin(start, i, j + 5, A),

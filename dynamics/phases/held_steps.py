@@ -44,7 +44,7 @@ from dynamics.rigid_bodies.kinematics import add_accelerations
 from dynamics.rigid_bodies.passive import resist
 
 SWEEPS, CLOSE = 12, 1e-9
-"""Of Newton's method: at most so many, the last from errors below this [m, rad], which it squares."""
+"""Steps of Newton's method at most, the last from errors below this [m, rad], which it squares."""
 
 
 _floats = rows_at(types.float64)

@@ -52,7 +52,7 @@ def place_energy(tree, q, v, ws):
 
 @kernel
 def weight_of(tree, ws, i):
-    """What the gradient of U by q_i is the product of with s_i: the force -gravity on all that joint carries."""
+    """Force whose product with s_i is the gradient of U by q_i: -gravity on all that the joint carries."""
     I, s = load10(ws.Ic, tree.body[i]), load6(ws.s, i)
     moved = add3(scale3(I[0], linear(s)), cross3(angular(s), mass_moment(I)))
     return -tree.gravity[0] * moved[0] - tree.gravity[1] * moved[1] - tree.gravity[2] * moved[2]

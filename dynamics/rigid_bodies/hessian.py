@@ -164,7 +164,7 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
 
 @kernel
 def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
-    """The same of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
+    """Entries of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
     b = tree.body[i]
     s, hKw = load6(ws.s, i), load12(ws.hKw, b)
     pf = momentum(hKw)
@@ -179,7 +179,7 @@ def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
 
 @kernel
 def floating_hessian(tree, ws, b, qq, qv, vv, qa):
-    """The same within a free-flyer on the world, along the root's axes, where χ = ψ' = 0: blocks [linear, angular]
+    """Entries within a free-flyer on the world, along the root's axes, where χ = ψ' = 0: blocks [linear, angular]
 
     qq = [[0, 0], [0, (g·h) 1 - g hᵀ]]    vv = [[0, [h]×], [-[h]×, -½ (G + Gᵀ)]]    qv = qa = 0
 

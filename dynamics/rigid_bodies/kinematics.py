@@ -32,7 +32,7 @@ from dynamics.robots.tree import Tree
 
 
 class Workspace(NamedTuple):
-    """What the kernels keep of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
+    """Working memory of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
 
     Per body: R (9), p (3), v, a, w (6), I and its composite Ic (10), f (6), hK and its composite hKc, hKw (12), z (3).
     Per degree of freedom: s, psi (ψ'), psidd (ψ''), eta (η), chi = w_p × s (6), and Y = Ic s.
@@ -153,7 +153,7 @@ def _forces(tree, qd, qdd, fext, ws):
 
 @kernel
 def add_accelerations(tree, qdd, ws):
-    """What accelerations q'' add to a, ψ'' and the composites f, where these are those of q'' = 0.
+    """Add the effect of accelerations q'' to a, ψ'' and the composites f, where these are those of q'' = 0.
 
     A joint's motion δ = Σ s q'' moves all it carries: Δf = Iᶜ w_p + Σ Iᶜ_l δ_l over the joint and those behind it,
     w = w_p + δ the acceleration that q'' adds to a body.

@@ -20,7 +20,7 @@ _GROUP = 8
 
 
 class Entries(NamedTuple):
-    """Of the tensors ∂²τ/∂q∂q, ∂²τ/∂v∂v, ∂²τ/∂v∂q (v second) and ∂M/∂q; T[i, j, k] = D_k (D_j τ_i).
+    """Entries of the tensors ∂²τ/∂q∂q, ∂²τ/∂v∂v, ∂²τ/∂v∂q (v second) and ∂M/∂q; T[i, j, k] = D_k (D_j τ_i).
 
     triples: how many.   places (4, nv³): where an entry is among ``values``, flat; unrelated ones are in the last row.
     groups (m,): where groups of eight consecutive entries that are not all zero begin; bounds (5,): of each tensor's.

@@ -80,7 +80,7 @@ def operator_rate(s, hK, hKpsi):
 
 @kernel
 def inverse_dynamics_tensors(tree: Tree, ws: Workspace, values):
-    """What ∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q are made of; needs composites Ic, f, hKc.
+    """Tensors ∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q; needs composites Ic, f, hKc.
 
     values (triples + 1, SLOTS): the last row is zeros.
     """
