@@ -82,7 +82,6 @@ def named(iterate: Iterate, known: dict[int, str]) -> None:
     arrays = {"X": iterate.X, "U": iterate.U, "k": backward._k, "K": backward._K, "V_x": backward._weights}
     arrays |= iterate.work.derivatives._asdict()
     known.update({address(array): name for name, array in arrays.items() if array.size})
-    known[backward._model.address], known[backward._room.address] = "model", "room of V_xx, V_x"
 
 
 def address(array: np.ndarray) -> int:

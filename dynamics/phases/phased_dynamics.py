@@ -272,7 +272,9 @@ class PhasedDynamics:
             Xs[:] = X
             return Xs, Us, notes
         X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
-        low, high = (np.ascontiguousarray(np.broadcast_to(limit, U.shape)) for limit in (lower, upper))
+        if not lower.shape == upper.shape == U.shape:
+            lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        low, high = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
         tree, *system = self._system(0, N)
         given = *system, X, U, k, K, alphas, gaps, low, high, Xs, Us, notes
         if not (self._regular and phase_rollouts.track(tree, arena(self._rollers), *given)):
