@@ -68,7 +68,7 @@ def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     count(Iterate, "sweep")
-    count(type(problem), "total")
+    count(type(problem.objective), "total")
     solver, guess = ddp.DDP(tolerance=1e-9), crocoddyl_gaits.guess(problem)
     ddp.solve(problem, solver, guess, lambda step: found.append((step, dict(done))))
     last = [(step, after, before) for (_, before), (step, after) in pairwise(found) if step.hessian == "exact"]

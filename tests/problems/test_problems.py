@@ -340,7 +340,7 @@ def test_weightless_leaves_the_given_robot_alone():
         ("angle", lambda: quadruped.reorientation(angle=4.0)),
         ("robot", lambda: quadruped.reorientation("ur5")),
         ("robot", lambda: quadrotor.loop("hyq")),
-        ("at", lambda: quadrotor.loop(horizon=50)),
+        ("waypoints", lambda: quadrotor.loop(horizon=50)),
         ("obstacles", lambda: arm.obstacles("panda", target=np.eye(4))),
         ("torque_limits", lambda: arm.obstacles(torque_limits=np.ones(3))),
         ("velocity", lambda: arm.throw(velocity=(0.0, 3.0))),
