@@ -11,6 +11,7 @@ from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_c
 from dynamics.quantities.energy import add_energy_curvature, energy_gradient, place_energy
 from dynamics.quantities.frames import (
     add_twist_curvature,
+    branch_workspace,
     frame_twist,
     place_frame,
     pull_back_displacement,
@@ -36,7 +37,7 @@ def center_of_mass(tree, Q, weight, c, dq, qq):
 def frame_placement(branch, Q, weight, M, jacobian, qq):
     """M (N, 4, 4), its Jacobian (N, 6, nv) and the Hessian of weight·log6(M⁻¹ M(q ⊕ δ)) of every sample."""
     m = branch.dof.size
-    ws, J, G, unused = workspace(branch.tree, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
+    ws, J, G, unused = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
     for t in range(Q.shape[0]):
         R, p = place_frame(branch, Q[t], ws, J)
         for i in range(3):
@@ -54,7 +55,7 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
 def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
     """The velocity (N, 6), its derivatives (N, 6, nv), the Hessian of weight·velocity (N, 2 nv, 2 nv)."""
     m, nv = branch.dof.size, V.shape[1]
-    ws, J, E = workspace(branch.tree, Q), np.zeros((m, 6)), np.zeros((m, 6))
+    ws, J, E = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((m, 6))
     Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
     for t in range(Q.shape[0]):
         R, p = place_frame(branch, Q[t], ws, J)

@@ -40,24 +40,40 @@ from dynamics.geometry.spatial import (
     scale6,
     store,
 )
-from dynamics.rigid_bodies.kinematics import place_bodies
+from dynamics.rigid_bodies.kinematics import place_bodies, workspace
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree, segments
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
 
-class Branch(NamedTuple):
-    """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
-
-    tree: that tree; its ``iq`` still index the robot's configuration.
-    placement (12,): the frame on the last body.
-    dof (m,): the robot's degrees of freedom in the branch, root first.
-    """
-
-    tree: Tree
+class _Fields(NamedTuple):
+    tree: int
     placement: NDArray[np.float64]
     dof: NDArray[np.int64]
+
+
+class Branch(_Fields):
+    """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
+
+    tree: the address of that tree, for kernels; its ``iq`` still index the robot's configuration.
+    placement (12,): the frame on the last body.
+    dof (m,): the robot's degrees of freedom in the branch, root first.
+
+    An address, because numba finds the types of objects at every call by Python code, and those of numbers at once.
+    """
+
+    owner: Tree
+
+    def __new__(cls, tree: Tree, placement: NDArray[np.float64], dof: NDArray[np.int64]) -> Branch:
+        """Keep the tree alive whose address kernels are given."""
+        branch = super().__new__(cls, tree.address, placement, dof)
+        branch.owner = tree
+        return branch
+
+    def __reduce__(self) -> tuple[type[Branch], tuple[Tree, NDArray[np.float64], NDArray[np.int64]]]:
+        """Take the tree along: addresses mean nothing to other processes."""
+        return Branch, (self.owner, self.placement, self.dof)
 
 
 def branch(robot: Robot, frame: str) -> Branch:
@@ -92,13 +108,19 @@ def branch(robot: Robot, frame: str) -> Branch:
 
 
 @kernel
+def branch_workspace(branch, like):
+    """A workspace for the bodies of a branch, of the number type of the array ``like``."""
+    return workspace(Tree(branch.tree), like)
+
+
+@kernel
 def place_frame(branch, q, ws, J):
     """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes."""
-    place_bodies(branch.tree, q, False, ws)
+    place_bodies(Tree(branch.tree), q, False, ws)
     F = branch.placement
     R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
     p = (F[9], F[10], F[11])
-    last = branch.tree.nb - 1
+    last = Tree(branch.tree).nb - 1
     if last >= 0:
         Rb = load9(ws.R, last)
         p = add3(load3(ws.p, last), rotate(Rb, p))
@@ -124,7 +146,7 @@ def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian
 
     force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
     """
-    joint = branch.tree.body
+    joint = Tree(branch.tree).body
     for j in range(J.shape[0]):
         a = load6(J, j)
         jd = branch.dof[j]
@@ -175,7 +197,7 @@ def _drift(reference, m):
 @kernel
 def frame_twist(branch, J, v, E):
     """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6)."""
-    joint = branch.tree.body
+    joint = Tree(branch.tree).body
     V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     before = V
     for j in range(J.shape[0]):
@@ -203,7 +225,7 @@ def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hess
 
     With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
     """
-    joint, dof = branch.tree.body, branch.dof
+    joint, dof = Tree(branch.tree).body, branch.dof
     f = _carrying_back(reference, R, p, force)
     m = J.shape[0]
     for j in range(m):

@@ -13,8 +13,7 @@ from ddp import inline, kernel
 from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3
-from dynamics.quantities.frames import place_frame, pull_back_displacement
-from dynamics.rigid_bodies.kinematics import workspace
+from dynamics.quantities.frames import branch_workspace, place_frame, pull_back_displacement
 from problems.kernels.frames import pose_error
 from problems.kernels.states import difference, load_six
 
@@ -42,7 +41,7 @@ def add_point_curvature(branch, R, J, force, gradient, out):
 @kernel
 def position_values(branch, target, X, out):
     """``p - target`` of a frame's origin p."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(branch, X[k], ws, J)
         for i in range(3):
@@ -52,7 +51,7 @@ def position_values(branch, target, X, out):
 @kernel
 def position_jacobian(branch, X, out):
     """The columns of the origin's Jacobian, in the world's axes."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], ws, J)
         for j in range(branch.dof.size):
@@ -64,7 +63,7 @@ def position_jacobian(branch, X, out):
 @kernel
 def position_curvature(branch, X, weight, out):
     """Hessian of weight · p of the origin p."""
-    ws, J, gradient = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
+    ws, J, gradient = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], ws, J)
         add_point_curvature(branch, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
@@ -73,7 +72,7 @@ def position_curvature(branch, X, weight, out):
 @kernel
 def pose_values(branch, target, X, out):
     """``log6(target⁻¹ oMf)``."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
         r = pose_error(target, R, p)
@@ -84,7 +83,7 @@ def pose_values(branch, target, X, out):
 @kernel
 def pose_jacobian(branch, target, X, out):
     """Jlog6 times the frame's Jacobian."""
-    ws, J, Jlog = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    ws, J, Jlog = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
         jlog6(pose_error(target, R, p), Jlog)
@@ -97,7 +96,7 @@ def pose_jacobian(branch, target, X, out):
 @kernel
 def pose_curvature(branch, target, X, weight, out):
     """Hessian of weight · log6(target⁻¹ oMf): by the curvature of log6 and that of the displacement."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
@@ -190,8 +189,8 @@ def nearest(p, d, q, e):
 def clearance_values(body, obstacles, X, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
     first, second = body.first, body.second
-    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(first, X[k], ws1, J1)
         d = (0.0, 0.0, 0.0)
@@ -229,8 +228,8 @@ def _columns(R, J, place, D):
 def clearance_jacobian(body, obstacles, X, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
     first, second = body.first, body.second
-    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     m = body.dof.size
     D1, D2 = np.zeros((3, m)), np.zeros((3, m))
     for k in range(X.shape[0]):
@@ -259,8 +258,8 @@ def clearance_curvature(body, obstacles, X, weight, out):
     D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
     """
     first, second = body.first, body.second
-    ws1, J1 = workspace(first.tree, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = workspace(second.tree, X), np.zeros((second.dof.size, 6))
+    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     m = body.dof.size
     D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
     g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])

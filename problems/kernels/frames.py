@@ -15,6 +15,7 @@ from dynamics.geometry.spatial import dot3, dot6, load6, rotate_back, rotation_p
 from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.frames import (
     add_twist_curvature,
+    branch_workspace,
     frame_twist,
     place_frame,
     pull_back_displacement,
@@ -43,7 +44,7 @@ def pose_error(target, R, p):
 @kernel
 def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
-    ws, J = workspace(branch.tree, X), np.zeros((branch.dof.size, 6))
+    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
@@ -75,7 +76,7 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
 @kernel
 def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """FramePosition: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    ws, J, G = workspace(branch.tree, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    ws, J, G = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], ws, J)
         target = row_of(targets, first + k)
@@ -100,7 +101,7 @@ def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz
 def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FrameVelocity."""
     m = branch.dof.size
-    ws, J, E, D = workspace(branch.tree, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
+    ws, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
     r, f = np.zeros(6), np.zeros(6)
     index = np.concatenate((branch.dof, branch.dof + nv))
     for k in range(X.shape[0]):
