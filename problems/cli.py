@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -18,8 +17,7 @@ import numpy as np
 import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
-from ddp.errors import ModelError, ProblemError, SolveError, nearest, positive, said
-from ddp.problem import Problem
+from ddp.errors import ProblemError, nearest, positive, said
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
@@ -38,72 +36,30 @@ from problems.command.output import (
     taken,
     told,
 )  # fmt: skip
-from problems.command.parameters import build, parameters, parse
 from problems.command.progress import progress
+from problems.command.shell import (
+    HTML,
+    JSON,
+    NAME,
+    NO_BROWSER,
+    OPEN,
+    OPTIONS,
+    PLOT,
+    ROBOT,
+    Commands,
+    end,
+    named,
+    solving,
+)  # fmt: skip
 from problems.command.timing import timings, warm
 from problems.durations import TimedSolution, free_durations, solve_durations
-from problems.registry import ALL, Entry, find
+from problems.registry import ALL, find
 from problems.sensitivity import with_durations
 
 SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
 TITLES = {"ddp": "DDP", "ilqr": "iLQR", "newton": "Newton"}
 
-INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
-
-Command = Callable[..., None]
-
-
-class _BadInput(click.ClickException):
-    """A message without a traceback, and exit status 2."""
-
-    exit_code = 2
-
-
-class _Commands(click.Group):
-    """Turn the errors that mayne raises on purpose into messages."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (ProblemError, ModelError) as reason:
-            raise _BadInput(str(reason)) from None
-        except SolveError as reason:
-            raise click.ClickException(str(reason)) from None
-        except KeyboardInterrupt:  # click would say that it failed
-            click.echo("interrupted", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-_NAME = click.argument("name")
-_ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
-_OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
-_OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
-_HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
-_PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
-_NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def _solving(command: Command) -> Command:
-    """The options of commands that solve."""
-    for option in (
-        click.option(
-            "--workers", default="1", show_default=True,
-            help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
-        ),
-        click.option(
-            "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
-        ),
-        click.option(
-            "--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mayne")
 def main() -> None:
     """Trajectory optimisation with full second-order DDP."""
@@ -112,7 +68,7 @@ def main() -> None:
 
 @main.command("list")
 @click.argument("name", required=False)
-@_JSON
+@JSON
 def list_problems(name: str | None, as_json: bool) -> None:
     """List the problems, or the parameters of problem NAME; NAME robots: the robots."""
     if name == "robots":
@@ -125,19 +81,19 @@ def list_problems(name: str | None, as_json: bool) -> None:
         raise ProblemError(f"problem: there is none called {said(name)}; {nearest(name, [*ALL, 'robots'])}")
 
 
-@main.command(context_settings=_OPEN)
-@_NAME
-@_OPTIONS
+@main.command(context_settings=OPEN)
+@NAME
+@OPTIONS
 @click.option("--solver", type=click.Choice(list(SOLVERS)), default="ddp", show_default=True)
-@_solving
-@_ROBOT
+@solving
+@ROBOT
 @click.option("--save", type=click.Path(), help="Write the solution (.npz), for `mayne view`.")
-@_HTML
-@_PLOT
+@HTML
+@PLOT
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
 @click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
-@_NO_BROWSER
+@NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
     help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
@@ -145,7 +101,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option(
     "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
 )
-@_JSON
+@JSON
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
@@ -156,7 +112,7 @@ def solve(
     check_file("--html", html)
     for option, path in (("--plot", plot), ("--schedule", schedule), ("--forces", forces)):
         check_file(option, path, DRAWINGS)
-    entry, problem, chosen = _build(name, robot, options)
+    entry, problem, chosen = named(name, robot, options)
     if schedule or forces:
         demonstration.check_contacts(entry, problem)
     method = SOLVERS[solver](tolerance=tolerance, max_iterations=max_iterations)
@@ -187,16 +143,16 @@ def solve(
         playing.animate(entry, problem, solution, html)
     if view:
         playing.animate(entry, problem, solution, None, not no_browser)
-    _end(outcome.converged)
+    end(outcome.converged)
 
 
-@main.command(context_settings=_OPEN)
-@_NAME
-@_OPTIONS
-@_solving
-@_ROBOT
-@_PLOT
-@_JSON
+@main.command(context_settings=OPEN)
+@NAME
+@OPTIONS
+@solving
+@ROBOT
+@PLOT
+@JSON
 def compare(
     name: str,
     options: tuple[str, ...],
@@ -209,7 +165,7 @@ def compare(
 ) -> None:
     """Solve problem NAME with iLQR and with DDP."""
     check_file("--plot", plot, DRAWINGS)
-    entry, problem, _ = _build(name, robot, options)
+    entry, problem, _ = named(name, robot, options)
     solvers = {
         TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
         for key in ("ilqr", "ddp")
@@ -223,25 +179,25 @@ def compare(
     if plot:
         viz.plot_convergence(solutions, plot, title=entry.description)
         click.echo(f"wrote {plot}", err=True)
-    _end(all(solution.converged for solution in solutions.values()))
+    end(all(solution.converged for solution in solutions.values()))
 
 
-@main.command(context_settings=_OPEN)
-@_NAME
-@_OPTIONS
+@main.command(context_settings=OPEN)
+@NAME
+@OPTIONS
 @click.option("--steps", type=int, default=100, show_default=True, help="How often the problem is solved.")
 @click.option("--push", type=float, default=0.3, show_default=True, help="Size of pushes on velocities.")
 @click.option("--every", type=int, default=25, show_default=True, help="Steps between pushes.")
-@_ROBOT
-@_HTML
-@_JSON
+@ROBOT
+@HTML
+@JSON
 def mpc(
     name: str, options: tuple[str, ...], steps: int, push: float, every: int, robot: str | None, html: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Control problem NAME's system over a receding horizon while it is pushed about."""
     check_file("--html", html)
-    entry, problem, _ = _build(name, robot, options)
+    entry, problem, _ = named(name, robot, options)
     with progress(f"{name}, receding horizon"):
         warm(problem)
         run = close_loop(problem, steps, push, every)
@@ -263,16 +219,16 @@ def mpc(
     if html:
         where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
         click.echo(f"wrote {where}", err=True)
-    _end(bool(run.converged.all()))
+    end(bool(run.converged.all()))
 
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--problem", "name", help="Its problem, if it was not written by `mayne solve --save`.")
-@_ROBOT
+@ROBOT
 @click.option("--dt", type=float, help="Step of time [s], for the motion of a --robot without a problem.")
-@_HTML
-@_NO_BROWSER
+@HTML
+@NO_BROWSER
 def view(
     file: str, name: str | None, robot: str | None, dt: float | None, html: str | None, no_browser: bool
 ) -> None:
@@ -289,18 +245,18 @@ def view(
         return
     if dt is not None:
         raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
-    entry, problem, _ = _build(name or signed, robot, (), chosen)
+    entry, problem, _ = named(name or signed, robot, (), chosen)
     playing.animate(entry, problem, Solution.load(file, problem), html, not no_browser)
 
 
-@main.command(context_settings=_OPEN)
-@_NAME
-@_OPTIONS
-@_ROBOT
-@_JSON
+@main.command(context_settings=OPEN)
+@NAME
+@OPTIONS
+@ROBOT
+@JSON
 def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
     """Check every derivative of problem NAME against differences, near its guess."""
-    _, problem, _ = _build(name, robot, options)
+    _, problem, _ = named(name, robot, options)
     with progress(f"{name}, checking derivatives"):
         report = check_derivatives(problem)
     if as_json:
@@ -309,13 +265,13 @@ def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool)
         print_json({"problem": name, "ok": report.ok, "checks": checks})
     else:
         click.echo(str(report))
-    _end(report.ok)
+    end(report.ok)
 
 
 @main.command("warm")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--clear", is_flag=True, help="Remove all compiled kernels from the cache first.")
-@_JSON
+@JSON
 def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
     """Compile ahead what problems NAME, by default all, need, and keep it in the cache."""
     entries = [find(name) for name in names or ALL]
@@ -342,7 +298,7 @@ def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
 def demo(folder: str) -> None:
     """Solve a reach and a reorientation with iLQR and with DDP, and draw both."""
     check_folder("--folder", folder)
-    _end(demonstration.run(Path(folder)))
+    end(demonstration.run(Path(folder)))
 
 
 @main.command()
@@ -350,7 +306,7 @@ def demo(folder: str) -> None:
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
 @click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
-@_JSON
+@JSON
 def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread.
 
@@ -359,7 +315,7 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> 
     if name == "dynamics":
         _bench_dynamics(seconds, cold, as_json)
         return
-    _, problem, _ = _build(name, None, ())
+    _, problem, _ = named(name, None, ())
     with progress(f"{name}, timing"):
         times = timings(problem, repeat)
     if as_json:
@@ -388,22 +344,3 @@ def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
     print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
     for start, time_taken in starts.items():
         click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
-
-
-def _build(
-    name: str, robot: str | None, options: Sequence[str], saved: dict[str, Any] | None = None
-) -> tuple[Entry, Problem, dict[str, Any]]:
-    """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
-    entry = find(name)
-    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
-    chosen = (saved or {}) | parse(entry, options, others)
-    if robot is not None:
-        if "robot" not in parameters(entry):
-            raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
-        chosen["robot"] = robot
-    with progress(f"{name}, preparing"):
-        return entry, build(entry, chosen), chosen
-
-
-def _end(success: bool) -> None:
-    click.get_current_context().exit(0 if success else 1)

@@ -128,7 +128,7 @@ DOCUMENTED = {
     "numba", "numba.extending", "numba.types", "numba.core.cgutils", "numba.core.errors", "numba.core.event",
     "numba.core.compiler", "numba.core.compiler_machinery", "numba.core.ir", "numba.core.typed_passes",
 }  # fmt: skip
-"""What numba's documentation describes or uses: extensions, events, pipelines of passes."""
+"""Names of numba that its documentation describes or uses: extensions, events, pipelines of passes."""
 
 PRIVATE = {
     "numba.core.codegen.JITCodeLibrary", "numba.core.compiler_lock.global_compiler_lock",

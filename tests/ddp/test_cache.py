@@ -172,7 +172,7 @@ def test_an_edit_is_seen_and_nothing_else_is_compiled_again(fresh, tmp_path):
     edits = tmp_path / "edits"
 
     def told(number: int) -> tuple[dict[str, str], list[str]]:
-        """What each edit's kernel gives where their number is ``number``, and the kernels that were compiled."""
+        """Results of all edits' kernels with their number set to ``number``, and the names of kernels that compiled."""
         for name, (others, asking) in EDITS.items():
             folder = edits / name
             folder.mkdir(parents=True, exist_ok=True)

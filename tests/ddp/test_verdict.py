@@ -255,7 +255,7 @@ def test_costs_that_fall_without_end_are_said_to(running, terminal, weight):
 
 @pytest.mark.parametrize("far", [1.0, 1e9])
 def test_a_minimum_far_below_a_saddle_is_not_bottomless(far):
-    """It begins beside the saddle, where the cost is 1e-16 of what it will be."""
+    """Begin beside the saddle, where the cost is 1e-16 of the final one."""
     term = Term(lambda x, u: (u[0] / far) ** 4 - (u[0] / far) ** 2)
     solution = ddp.solve(ddp.Problem(moved(), [term], [], [0.0], 5), guess=np.full((5, 1), 1e-8 * far), throw=False)
     assert "without end" not in solution.status

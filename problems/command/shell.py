@@ -1,0 +1,88 @@
+"""Parts of all commands: errors as messages, arguments and options, the problem that a command names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ddp.errors import ModelError, ProblemError, SolveError
+from ddp.problem import Problem
+from problems.command.parameters import build, parameters, parse
+from problems.command.progress import progress
+from problems.registry import Entry, find
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells have it."""
+
+Command = Callable[..., None]
+
+
+class BadInput(click.ClickException):
+    """A message without a traceback, and exit status 2."""
+
+    exit_code = 2
+
+
+class Commands(click.Group):
+    """Turn the errors that mayne raises on purpose into messages."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ProblemError, ModelError) as reason:
+            raise BadInput(str(reason)) from None
+        except SolveError as reason:
+            raise click.ClickException(str(reason)) from None
+        except KeyboardInterrupt:  # click would say that it failed
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+NAME = click.argument("name")
+ROBOT = click.option("--robot", help="Another robot: a name of example-robot-data or a file.")
+OPTIONS = click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[--PARAMETER VALUE]...")
+OPEN = {"ignore_unknown_options": True}  # for the parameters of the problem, which `parse` reads
+HTML = click.option("--html", type=click.Path(), help="Write a self-contained animation.")
+PLOT = click.option("--plot", type=click.Path(), help="Write how it converged (.png, .pdf, .svg).")
+NO_BROWSER = click.option("--no-browser", is_flag=True, help="Tell the address of the viewer, and open no browser.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def solving(command: Command) -> Command:
+    """The options of commands that solve."""
+    for option in (
+        click.option(
+            "--workers", default="1", show_default=True,
+            help="Who shares the derivatives: a number, auto, threads:2, processes:2.",
+        ),
+        click.option(
+            "--max-iterations", type=int, default=1000, show_default=True, help="Iterations at most."
+        ),
+        click.option(
+            "--tolerance", type=float, default=1e-9, show_default=True, help="Expected decrease at the end."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def named(
+    name: str, robot: str | None, options: Sequence[str], saved: dict[str, Any] | None = None
+) -> tuple[Entry, Problem, dict[str, Any]]:
+    """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
+    entry = find(name)
+    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
+    chosen = (saved or {}) | parse(entry, options, others)
+    if robot is not None:
+        if "robot" not in parameters(entry):
+            raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
+        chosen["robot"] = robot
+    with progress(f"{name}, preparing"):
+        return entry, build(entry, chosen), chosen
+
+
+def end(success: bool) -> None:
+    """End the command: exit status 0 for success, 1 otherwise."""
+    click.get_current_context().exit(0 if success else 1)
