@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.matrices.tiles import padded
+from ddp.machine.tiles import padded
 from ddp.system import Contraction, System, ability
 
 SMALL, BENT = 6, 3

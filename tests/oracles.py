@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 
 import dynamics
-from ddp.matrices.tiles import padded
+from ddp.machine.tiles import padded
 from dynamics.robots.equipment import Equipment
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")

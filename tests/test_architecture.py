@@ -11,11 +11,12 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("ddp", "dynamics", "problems", "viz")
 FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
-MATRICES = {"ddp.matrices.registers", "ddp.matrices.rows", "ddp.matrices.tiles"}
-MACHINE = {"ddp.machine.aligned", "ddp.machine.memory", "ddp.machine.number", "ddp.machine.struct"}
+MACHINE = {
+    f"ddp.machine.{name}" for name in ("aligned", "memory", "number", "registers", "rows", "struct", "tiles")
+}  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
-    "ddp.derived_dynamics", "ddp.differences", *MACHINE, *MATRICES,
+    "ddp.derived_dynamics", "ddp.differences", *MACHINE,
 }
 
 
@@ -104,9 +105,8 @@ def test_contributing_names_files_that_exist():
 
 
 WRITING_INSTRUCTIONS = {
-    "ddp/costs/bound.py", "ddp/machine/memory.py", "ddp/machine/number.py", "ddp/matrices/registers.py",
-    "ddp/matrices/rows.py", "ddp/matrices/transposed.py", "ddp/matrices/triangles.py", "ddp/matrices/unrolled.py",
-    "ddp/sweeps/knot_code.py", "ddp/sweeps/sized_knot.py", "ddp/sweeps/small_knot.py", "dynamics/arrays/lanes.py",
+    "ddp/costs/bound.py", "ddp/machine/memory.py", "ddp/machine/number.py", "ddp/machine/registers.py",
+    "ddp/machine/rows.py", "ddp/machine/transposed.py", "ddp/machine/triangles.py", "dynamics/arrays/lanes.py",
     "dynamics/arrays/packing.py", "dynamics/arrays/tables.py", "dynamics/arrays/views.py",
     "dynamics/steps/step_rows.py",
 }  # fmt: skip

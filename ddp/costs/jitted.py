@@ -31,7 +31,7 @@ from ddp.costs.terms import DerivedTerm, called
 from ddp.differences import FIRST, POINTS, SECOND, SECOND_WEIGHTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.errors import said as quoted
-from ddp.matrices.algebra import factorise, positive_part
+from ddp.machine.algebra import factorise, positive_part
 from ddp.protocols import Array
 from ddp.system import System
 

@@ -1,1 +1,1 @@
-"""Numbers, memory and records of memory, for kernels: the room that writes LLVM's instructions."""
+"""Numbers, memory, records of memory and small dense algebra, for kernels: the room that writes LLVM's instructions."""

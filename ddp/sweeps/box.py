@@ -11,7 +11,7 @@ that belongs to the free ones has to be positive definite.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.algebra import factorise, solve
+from ddp.machine.algebra import factorise, solve
 
 MOST = 100
 """Iterations; a dozen are many. A knot that needs more counts as failed, and is regularised."""

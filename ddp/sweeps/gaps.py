@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
-from ddp.matrices.rows import add_rows, copy_rows
-from ddp.matrices.tiles import WIDTH, add_product
-from ddp.matrices.transposed import add_transposed_times
+from ddp.machine.rows import add_rows, copy_rows
+from ddp.machine.tiles import WIDTH, add_product
+from ddp.machine.transposed import add_transposed_times
 from ddp.sweeps.room import rows_at
 
 

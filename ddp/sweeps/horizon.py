@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import integer_pointer, kernel
 from ddp.derivatives import Derivatives
 from ddp.machine.memory import address_of
+from ddp.machine.rows import clear_rows
 from ddp.machine.struct import Struct, integer, integers, matrix, real, reals
-from ddp.matrices.rows import clear_rows
 from ddp.protocols import Array
 from ddp.structure import Halves
 from ddp.sweeps.riccati import add_hessian, load_hessian

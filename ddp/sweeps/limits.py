@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.algebra import dot
+from ddp.machine.algebra import dot
 
 SMALLEST, SMALLEST_OPEN = 2.0**-4, 2.0**-12
 """The smallest β that is tried; and without feedback, K = 0 in the formula, where that does not help: then the step is

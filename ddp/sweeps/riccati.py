@@ -26,7 +26,7 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.rows import (
+from ddp.machine.rows import (
     add_rows,
     add_scaled,
     add_some,
@@ -37,8 +37,8 @@ from ddp.matrices.rows import (
     write_rows,
     write_scaled,
 )
-from ddp.matrices.tiles import WIDTH, add_product, product, upper_product
-from ddp.matrices.triangles import eliminate, raise_rows
+from ddp.machine.tiles import WIDTH, add_product, product, upper_product
+from ddp.machine.triangles import eliminate, raise_rows
 from ddp.sweeps.room import numbers_at, rows_at
 
 FEW = 4

@@ -12,7 +12,7 @@ from numba import carray, int64
 from ddp.compiling.kernel import kernel, pointer
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.memory import rows_at as rows_of_words
-from ddp.matrices.tiles import WIDTH, padded
+from ddp.machine.tiles import WIDTH, padded
 from ddp.protocols import Array
 
 ROWS = 3

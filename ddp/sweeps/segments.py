@@ -31,8 +31,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.rows import copy_rows
-from ddp.matrices.tiles import add_product
+from ddp.machine.rows import copy_rows
+from ddp.machine.tiles import add_product
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import factorize, forget_idle, value

@@ -7,8 +7,8 @@ import numpy as np
 
 from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.machine.memory import address_of
-from ddp.matrices.rows import clear_rows, copy_rows, copy_upper, write_rows
-from ddp.matrices.tiles import add_product
+from ddp.machine.rows import clear_rows, copy_rows, copy_upper, write_rows
+from ddp.machine.tiles import add_product
 from ddp.sweeps.box import clamp
 from ddp.sweeps.gaps import arrive, cross
 from ddp.sweeps.horizon import Horizon, load_costs, own, pairs_at

@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH, lane_of, lanes
-from ddp.matrices.registers import exchange, shuffle
+from ddp.machine.registers import exchange, shuffle
 from dynamics.arrays.lanes import flat, lane_array
 from dynamics.arrays.views import rows_of, view
 

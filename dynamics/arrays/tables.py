@@ -20,7 +20,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from ddp.compiling.kernel import kernel, pointer
 from ddp.machine.number import QUAD
-from ddp.matrices.registers import WORD, at, exchange, few, load, store_where, times
+from ddp.machine.registers import WORD, at, exchange, few, load, store_where, times
 
 
 class TableType(types.Type):

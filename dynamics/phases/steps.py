@@ -13,7 +13,7 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import memory_of
-from ddp.matrices.rows import write_scaled
+from ddp.machine.rows import write_scaled
 from dynamics.contacts.batch import related, related_impact, solved_contact, solved_impact
 from dynamics.contacts.kinematics import Place, places
 from dynamics.contacts.relation import Relation, derive, relation

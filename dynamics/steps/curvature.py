@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.rows import clear_rows
-from ddp.matrices.tiles import add_product
+from ddp.machine.rows import clear_rows
+from ddp.machine.tiles import add_product
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, twist_of
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.implicit import adjoint_weight, second_order

@@ -15,9 +15,9 @@ from numba import carray
 
 from ddp.compiling.kernel import callback, integer_pointer, kernel, pointer
 from ddp.machine.number import WIDTH
+from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
 from ddp.machine.struct import Struct, integer, nested
-from ddp.matrices.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
-from ddp.matrices.tiles import add_product, add_upper_product
+from ddp.machine.tiles import add_product, add_upper_product
 from ddp.system import Contraction
 from dynamics.arrays.lanes import lane_array, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack

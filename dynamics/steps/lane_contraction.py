@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH
-from ddp.matrices.tiles import padded
+from ddp.machine.tiles import padded
 from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_groups
 from dynamics.arrays.views import folded

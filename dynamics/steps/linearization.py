@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH
-from ddp.matrices.rows import clear_rows, write_scaled
+from ddp.machine.rows import clear_rows, write_scaled
 from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded

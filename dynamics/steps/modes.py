@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.matrices.tiles import padded
+from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 
 STEP, IMPACT, HELD = range(3)

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import WIDTH, lanes
-from ddp.matrices.registers import HALF, VECTOR, WORD, few, places, store_where
+from ddp.machine.registers import HALF, VECTOR, WORD, few, places, store_where
 from dynamics.arrays.packing import transposed
 from dynamics.geometry.joint_motion import is_group
 

@@ -258,7 +258,7 @@ def test_kernels_of_scripts_and_notebooks_are_cached_by_what_they_are(fresh, tmp
 
 def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch):
     from ddp.compiling import content
-    from ddp.matrices import algebra, triangles
+    from ddp.machine import algebra, triangles
     from ddp.sweeps import gaps
 
     before = {made: content.digest(made) for made in (triangles.eliminate, algebra.factorise, gaps.arrive)}

@@ -9,7 +9,7 @@ from systems import Arrive, Swing, cartpole_step, pendulum, pendulum_step, user_
 import ddp
 from ddp import differences
 from ddp.costs.terms import DerivedTerm, positive_part
-from ddp.matrices import algebra
+from ddp.machine import algebra
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 

@@ -8,7 +8,7 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel, pointer
-from ddp.matrices.registers import (
+from ddp.machine.registers import (
     VECTOR,
     WIDTH,
     WORD,

@@ -19,9 +19,9 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel, pointer
-from ddp.matrices.algebra import PIVOT
-from ddp.matrices.registers import DOUBLE, WIDTH, WORD, at, load, scalar, splat, store, times
-from ddp.matrices.tiles import add_product, product
+from ddp.machine.algebra import PIVOT
+from ddp.machine.registers import DOUBLE, WIDTH, WORD, at, load, scalar, splat, store, times
+from ddp.machine.tiles import add_product, product
 
 MOST = 6
 """Rows of a panel, at most."""

@@ -21,8 +21,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import for_constants, specialised
-from ddp.matrices.registers import VECTOR, at, load, plus, scalar, store, times
-from ddp.matrices.registers import WIDTH as WIDTH
+from ddp.machine.registers import VECTOR, at, load, plus, scalar, store, times
+from ddp.machine.registers import WIDTH as WIDTH
 
 
 def padded(columns: int) -> int:

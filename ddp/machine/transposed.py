@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.registers import VECTOR, WIDTH, WORD, at, load, load_some, plus, scalar, store, times
+from ddp.machine.registers import VECTOR, WIDTH, WORD, at, load, load_some, plus, scalar, store, times
 
 ABREAST = 4
 """Rows that have sums of their own, so that one does not wait for another."""

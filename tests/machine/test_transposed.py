@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ddp.compiling.kernel import kernel
-from ddp.matrices.transposed import add_transposed_times
+from ddp.machine.transposed import add_transposed_times
 
 
 @kernel
