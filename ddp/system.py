@@ -26,6 +26,16 @@ class Expansion(NamedTuple):
     record: Array
 
 
+class LinearSystem(NamedTuple):
+    """``δx' = A δx + B δu`` of tangent vectors, in continuous time or from step to step; a batch has an axis before.
+
+    A (n, n), B (n, nu).
+    """
+
+    A: Array
+    B: Array
+
+
 class Contraction(NamedTuple):
     """A compiled second order: the C function ``void(context, record*, weight*, hessian*)``.
 

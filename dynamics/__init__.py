@@ -12,6 +12,7 @@ from dynamics.contacts.dynamics import (
     impact_dynamics_second_derivatives,
 )
 from dynamics.contacts.forces import ContactForces
+from dynamics.continuous.linearize import linearize
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import (
@@ -51,6 +52,7 @@ from dynamics.rigid_bodies.rigid_body import (
     inverse_dynamics_hessian,
     inverse_dynamics_second_derivatives,
     inverse_mass_matrix,
+    inverse_mass_matrix_derivatives,
     mass_matrix,
 )
 from dynamics.robots.model import Robot, load
@@ -102,6 +104,8 @@ __all__ = [
     "inverse_dynamics_hessian",
     "inverse_dynamics_second_derivatives",
     "inverse_mass_matrix",
+    "inverse_mass_matrix_derivatives",
+    "linearize",
     "load",
     "mass_matrix",
     "momentum",

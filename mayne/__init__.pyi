@@ -79,6 +79,8 @@ from dynamics import (
     inverse_dynamics_hessian as inverse_dynamics_hessian,
     inverse_dynamics_second_derivatives as inverse_dynamics_second_derivatives,
     inverse_mass_matrix as inverse_mass_matrix,
+    inverse_mass_matrix_derivatives as inverse_mass_matrix_derivatives,
+    linearize as linearize,
     load as load,
     mass_matrix as mass_matrix,
     momentum as momentum,

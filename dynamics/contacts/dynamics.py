@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, axes, flag
+from ddp.errors import ProblemError, as_array, axes, flag
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
@@ -230,13 +230,6 @@ class _Arguments(Stack):
         shape = (self.robot.model.njoints, 6)
         given = as_array("fext", fext, shape if axes(fext) == 2 else (self.N, *shape))
         return np.ascontiguousarray(np.broadcast_to(given, (self.N, *shape))[:, 1:])
-
-    def check(self, failed: int) -> None:
-        if failed >= 0:
-            where = "" if self.single else f" of sample {failed}"
-            raise ModelError(
-                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {self.q[failed]}"
-            )
 
     def every_weight(self) -> Array:
         """One on each unknown, one after the other."""

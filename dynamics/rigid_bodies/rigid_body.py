@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import flag
-from dynamics.rigid_bodies import batch, lane_batch, world_wrenches
+from dynamics.arrays.lanes import arena
+from dynamics.rigid_bodies import batch, inverse_mass, lane_batch, world_wrenches
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
     ForwardHessian,
@@ -46,7 +47,11 @@ def inverse_dynamics_derivatives(
     robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, fext: ArrayLike | None = None,
     *, fext_frame: str = "local",
 ) -> InverseDerivatives:  # fmt: skip
-    """First derivatives of inverse dynamics (IDSVA)."""
+    """First derivatives of inverse dynamics (IDSVA).
+
+    They are geometric, or left-trivialised: dq is by Δ of q ⊕ Δ where v and a, those of a free base along its own axes,
+    are held fixed.
+    """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
     s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
@@ -166,9 +171,31 @@ def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
 
 
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
-    """M⁻¹ (nv, nv), by the sparse factorisation. ModelError if M is singular."""
-    zeros = Stack(robot, q).zeros()
-    return forward_dynamics_derivatives(robot, q, zeros, zeros).dtau
+    """M⁻¹ (nv, nv), by articulated bodies under unit torques. ModelError if M is singular."""
+    s = Stack(robot, q)
+    out = np.empty((s.N, robot.nv, robot.nv))
+    tree = robot.tree
+    s.check(inverse_mass.inverse_mass_matrix(tree.address, arena(inverse_mass.size(tree)), s.q, out))
+    return s.results((out,))[0]
+
+
+def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike | None = None) -> Array:
+    """∂M⁻¹/∂q, (nv, nv, nv) with T[i, j, k] = D_k (M⁻¹)_ij; or, of a torque tau (nv,), ∂(M⁻¹ tau)/∂q (nv, nv).
+
+    Accelerations from rest without gravity are M⁻¹ tau: their geometric derivatives are these, of each unit torque
+    for the tensor. ModelError if M is singular.
+    """
+    s, nv = Stack(robot, q), robot.nv
+    units = np.tile(np.eye(nv), (s.N, 1)) if tau is None else s.rows("tau", tau, nv)
+    Q = np.repeat(s.q, nv, axis=0) if tau is None else s.q
+    tree, out = robot.tree.weightless, np.empty((3, len(Q), nv, nv))
+    memory, none = arena(lane_batch.size(tree)), np.empty((len(Q), 0, 6))
+    failed = lane_batch.forward_dynamics_derivatives(
+        tree.address, memory, Q, np.zeros_like(units), units, none, out
+    )
+    s.check(failed if failed < 0 or tau is not None else failed // nv)
+    found = out[0] if tau is not None else np.swapaxes(out[0].reshape(s.N, nv, nv, nv), 1, 2)
+    return s.results((found,))[0]
 
 
 def _asked(T: Array, symmetric: bool) -> Array:

@@ -75,6 +75,10 @@ class Stack:
         """Zeros (nv,) or (N, nv), velocities or accelerations of rest."""
         return np.zeros(self.robot.nv) if self.single else np.zeros((self.N, self.robot.nv))
 
+    def check(self, failed: int) -> None:
+        """Raise ModelError if the mass matrix of a sample, -1 for none, is not positive definite."""
+        _check_mass(self, failed)
+
     def results(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Without the leading axis, for one sample."""
         return tuple(array[0] for array in arrays) if self.single else arrays
@@ -157,12 +161,7 @@ class Samples:
         return [array.reshape(shape) for array in arrays]
 
     def check(self, failed: int) -> None:
-        if failed >= 0:
-            where = "" if self.single else f" of sample {failed}"
-            raise ModelError(
-                f"{self.robot.name}: the mass matrix{where} is not positive definite at q = {numbers(self.q[failed])},"
-                " or accelerations overflow"
-            )
+        _check_mass(self, failed)
 
     def result(self, array: Array) -> Array:
         return array[0] if self.single else array
@@ -174,3 +173,12 @@ class Samples:
     def named(self, found: Named) -> Named:
         """Results of a named tuple without the leading axis, for one sample."""
         return found._make(array[0] for array in found) if self.single else found  # type: ignore[attr-defined]
+
+
+def _check_mass(s: Stack | Samples, failed: int) -> None:
+    if failed >= 0:
+        where = "" if s.single else f" of sample {failed}"
+        raise ModelError(
+            f"{s.robot.name}: the mass matrix{where} is not positive definite at q = {numbers(s.q[failed])},"
+            " or accelerations overflow"
+        )

@@ -17,7 +17,7 @@ from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
-from dynamics.rigid_bodies.forward import forward_dynamics, invert
+from dynamics.rigid_bodies.forward import forward_dynamics, invert, respond_to_controls
 from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
@@ -150,16 +150,7 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     resist(tree, dq, dv)
     first_order(tree, Minv, dq, first_felt(tree), aq)
     first_order(tree, Minv, dv, 0, av)
-    for j in range(nu):
-        begun = False
-        for k in range(nv):
-            if S[k, j] != 0.0:
-                for i in range(nv):
-                    au[i, j] = S[k, j] * Minv[i, k] + (au[i, j] if begun else 0.0 * Minv[i, k])
-                begun = True
-        if not begun:
-            for i in range(nv):
-                au[i, j] = 0.0
+    respond_to_controls(S, Minv, au)
 
 
 @kernel

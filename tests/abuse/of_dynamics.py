@@ -17,6 +17,14 @@ def subjects():
         Subject("load", dynamics.load, {"source": "ur5"}, others={"source": ("robot", "file", "model", "meshes")}),
         Subject("mass_matrix", dynamics.mass_matrix, {"robot": arm, "q": q}),
         Subject("inverse_mass_matrix", dynamics.inverse_mass_matrix, {"robot": arm, "q": q}),
+        Subject(
+            "inverse_mass_matrix_derivatives", dynamics.inverse_mass_matrix_derivatives,
+            {"robot": arm, "q": q, "tau": mu},
+        ),
+        Subject(
+            "linearize", dynamics.linearize,
+            {"robot": arm, "q": q, "v": v, "tau": a, "actuation": np.eye(6), "fext": np.zeros((7, 6))},
+        ),
         Subject("OneSample", OneSample, {"robot": arm}),
         Subject("neutral", arm.neutral, {}),
         Subject("random_configuration", arm.random_configuration, {"rng": rng}),

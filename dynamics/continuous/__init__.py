@@ -1,0 +1,1 @@
+"""Motion in continuous time: its linearisation, and what contacts and sensors see of it."""

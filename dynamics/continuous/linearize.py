@@ -1,0 +1,60 @@
+"""Linearisation of a robot's motion in continuous time, without local coordinates.
+
+The state x = (q, v) is perturbed on the manifold, q ⊕ Δ and v + δv, where a free base is (H, v_0) with its twist in its
+own axes: H Exp(Δ_0). The twist of the body is held fixed where its pose is perturbed. With the accelerations a of
+forward dynamics, which the perturbed motion obeys to first order,
+
+    Δ'  = -ad_v Δ + δv                      ad_v of every joint: zero of joints of one degree of freedom
+    δv' = a_q Δ + a_v δv + a_τ S δu,        a_q = -M⁻¹ ID_q,   a_v = -M⁻¹ ID_v,   a_τ = M⁻¹
+
+where ID_q is the left-trivialised (geometric) derivative of inverse dynamics at the nominal accelerations
+(``inverse_dynamics_derivatives``). Bos, Traversaro, Pucci & Saccon, "Efficient geometric linearization of moving-base
+rigid robot dynamics", J. Geometric Mechanics, 2022. Nothing in it is singular at any attitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ProblemError, as_array
+from ddp.system import LinearSystem
+from dynamics.arrays.lanes import arena
+from dynamics.arrays.memory import recycled
+from dynamics.contacts.contact import Contact
+from dynamics.contacts.dynamics import contact_dynamics_derivatives
+from dynamics.continuous import flow
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import Samples
+
+Array = NDArray[np.float64]
+
+
+def linearize(
+    robot: Robot, q: ArrayLike, v: ArrayLike, tau: ArrayLike, actuation: ArrayLike | None = None,
+    fext: ArrayLike | None = None, contacts: Iterable[Contact] | Contact | None = None,
+) -> LinearSystem:  # fmt: skip
+    """A (2 nv, 2 nv) [1/s, 1/s²] and B (2 nv, nu) of ``δx' = A δx + B δu``, δx = (Δ, δv), about q, v, tau.
+
+    One sample or a batch along the leading axis. Units: Δ in m and rad, δv in m/s and rad/s, and v' as v a second.
+    tau (nv,) [N, N m]: all torques of the joints. actuation S (nv, nu): how controls act, τ = S u [N, N m per unit of
+    control]; default ``robot.actuation``.  fext (njoints, 6): wrenches in the joints' frames, constant there.
+    contacts: those that are held; then a is the one of ``contact_dynamics``.
+    ModelError if the mass matrix is singular, ProblemError for arguments that do not fit.
+    """
+    s = Samples(robot, q, ("v", v), ("tau", tau), fext, "local")
+    S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+    if S.shape[1] == 0:
+        raise ProblemError(f"actuation: expected at least one column, got shape {S.shape}")
+    n, nu, nv = 2 * robot.nv, S.shape[1], robot.nv
+    A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
+    if contacts is None:
+        memory = arena(flow.size(robot.tree, nu))
+        s.check(flow.linearize(robot.tree.address, memory, S, s.q, s.first, s.second, s.fext, A, B))
+    else:
+        flow.move_all(robot.tree.address, s.first, A, B)
+        a = contact_dynamics_derivatives(robot, q, v, tau, contacts, fext).a
+        A[:, nv:, :nv], A[:, nv:, nv:], B[:, nv:] = a.dq, a.dv, a.dtau @ S
+    return s.named(LinearSystem(A, B))
