@@ -188,7 +188,7 @@ def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike |
     s, nv = Stack(robot, q), robot.nv
     units = np.tile(np.eye(nv), (s.N, 1)) if tau is None else s.rows("tau", tau, nv)
     Q = np.repeat(s.q, nv, axis=0) if tau is None else s.q
-    tree, out = robot.tree.weightless, np.empty((3, len(Q), nv, nv))
+    tree, out = robot.tree.weightless or robot.tree, np.empty((3, len(Q), nv, nv))
     memory, none = arena(lane_batch.size(tree)), np.empty((len(Q), 0, 6))
     failed = lane_batch.forward_dynamics_derivatives(
         tree.address, memory, Q, np.zeros_like(units), units, none, out
