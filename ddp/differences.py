@@ -112,7 +112,9 @@ def real_jacobian(f: Function, z: Array) -> Array:
 def real_hessian(f: Function, z: Array) -> Array:
     """``d²f/dz²`` (..., nz, nz) by 4th-order second differences of values."""
     h = steps(z, SECOND)
-    return polarised(second_difference(_values(f, z, displacements(coordinate_pairs(z.size) * h))), h)
+    values = _values(f, z, displacements(coordinate_pairs(z.size) * h))
+    terms = np.tensordot(np.abs(SECOND_WEIGHTS), np.abs(_around(values)), axes=1) + 2.5 * np.abs(values[0])
+    return polarised(_cleared(second_difference(values), terms), h)
 
 
 def coordinate_pairs(nz: int) -> Array:
@@ -178,6 +180,15 @@ def _around(values: Array) -> Array:
     return values[1:].reshape(len(POINTS), -1, *values.shape[1:])
 
 
+def _cleared(D: Array, terms: Array) -> Array:
+    """Differences D with zeros where they are not larger than the rounding in their terms, given as sums of sizes.
+
+    Their signs would depend on the order of summation, and so would the kind of a stationary point at zero curvature.
+    """
+    rounded = np.isfinite(D) & (np.abs(D) <= 4.0 * np.finfo(float).eps * terms)
+    return np.where(rounded, 0.0, D)
+
+
 def _complex_hessian(f: Function, z: Array, J: Array) -> Array:
     """``d²f/dz²`` from J and complex steps elsewhere: of those entries of z alone whose columns of J change at all."""
     bent = np.zeros(z.size, dtype=bool)
@@ -189,7 +200,8 @@ def _complex_hessian(f: Function, z: Array, J: Array) -> Array:
     if along.size:
         directions = np.diag(steps(z, FIRST))[along]
         values = np.array([complex_jacobian(f, z + move, along) for move in displacements(directions)])
-        found = np.moveaxis(first_difference(values), 0, -1) / steps(z, FIRST)[along]
+        terms = np.tensordot(np.abs(WEIGHTS), np.abs(_around(values)), axes=1)
+        found = np.moveaxis(_cleared(first_difference(values), terms), 0, -1) / steps(z, FIRST)[along]
         H[..., along[:, None], along] = 0.5 * (found + np.swapaxes(found, -1, -2))
     return H
 

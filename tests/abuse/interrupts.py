@@ -15,6 +15,7 @@ import ddp
 import dynamics
 import viz
 from problems import arm, cli, pendulum
+from problems.command import shell
 
 PATIENCE = 20.0
 
@@ -57,7 +58,7 @@ def _guess(problem):
 
 def _command(*words):
     result = CliRunner().invoke(cli.main, words)
-    if result.exit_code == cli.INTERRUPTED:
+    if result.exit_code == shell.INTERRUPTED:
         raise KeyboardInterrupt
     if result.exit_code:
         raise RuntimeError(f"exit status {result.exit_code}: {result.stderr}")

@@ -61,6 +61,14 @@ def test_a_function_that_complex_numbers_would_fool_gets_real_differences(f):
         np.testing.assert_allclose(J, np.stack(central, axis=-1), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("number", [lambda z: z, float])
+@pytest.mark.parametrize("scale", [1.0, 3.7, 1e9])
+def test_curvature_that_is_rounding_alone_is_zero(number, scale):
+    """The fourth power cancels in every second difference about zero, but for rounding of either sign."""
+    _, H = differences.second_order(lambda z: scale * (number(z[0]) ** 4 + number(z[1]) ** 4), np.zeros(2))
+    np.testing.assert_array_equal(H, np.zeros((2, 2)))
+
+
 def squares(norm):
     """A sum of squares of z (3,) whose last part, far lighter than the others, is taken in some way."""
     return lambda z: 1e3 * z[0] ** 2 + z[1] ** 2 + 1e-3 * norm(z[2:])
