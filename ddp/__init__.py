@@ -10,14 +10,17 @@ from ddp.constraints.lagrangian import Residual
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.parallel.workers import Workers
 from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
+from ddp.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.search import Backtracking
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
 from ddp.status import Ending, Status
+from ddp.system import LinearSystem
 
 __all__ = [
     "DDP",
@@ -34,20 +37,29 @@ __all__ = [
     "Equality",
     "Inequality",
     "JittedTerm",
+    "LinearSensor",
+    "LinearSystem",
     "ModelError",
     "Newton",
+    "Observer",
     "Problem",
     "ProblemError",
     "RecedingHorizon",
     "Record",
+    "Regulator",
     "Residual",
+    "Sensor",
     "Solution",
     "SolveError",
     "Status",
     "Term",
     "Workers",
     "check_derivatives",
+    "discretize",
     "inline",
+    "kalman",
     "kernel",
+    "lqr",
     "solve",
+    "tvlqr",
 ]

@@ -53,12 +53,14 @@ def read(
     kinds: Mapping[str, str],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     lengths: Mapping[str, int] | None = None,
+    what: str = "a solution",
 ) -> dict[str, np.ndarray]:
     """Read the arrays of a file that ``kinds`` names, as far as they are there; nothing else is looked at.
 
     kinds: kind and rank of each array, "f2" for a matrix of floats: f, i, b (8 bytes, 8 bytes, 1 byte) or U.
     shapes: those that are known; then their arrays may be of any size.
     lengths: how many rows arrays have, by what else the file says; one with more or fewer is damaged.
+    what: what the file should hold, for errors.
 
     Raises ProblemError for a file that is missing, is no archive or damaged, or whose arrays are not of these kinds
     and shapes, too large, or of texts too long.
@@ -69,21 +71,21 @@ def read(
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ValueError("it is no regular file")
             with zipfile.ZipFile(stream) as archive:
-                return _arrays(archive, path, kinds, shapes or {}, lengths or {})
+                return _arrays(archive, path, kinds, shapes or {}, lengths or {}, what)
     except FileNotFoundError:
         raise ProblemError(f"path: there is no file {shown(path)}") from None
     except ProblemError:
         raise
     except Exception as reason:  # a damaged archive raises a dozen kinds in its reader
         told = str(reason).splitlines()[0][:200] if str(reason) else type(reason).__name__
-        raise ProblemError(f"path: {shown(path)} is not a solution file, or is damaged ({told})") from None
+        raise ProblemError(f"path: {shown(path)} is not {what} file, or is damaged ({told})") from None
 
 
-def refuse(path: Path, damaged: list[str]) -> None:
+def refuse(path: Path, damaged: list[str], what: str = "a solution") -> None:
     """Raise ProblemError if any member is named."""
     if damaged:
         raise ProblemError(
-            f"path: {shown(path)} is damaged: what it holds cannot be the {', '.join(damaged)} of a solution"
+            f"path: {shown(path)} is damaged: what it holds cannot be the {', '.join(damaged)} of {what}"
         )
 
 
@@ -93,6 +95,7 @@ def _arrays(
     kinds: Mapping[str, str],
     shapes: Mapping[str, tuple[int, ...]],
     lengths: Mapping[str, int],
+    what: str,
 ) -> dict[str, np.ndarray]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -128,7 +131,7 @@ def _arrays(
                 raise ValueError(f"{name} is too large: expected at most {LARGEST >> 30} GiB in all")
             array = np.frombuffer(_bytes(stream, name, nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
             found[name] = array.astype(dtype.newbyteorder("="), order="C", copy=False)
-    refuse(path, damaged)
+    refuse(path, damaged, what)
     return found
 
 

@@ -19,7 +19,18 @@ import numpy as np
 
 from ddp import differences
 from ddp.compiling.kernel import callback, integer_pointer, pointer
-from ddp.errors import REAL, ModelError, ProblemError, as_array, axes, line_of, numbers, positive, positive_integer
+from ddp.errors import (
+    REAL,
+    ModelError,
+    ProblemError,
+    as_array,
+    axes,
+    line_of,
+    numbers,
+    positive,
+    positive_integer,
+    said,
+)  # fmt: skip
 from ddp.protocols import Array, Dynamics
 from ddp.system import Contraction, Expansion, System
 
@@ -257,8 +268,10 @@ class DerivedDynamics(ByKnot):
         return repr(self.own)
 
 
-def as_system(dynamics: Dynamics | System) -> System:
-    """A system as it is, or a user's own with all that it does not say itself."""
+def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
+    """A system as it is, or a user's own with all that it does not say itself; ProblemError for what is none."""
+    if isinstance(dynamics, type) or not isinstance(dynamics, Dynamics):
+        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}")
     return dynamics if isinstance(dynamics, System) else DerivedDynamics(dynamics)
 
 

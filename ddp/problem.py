@@ -25,7 +25,7 @@ from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
-from ddp.protocols import Array, Dynamics, Term
+from ddp.protocols import Array, Term
 from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
 
@@ -80,10 +80,6 @@ class Problem:
     _placed: tuple[Placed, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
-        if isinstance(self.dynamics, type) or not isinstance(self.dynamics, Dynamics):
-            raise ProblemError(
-                f"dynamics: expected an object of the Dynamics protocol, got {described(self.dynamics)}"
-            )
         object.__setattr__(self, "dynamics", as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon)

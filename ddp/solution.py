@@ -14,9 +14,9 @@ from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
-from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, positive_integer
 from ddp.files import as_path, shown
+from ddp.policy import as_state, feedback, knot_at
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.status import Ending, Status
@@ -131,15 +131,9 @@ class Solution:
         Raises ProblemError for a t that the horizon does not hold, and for an x that is no state.
         """
         problem = self._own_problem("policy")
-        time, lasting = float(as_array("t", t, ())), durations_of(problem.dynamics, problem.horizon)
-        starts = np.concatenate([[0.0], np.cumsum(lasting)]) - 1e-6 * problem.dynamics.dt
-        k = int(np.searchsorted(starts, time, side="right")) - 1
-        if not 0 <= k < problem.horizon:
-            raise ProblemError(f"t: expected 0 <= t < {lasting.sum():g} s, the horizon, got {time:g}")
-        x = as_array("x", x, (problem.dynamics.nx,))
-        problem.dynamics.check_state("x", x)
-        u = self.U[k] + self.K[k] @ problem.dynamics.difference(self.X[k], x)
-        return np.asarray(np.clip(u, problem.lower[k], problem.upper[k]))
+        d, k = problem.dynamics, knot_at(problem.dynamics, problem.horizon, t)
+        x = as_state(d, "x", x)
+        return feedback(d, x, self.X[k], self.U[k], self.K[k], problem.lower[k], problem.upper[k])
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.

@@ -12,7 +12,7 @@ from dynamics.contacts.dynamics import (
     impact_dynamics_second_derivatives,
 )
 from dynamics.contacts.forces import ContactForces
-from dynamics.continuous.linearize import linearize
+from dynamics.continuous.linearize import held_directions, linearize
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import (
@@ -32,6 +32,7 @@ from dynamics.quantities.quantities import (
     momentum_derivatives,
     momentum_hessian,
 )
+from dynamics.quantities.sensors import FrameSensor, JointSensor
 from dynamics.rigid_bodies.one_sample import OneSample
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
@@ -65,10 +66,12 @@ __all__ = [
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",
+    "FrameSensor",
     "FunctionDynamics",
     "InverseDerivatives",
     "InverseHessian",
     "InverseTensors",
+    "JointSensor",
     "OneSample",
     "Phase",
     "PhasedDynamics",
@@ -95,6 +98,7 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_derivatives",
     "frame_velocity_hessian",
+    "held_directions",
     "impact_dynamics",
     "impact_dynamics_derivatives",
     "impact_dynamics_hessian",

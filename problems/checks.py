@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, nearest, said
-from ddp.protocols import Array, Dynamics
+from ddp.protocols import Array
 from ddp.system import System
 from dynamics.quantities import frames
 from dynamics.robots.loading import READERS
@@ -130,6 +130,4 @@ def limits(field: str, value: Any, size: int) -> Array:
 
 def system(field: str, value: Any) -> System:
     """A system of the Dynamics protocol."""
-    if isinstance(value, type) or not isinstance(value, Dynamics):
-        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(value)}")
-    return as_system(value)
+    return as_system(value, field)

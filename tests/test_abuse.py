@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 MADE_BY_OTHERS = {
     "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
     "Drawn", "Dynamics", "Ending", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors",
-    "InverseDerivatives", "InverseHessian", "InverseTensors", "ModelError", "ProblemError", "Record", "Residual",
-    "Robot", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
+    "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
+    "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
 }  # fmt: skip
 """Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""
 

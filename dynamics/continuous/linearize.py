@@ -19,15 +19,16 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, items
 from ddp.system import LinearSystem
 from dynamics.arrays.lanes import arena
 from dynamics.arrays.memory import recycled
-from dynamics.contacts.contact import Contact
+from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
 from dynamics.continuous import flow
+from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Samples
+from dynamics.robots.samples import Samples, Stack
 
 Array = NDArray[np.float64]
 
@@ -58,3 +59,20 @@ def linearize(
         a = contact_dynamics_derivatives(robot, q, v, tau, contacts, fext).a
         A[:, nv:, :nv], A[:, nv:, nv:], B[:, nv:] = a.dq, a.dv, a.dtau @ S
     return s.named(LinearSystem(A, B))
+
+
+def held_directions(robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable[Contact] | Contact) -> Array:
+    """Rows C (2 nc, 2 nv) of what contacts hold: deviations δx = (Δ, δv) that they allow have ``C δx = 0``.
+
+    First the rows of positions, J Δ = 0, then those of velocities, ∂(J v)/∂q Δ + J δv = 0; J as the contacts see it.
+    """
+    several = (contacts,) if isinstance(contacts, Contact) else items("contacts", contacts, "Contacts")
+    compile_contacts(robot, several)
+    zeros = Stack(robot, q).zeros()
+    found = [(np.zeros((*zeros.shape[:-1], 0, robot.nv)),) * 2]
+    for contact in several:
+        reference = "local-world-aligned" if contact.kind == "point" else "local"
+        rates = frame_velocity_derivatives(robot, q, v, contact.frame, reference)
+        found.append((rates.dv[..., : contact.size, :], rates.dq[..., : contact.size, :]))
+    J, turned = (np.concatenate(parts, axis=-2) for parts in zip(*found, strict=True))
+    return np.concatenate([np.concatenate([J, 0.0 * J], axis=-1), np.concatenate([turned, J], axis=-1)], axis=-2)

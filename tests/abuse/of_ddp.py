@@ -32,6 +32,7 @@ def subjects():
     threads = {"problem": pendulum.swing_up(horizon=20), "throw": False}
     controller = ddp.RecedingHorizon(plain)
     return [
+        *_of_feedback(folder),
         Subject("Problem", ddp.Problem, given),
         Subject("Problem.cost", plain.cost, {"X": X, "U": U}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
@@ -58,6 +59,39 @@ def subjects():
         Subject("Solution.shift", solution.shift, {"steps": 1}),
         Subject("Solution.save", solution.save, {"path": folder / "other.npz"}),
         Subject("Solution.load", ddp.Solution.load, {"path": file, "problem": plain}),
+    ]  # fmt: skip
+
+
+def _of_feedback(folder):
+    """Regulators and observers of a system that nothing moves at the origin."""
+    system, x, u, one, two = FunctionDynamics(_turn, 2, 1), np.zeros(2), np.zeros(1), np.ones(1), np.ones(2)
+    sensor, X, U = ddp.LinearSensor(np.eye(2)), np.zeros((4, 2)), np.zeros((3, 1))
+    regulator, observer = ddp.lqr(system, x, u, two, one), ddp.kalman(system, x, u, sensor, two, two)
+    file, other = folder / "regulator.npz", folder / "observer.npz"
+    regulator.save(file)
+    observer.save(other)
+    named = {"x": ("x, u", "X"), "u": ("x, u", "U"), "A": ("B",), "Q": ("Q, R",), "W": ("W, V",), "dynamics": ("path",)}
+    return [
+        Subject("discretize", ddp.discretize, {"A": np.eye(2), "B": np.ones((2, 1)), "dt": 0.1}, (), named),
+        Subject("lqr", ddp.lqr, {"dynamics": system, "x": x, "u": u, "Q": two, "R": one}, (), named),
+        Subject(
+            "tvlqr", ddp.tvlqr, {"dynamics": system, "X": X, "U": U, "Q": two, "R": one, "Q_end": two}, (), named
+        ),
+        Subject(
+            "kalman", ddp.kalman, {"dynamics": system, "x": x, "u": u, "sensors": sensor, "W": two, "V": two}, (), named
+        ),
+        Subject(
+            "kalman along", ddp.kalman,
+            {"dynamics": system, "x": X, "u": U, "sensors": sensor, "W": two, "V": two, "P0": two}, (),
+            named | {"x": ("P0", "u"), "u": ("x",)},
+        ),
+        Subject("LinearSensor", ddp.LinearSensor, {"C": np.eye(2)}),
+        Subject("Regulator.policy", regulator.policy, {"t": 0.1, "x": x}),
+        Subject("Regulator.save", regulator.save, {"path": folder / "saved.npz"}),
+        Subject("Regulator.load", ddp.Regulator.load, {"path": file, "dynamics": system}, (), named),
+        Subject("Observer.estimate", observer.estimate, {"t": 0.1, "x": x, "u": u, "y": [x]}),
+        Subject("Observer.measure", observer.measure, {"x": x}),
+        Subject("Observer.load", ddp.Observer.load, {"path": other, "dynamics": system, "sensors": sensor}, (), named),
     ]  # fmt: skip
 
 

@@ -25,6 +25,8 @@ def subjects():
             "linearize", dynamics.linearize,
             {"robot": arm, "q": q, "v": v, "tau": a, "actuation": np.eye(6), "fext": np.zeros((7, 6))},
         ),
+        Subject("JointSensor", dynamics.JointSensor, {"robot": arm, "joints": arm.joint_names[:2]}),
+        Subject("FrameSensor", dynamics.FrameSensor, {"robot": arm, "frame": "tool0"}),
         Subject("OneSample", OneSample, {"robot": arm}),
         Subject("neutral", arm.neutral, {}),
         Subject("random_configuration", arm.random_configuration, {"rng": rng}),
@@ -72,6 +74,8 @@ def _of_contacts(solo, rng):
             "Contact", Contact, {"frame": "FL_FOOT", "kind": "point", "target": np.zeros(3), "gains": (1.0, 1.0)}
         )
     ]
+    held = {"robot": solo, "q": free["q"], "v": free["v"], "contacts": feet}
+    found.append(Subject("held_directions", dynamics.held_directions, held))
     for name in ("", "_derivatives", "_second_derivatives", "_hessian"):
         weights = {"weight": by, "force_weight": own} if name == "_hessian" else {}
         found.append(

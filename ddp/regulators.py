@@ -1,0 +1,228 @@
+"""Linear-quadratic regulators on a manifold: about equilibria and along trajectories.
+
+With deviations dx = x ⊖ X in tangent coordinates, and A, B of one step from the dynamics' exact linearisation, they
+minimise  Σ ½ (dxᵀ Q dx + duᵀ R du)  over the steps: weights are those of one step, which are dt times those of a cost
+density. The policy is  u = U + K dx,  and  ½ dxᵀ P dx  the cost that it leads to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.derivatives import Derivatives
+from ddp.derived_dynamics import as_system
+from ddp.errors import ProblemError, as_array, axes, numbers, positive
+from ddp.gains import load_gains, save_gains
+from ddp.machine.aligned import aligned_zeros
+from ddp.policy import as_state, feedback, knot_at
+from ddp.protocols import Array, Dynamics
+from ddp.sweeps.backward import Backward
+from ddp.system import Expansion, LinearSystem, System, ability
+
+STILL = 1e-6
+"""How far [m, rad, m/s, rad/s] a step may move an equilibrium, and how far from zero rounding may move what is zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regulator:
+    """The policy ``u = U + K (x ⊖ X)`` about an equilibrium or a trajectory.
+
+    Of an equilibrium X (nx,), U (nu,), K (nu, n), P (n, n); of a trajectory X (N+1, nx), U (N, nu), K (N, nu, n),
+    P (N+1, n, n).   dynamics: the system; None if loaded without it.
+    """
+
+    X: Array = field(repr=False)
+    U: Array = field(repr=False)
+    K: Array = field(repr=False)
+    P: Array = field(repr=False)
+    dynamics: System | None = field(default=None, repr=False)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether it is of an equilibrium."""
+        return self.X.ndim == 1
+
+    def policy(self, t: float, x: ArrayLike) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,), within the system's limits; t counts along trajectories.
+
+        Raises ProblemError for a t that the horizon does not hold, for an x that is no state, and without a system.
+        """
+        d = self.dynamics
+        if d is None:
+            raise ProblemError("dynamics: policy needs the system: Regulator.load(path, dynamics)")
+        x, limits = as_state(d, "x", x), ability(d, "control_limits")
+        lower, upper = np.array([[-np.inf], [np.inf]]) if limits is None else np.asarray(limits).T
+        if self.stationary:
+            as_array("t", t, ())
+            return feedback(d, x, self.X, self.U, self.K, lower, upper)
+        k = knot_at(d, len(self.U), t)
+        return feedback(d, x, self.X[k], self.U[k], self.K[k], lower, upper)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all but the system to one .npz file, completely or not at all; ProblemError if that cannot be."""
+        save_gains(path, "a regulator", self.X, self.U, {"K": self.K, "P": self.P})
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], dynamics: Dynamics | None = None) -> Regulator:
+        """Read a saved regulator; with its system it is a policy again.
+
+        Raises ProblemError if the file is missing, is no such file, or does not fit ``dynamics``.
+        """
+        system = None if dynamics is None else as_system(dynamics)
+        X, U, gains = load_gains(path, "a regulator", {"K": ("N", "nu", "n"), "P": ("states", "n", "n")}, system)
+        return Regulator(X, U, gains["K"], gains["P"], system)
+
+
+def discretize(A: ArrayLike, B: ArrayLike, dt: float) -> LinearSystem:
+    """A and B of steps of dt [s] of ``dx' = A dx + B du`` with controls held: exact, by the matrix exponential.
+
+    A (n, n), B (n, nu), or batches with an axis before.
+    """
+    from scipy.linalg import expm
+
+    A = as_array("A", A, (None, None) if axes(A) < 3 else (None, None, None))
+    if A.shape[-1] != A.shape[-2]:
+        raise ProblemError(f"A: expected a square matrix, got shape {A.shape}")
+    n, dt = A.shape[-1], positive("dt", dt)
+    B = as_array("B", B, (*A.shape[:-1], None))
+    both = np.zeros((*A.shape[:-2], n + B.shape[-1], n + B.shape[-1]))
+    both[..., :n, :n], both[..., :n, n:] = dt * A, dt * B
+    with np.errstate(all="ignore"):
+        found = expm(both)
+    if not np.isfinite(found).all():
+        raise ProblemError(f"dt: expected a step over which the system grows to finite numbers, got {dt:g}")
+    return LinearSystem(np.ascontiguousarray(found[..., :n, :n]), np.ascontiguousarray(found[..., :n, n:]))
+
+
+def lqr(
+    dynamics: Dynamics, x: ArrayLike, u: ArrayLike, Q: ArrayLike, R: ArrayLike, held: ArrayLike | None = None
+) -> Regulator:
+    """The regulator of an infinite horizon about an equilibrium ``f(x, u) = x``.
+
+    Q (n, n) or (n,), R (nu, nu) or (nu,): weights of one step, positive semidefinite and definite.
+    held (m, n): rows C of what cannot deviate, as ``dynamics.held_directions`` has them of contacts: deviations stay in
+    ``C dx = 0``, and the policy is of their part in there.
+    Raises ProblemError for what does not fit, is no equilibrium, or cannot be stabilised.
+    """
+    system = as_system(dynamics)
+    x, u = as_state(system, "x", x), as_array("u", u, (system.nu,))
+    n, nu = system.n, system.nu
+    Q, R = weights("Q", Q, n), weights("R", R, nu, definite=True)
+    check_equilibrium(system, x, u)
+    A, B = system.linearize(x, u)
+    T = free_directions(held, A, B)
+    P = riccati(T.T @ A @ T, T.T @ B, T.T @ Q @ T, R, "the controls do not reach it", "Q, R")
+    K = -np.linalg.solve(R + B.T @ T @ P @ T.T @ B, B.T @ T @ P @ T.T @ A @ T) @ T.T
+    return Regulator(x.copy(), u.copy(), K, T @ P @ T.T, system)
+
+
+def tvlqr(
+    dynamics: Dynamics, X: ArrayLike, U: ArrayLike, Q: ArrayLike, R: ArrayLike, Q_end: ArrayLike
+) -> Regulator:
+    """The regulator along a trajectory X (N+1, nx), U (N, nu), by the backward sweep.
+
+    Q, R: as of `lqr`, or one each knot, (N, n, n) and (N, nu, nu).  Q_end (n, n) or (n,): of the last state.
+    Raises ProblemError for what does not fit.
+    """
+    system = as_system(dynamics)
+    X, U = trajectory(system, X, U)
+    (N, nu), n = U.shape, system.n
+    Q, R, Q_end = weights("Q", Q, n, N), weights("R", R, nu, N, definite=True), weights("Q_end", Q_end, n)
+    lzz = aligned_zeros((N + 1, n + nu, n + nu))
+    lzz[:N, :n, :n], lzz[:N, n:, n:], lzz[N, :n, :n] = Q, R, Q_end
+    A, B, record = linearized(system, X, U)
+    none = aligned_zeros((N + 1, n + nu))
+    swept = Backward(Derivatives(A, B, record, none[:, 0], none, lzz, lzz, none, np.zeros(0)), system)(0.0, 0.0)
+    if swept.failed >= 0:
+        raise ProblemError(f"R: expected weights for which controls have a minimum, got none at knot {swept.failed}")
+    K, P = swept.K.copy(), np.empty((N + 1, n, n))
+    P[N] = Q_end
+    for k in range(N - 1, -1, -1):  # of what the policy costs
+        closed = A[k] + B[k] @ K[k]
+        P[k] = lzz[k, :n, :n] + K[k].T @ lzz[k, n:, n:] @ K[k] + closed.T @ P[k + 1] @ closed
+    return Regulator(X.copy(), U.copy(), K, P, system)
+
+
+# -- shared with observers.py ------------------------------------------------------------------------
+
+
+def weights(name: str, value: ArrayLike, n: int, knots: int | None = None, definite: bool = False) -> Array:
+    """A weight (n, n), of its diagonal (n,) too, or one each knot; ProblemError unless symmetric and not negative."""
+    shape = {1: (n,), 3: (knots, n, n)}.get(axes(value) if knots or axes(value) == 1 else 2, (n, n))
+    W = as_array(name, value, shape)
+    W = np.diag(W) if W.ndim == 1 else W
+    if np.abs(W - np.swapaxes(W, -1, -2)).max(initial=0.0) > 1e-9 * np.abs(W).max(initial=0.0):
+        raise ProblemError(f"{name}: expected a symmetric matrix, got one whose halves differ")
+    least = float(np.linalg.eigvalsh(W).min(initial=np.inf))
+    if least <= 0.0 if definite else least < -1e-9 * np.abs(W).max(initial=0.0):
+        kind = "definite" if definite else "semidefinite"
+        raise ProblemError(f"{name}: expected a positive {kind} matrix, got one with an eigenvalue {least:.3g}")
+    return W
+
+
+def check_equilibrium(system: System, x: Array, u: Array) -> None:
+    """Raise ProblemError unless a step keeps x under u."""
+    with np.errstate(all="ignore"):
+        moved = np.abs(system.difference(x, system.step(x, u))).max()
+    if not moved <= STILL:
+        raise ProblemError(f"x, u: expected an equilibrium, which a step does not move, got one moved by {moved:.3g}")
+
+
+def free_directions(held: ArrayLike | None, A: Array, B: Array) -> Array:
+    """An orthonormal basis (n, m) of the deviations that nothing holds, which steps A, B must keep."""
+    from scipy.linalg import null_space
+
+    n = len(A)
+    if held is None:
+        return np.eye(n)
+    C = as_array("held", held, (None, n))
+    T = np.asarray(null_space(C)) if C.size else np.eye(n)
+    left = max(np.abs(C @ M).max(initial=0.0) for M in (A @ T, B))
+    if left > STILL * np.abs(C).max(initial=1.0):
+        raise ProblemError(f"held: expected rows whose null space a step keeps, got ones that it leaves by {left:.3g}")
+    return T
+
+
+def riccati(A: Array, B: Array, Q: Array, R: Array, why: str, field: str) -> Array:
+    """P = Q + Aᵀ P A - Aᵀ P B (R + Bᵀ P B)⁻¹ Bᵀ P A that stabilises; ProblemError names the mode that hinders it."""
+    from scipy.linalg import solve_discrete_are
+
+    stable = False
+    with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
+        P = np.asarray(solve_discrete_are(A, B, Q, R))
+        closed = A - B @ np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+        stable = bool(np.abs(np.linalg.eigvals(closed)).max(initial=0.0) < 1.0)
+    if stable:
+        return P
+    for mode in np.linalg.eigvals(A):
+        pencil = np.hstack([A - mode * np.eye(len(A)), B])
+        if abs(mode) >= 1.0 - 1e-9 and np.linalg.svd(pencil, compute_uv=False)[-1] < 1e-9 * max(1.0, abs(mode)):
+            raise ProblemError(f"dynamics: expected a mode {numbers(mode)} to be stabilised, but {why}")
+    raise ProblemError(f"{field}: expected weights of every mode that does not decay, got none of some")
+
+
+def trajectory(
+    system: System, X: ArrayLike, U: ArrayLike, names: tuple[str, str] = ("X", "U")
+) -> tuple[Array, Array]:
+    """States (N+1, nx) and controls (N, nu), checked; names: theirs in errors."""
+    U = as_array(names[1], U, (None, system.nu))
+    X = as_array(names[0], X, (len(U) + 1, system.nx))
+    if not len(U):
+        raise ProblemError(f"{names[1]}: expected at least one knot, got none")
+    system.check_state(names[0], X)
+    return X, U
+
+
+def linearized(system: System, X: Array, U: Array) -> Expansion:
+    """The first order of the knots of a trajectory."""
+    N, n, nu = len(U), system.n, system.nu
+    found = Expansion(*map(aligned_zeros, ((N, n, n), (N, n, nu), (N, system.record_size))))
+    system.expand(X[:N], U, found)
+    if not (np.isfinite(found.A).all() and np.isfinite(found.B).all()):
+        raise ProblemError("X, U: expected knots where derivatives of the dynamics are finite, got others")
+    return found

@@ -1,0 +1,141 @@
+"""Sensors of robots, for observers: joints, and poses, positions and velocities of frames, of states x = (q, v)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, choice, flag, items, nearest, said
+from dynamics.geometry.configuration import difference_batch
+from dynamics.quantities.quantities import (
+    frame_placement,
+    frame_placement_derivatives,
+    frame_velocity,
+    frame_velocity_derivatives,
+)
+from dynamics.robots.model import Robot, check_robot
+
+Array = NDArray[np.float64]
+
+KINDS = {"pose": 6, "position": 3, "velocity": 6}
+"""Quantities of frames that are measured, and how many numbers describe their deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointSensor:
+    """Numbers of joints in q [m, rad, or as the joint has them] and in v [m/s, rad/s], one after the other.
+
+    joints: their names; default all but a root that floats.   velocities: whether v is measured.
+    """
+
+    robot: Robot
+    joints: Sequence[str] | None = None
+    velocities: bool = True
+
+    def __post_init__(self) -> None:
+        check_robot(self.robot, ProblemError)
+        flag("velocities", self.velocities)
+        names, floating = self.robot.joint_names, set(self.robot.tree.body[self.robot.floating_dofs].tolist())
+        known = [name for b, name in enumerate(names) if b not in floating]
+        chosen = known if self.joints is None else list(items("joints", self.joints, "names of joints"))
+        for i, name in enumerate(chosen):
+            if not isinstance(name, str) or name not in names:
+                raise ProblemError(f"joints[{i}]: {self.robot.name} has no joint {said(name)}; {nearest(name, names)}")
+        if not chosen:
+            raise ProblemError("joints: expected at least one, got none")
+        object.__setattr__(self, "joints", tuple(chosen))
+
+    @property
+    def size(self) -> int:
+        """Degrees of freedom, twice with velocities."""
+        return len(self._dofs) * (1 + self.velocities)
+
+    def values(self, X: Array) -> Array:
+        """Numbers (M, .) of states X (M, nx)."""
+        nq = self.robot.nq
+        return np.hstack([X[:, self._numbers], X[:, nq:][:, self._dofs if self.velocities else []]])
+
+    def jacobian(self, X: Array) -> Array:
+        """Derivatives (M, size, n) by deviations of the state."""
+        eye, nv = np.eye(2 * self.robot.nv), self.robot.nv
+        rows = np.vstack([eye[self._dofs], eye[nv:][self._dofs if self.velocities else []]])
+        return np.broadcast_to(rows, (len(X), *rows.shape))
+
+    def difference(self, Y0: Array, Y1: Array) -> Array:
+        """``Y1 ⊖ Y0`` (M, size), on the manifold of the joints."""
+        robot, both = self.robot, []
+        for Y in (Y0, Y1):
+            X = np.tile(np.concatenate([robot.neutral(), np.zeros(robot.nv)]), (len(Y), 1))
+            X[:, self._numbers] = Y[:, : len(self._numbers)]
+            if self.velocities:
+                X[:, [robot.nq + i for i in self._dofs]] = Y[:, len(self._numbers) :]
+            both.append(X)
+        out = np.empty((len(Y0), 2 * robot.nv))
+        difference_batch(robot.tree, *both, out)
+        return np.hstack([out[:, self._dofs], out[:, robot.nv :][:, self._dofs if self.velocities else []]])
+
+    @cached_property
+    def _own(self) -> list[pin.JointModel]:
+        return [self.robot.model.joints[self.robot.model.getJointId(name)] for name in self.joints or ()]
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return [i for joint in self._own for i in range(joint.idx_q, joint.idx_q + joint.nq)]
+
+    @cached_property
+    def _dofs(self) -> list[int]:
+        return [i for joint in self._own for i in range(joint.idx_v, joint.idx_v + joint.nv)]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSensor:
+    """Measurement of a frame: its "pose" (4, 4) or "position" (3,) [m] in the world, or its "velocity" (6,).
+
+    A velocity is [linear m/s; angular rad/s] in the frame's own axes. Poses deviate by log6(M0⁻¹ M1).
+    """
+
+    robot: Robot
+    frame: str
+    kind: str = "pose"
+
+    def __post_init__(self) -> None:
+        check_robot(self.robot, ProblemError)
+        self.robot.frame_id(self.frame)
+        choice("kind", self.kind, KINDS)
+
+    @property
+    def size(self) -> int:
+        """Numbers of a deviation."""
+        return KINDS[self.kind]
+
+    def values(self, X: Array) -> Array:
+        """Poses (M, 4, 4), positions (M, 3) or velocities (M, 6) of states X (M, nx)."""
+        q, v = self._parts(X)
+        if self.kind == "velocity":
+            return frame_velocity(self.robot, q, v, self.frame)
+        M = frame_placement(self.robot, q, self.frame)
+        return M if self.kind == "pose" else M[:, :3, 3]
+
+    def jacobian(self, X: Array) -> Array:
+        """Derivatives (M, size, n) by deviations of the state."""
+        q, v = self._parts(X)
+        if self.kind == "velocity":
+            return np.concatenate(frame_velocity_derivatives(self.robot, q, v, self.frame), axis=2)
+        J = frame_placement_derivatives(self.robot, q, self.frame)
+        if self.kind == "position":
+            J = frame_placement(self.robot, q, self.frame)[:, :3, :3] @ J[:, :3]
+        return np.concatenate([J, np.zeros_like(J)], axis=2)
+
+    def difference(self, Y0: Array, Y1: Array) -> Array:
+        """``Y1 ⊖ Y0`` (M, size)."""
+        if self.kind != "pose":
+            return Y1 - Y0
+        return np.array([pin.log6(np.linalg.solve(M0, M1)).vector for M0, M1 in zip(Y0, Y1, strict=True)])
+
+    def _parts(self, X: Array) -> tuple[Array, Array]:
+        return X[:, : self.robot.nq], X[:, self.robot.nq :]
