@@ -248,6 +248,10 @@ def rows_at(number: Any, columns: int = 1, constant: bool = False) -> Any:
     return make
 
 
+floats_at = rows_at(types.float64)
+"""A vector of floats at an address, inside kernels."""
+
+
 @intrinsic
 def rows_of(typingctx, array):  # type: ignore[no-untyped-def]
     """A C-contiguous array as rows: (n,) as a vector, (N, ...) as a matrix of N flat rows. Rows as they are."""

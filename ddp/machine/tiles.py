@@ -14,15 +14,10 @@ in rows.py, triangular systems in triangles.py.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from ddp.compiling.kernel import for_constants, specialised
-from ddp.machine.registers import VECTOR, at, load, plus, scalar, store, times
-from ddp.machine.registers import WIDTH as WIDTH
+from ddp.compiling.kernel import for_constants, inline
+from ddp.machine.memory import floats_at
+from ddp.machine.number import WIDTH as WIDTH
+from ddp.machine.simd import add_outer, load_tile, store_tile
 
 
 def padded(columns: int) -> int:
@@ -30,66 +25,26 @@ def padded(columns: int) -> int:
     return -(-columns // WIDTH) * WIDTH
 
 
-def _product_tile(rows: int, registers: int) -> Any:
-    """The micro-kernel of one size: ``(C, ldc, S, lds, a, ai, ak, B, ldb, K)``, all int64."""
-
-    @intrinsic
-    def tile(typingctx, C, ldc, S, lds, a, ai, ak, B, ldb, K):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            C, ldc, S, lds, a, ai, ak, B, ldb, K = args
-            C, S, a, B = (at(builder, address) for address in (C, S, a, B))
-
-            def place(stride: Any, r: int, v: int) -> Any:
-                return plus(builder, times(builder, stride, r), WIDTH * v)
-
-            sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(registers)] for _ in range(rows)]
-            for r in range(rows):
-                for v in range(registers):
-                    builder.store(load(builder, S, place(lds, r, v)), sums[r][v])
-            with cgutils.for_range(builder, K) as loop:
-                row, column = builder.mul(loop.index, ldb), builder.mul(loop.index, ak)
-                b = [load(builder, B, plus(builder, row, WIDTH * v)) for v in range(registers)]
-                for r in range(rows):
-                    factor = scalar(builder, a, builder.add(column, times(builder, ai, r)))
-                    for v in range(registers):
-                        product = builder.fmul(factor, b[v], flags=("contract",))
-                        builder.store(builder.fadd(builder.load(sums[r][v]), product, flags=("contract",)), sums[r][v])
-            for r in range(rows):
-                for v in range(registers):
-                    store(builder, builder.load(sums[r][v]), C, place(ldc, r, v))
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 10), codegen
-
+@inline
+def _plus_product(tile, a, i, ai, ak, B, j, ldb, K):
+    """A tile + a B."""
+    for k in range(K):
+        tile = add_outer(tile, a, i + k * ak, ai, B, j + k * ldb)
     return tile
 
 
-def _product_tiles(rows: int) -> list[Any]:
-    return [_product_tile(rows, registers) for registers in (3, 2, 1)]
-
-
-_three, _two, _one = _product_tiles(6)
-
-
 @for_constants
-def _six_rows(C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
+def _strip(rows, C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
+    """C := S + a B of 6, 2 or 1 rows."""
+    C, S, a, B = floats_at(C), floats_at(S), floats_at(a), floats_at(B)
     j = begin
     while end - j >= 24:
-        _three(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
+        store_tile(C, j, ldc, _plus_product(load_tile(S, j, lds, rows, 3), a, 0, ai, ak, B, j, ldb, K))
         j += 24
     if end - j >= 16:
-        _two(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
+        store_tile(C, j, ldc, _plus_product(load_tile(S, j, lds, rows, 2), a, 0, ai, ak, B, j, ldb, K))
     elif end - j >= 8:
-        _one(C + 8 * j, ldc, S + 8 * j, lds, a, ai, ak, B + 8 * j, ldb, K)
-
-
-def _as_six(rows: int, name: str) -> Any:
-    """``_six_rows`` of fewer."""
-    three, two, one = _product_tiles(rows)
-    return for_constants(specialised(_six_rows.py_func, name, _three=three, _two=two, _one=one))
-
-
-_two_rows, _one_row = _as_six(2, "_two_rows"), _as_six(1, "_one_row")
+        store_tile(C, j, ldc, _plus_product(load_tile(S, j, lds, rows, 1), a, 0, ai, ak, B, j, ldb, K))
 
 
 @for_constants
@@ -97,13 +52,13 @@ def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
     """C[:rows, :end] := S[:rows, :end] + a B[:, :end], a being (rows, K); end is a multiple of eight."""
     i = 0
     while rows - i >= 6:
-        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(6, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i += 6
     while rows - i >= 2:
-        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(2, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i += 2
     if rows > i:
-        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(1, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
 @for_constants
@@ -111,13 +66,13 @@ def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
     """Product in the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
     i = first
     while rows - i >= 6:
-        _six_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(6, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i += 6
     while rows - i >= 2:
-        _two_rows(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(2, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
         i += 2
     if rows > i:
-        _one_row(C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        _strip(1, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
 
 
 @for_constants

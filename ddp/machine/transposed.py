@@ -3,75 +3,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from ddp.compiling.kernel import kernel
-from ddp.machine.registers import VECTOR, WIDTH, WORD, at, load, load_some, plus, scalar, store, times
+from ddp.compiling.kernel import for_constants, kernel
+from ddp.machine.memory import floats_at
+from ddp.machine.number import WIDTH
+from ddp.machine.simd import load, load_some, multiply_add, stack, store
 
 ABREAST = 4
 """Rows that have sums of their own, so that one does not wait for another."""
 
 
-def _columns_tile(registers: int) -> Any:
-    """Eight columns to each of some registers: ``(out, w, M, ldm, rows, some)``; ``some`` of the last one's."""
-
-    @intrinsic
-    def tile(typingctx, out, w, M, ldm, rows, some):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-            out, w, M, ldm, rows, some = args
-            last = ir.Constant(WORD, 8 * WIDTH * (registers - 1))
-            factors = at(builder, w)
-
-            def row_of(k: Any) -> list[Any]:
-                start = builder.add(M, times(builder, builder.mul(k, ldm), 8))
-                whole = [load(builder, at(builder, start), ir.Constant(WORD, WIDTH * v)) for v in range(registers - 1)]
-                return [*whole, load_some(builder, builder.add(start, last), some)]
-
-            sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(registers)] for _ in range(ABREAST)]
-            for own in sums:
-                for place in own:
-                    builder.store(ir.Constant(VECTOR, [0.0] * WIDTH), place)
-
-            def add(own: list[Any], k: Any) -> None:
-                factor = scalar(builder, factors, k)
-                for place, x in zip(own, row_of(k), strict=True):
-                    product = builder.fmul(factor, x, flags=("contract",))
-                    builder.store(builder.fadd(builder.load(place), product, flags=("contract",)), place)
-
-            groups = builder.udiv(rows, ir.Constant(WORD, ABREAST))
-            with cgutils.for_range(builder, groups) as loop:
-                for i, own in enumerate(sums):
-                    add(own, plus(builder, times(builder, loop.index, ABREAST), i))
-            with cgutils.for_range(builder, builder.urem(rows, ir.Constant(WORD, ABREAST))) as loop:
-                add(sums[0], builder.add(times(builder, groups, ABREAST), loop.index))
-            for v in range(registers):
-                a, b, c, d = (builder.load(own[v]) for own in sums)
-                total, place = builder.fadd(builder.fadd(a, b), builder.fadd(c, d)), ir.Constant(WORD, WIDTH * v)
-                store(builder, builder.fadd(load(builder, at(builder, out), place), total), at(builder, out), place)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 6), codegen
-
-    return tile
-
-
-_three, _two, _one = _columns_tile(3), _columns_tile(2), _columns_tile(1)
+@for_constants
+def _add_columns(registers, out, w, M, ldm, rows, columns):
+    """out += Mᵀ w for so many columns of M, in some registers, of which the last may be part of one."""
+    out, w, M, sums = floats_at(out), floats_at(w), floats_at(M), stack(96)
+    size, last, whole = WIDTH * registers, WIDTH * (registers - 1), rows // ABREAST * ABREAST
+    for s in range(0, ABREAST * size, WIDTH):
+        store(sums, s, 0.0)
+    for k in range(0, whole, ABREAST):
+        for i in range(ABREAST):
+            for v in range(0, last, WIDTH):
+                at = i * size + v
+                store(sums, at, multiply_add(w[k + i], load(M, (k + i) * ldm + v), load(sums, at)))
+            rest, at = load_some(M, (k + i) * ldm + last, columns - last), i * size + last
+            store(sums, at, multiply_add(w[k + i], rest, load(sums, at)))
+    for k in range(whole, rows):
+        for v in range(0, last, WIDTH):
+            store(sums, v, multiply_add(w[k], load(M, k * ldm + v), load(sums, v)))
+        store(sums, last, multiply_add(w[k], load_some(M, k * ldm + last, columns - last), load(sums, last)))
+    for v in range(0, size, WIDTH):
+        first, second = load(sums, v) + load(sums, size + v), load(sums, 2 * size + v) + load(sums, 3 * size + v)
+        store(out, v, load(out, v) + (first + second))
 
 
 @kernel
 def add_transposed_times(out, w, M, ldm, rows, columns):
     """out += Mᵀ w, M (rows, columns): addresses, all three; out has whole registers."""
     while columns > 24:
-        _three(out, w, M, ldm, rows, WIDTH)
+        _add_columns(3, out, w, M, ldm, rows, 24)
         out, M, columns = out + 192, M + 192, columns - 24
     if columns > 16:
-        _three(out, w, M, ldm, rows, columns - 16)
+        _add_columns(3, out, w, M, ldm, rows, columns)
     elif columns > 8:
-        _two(out, w, M, ldm, rows, columns - 8)
+        _add_columns(2, out, w, M, ldm, rows, columns)
     elif columns > 0:
-        _one(out, w, M, ldm, rows, columns)
+        _add_columns(1, out, w, M, ldm, rows, columns)

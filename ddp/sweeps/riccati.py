@@ -29,10 +29,10 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.rows import (
     add_rows,
     add_scaled,
-    add_some,
+    add_upper,
     clear_rows,
     copy_rows,
-    copy_some,
+    copy_upper,
     mirror,
     write_rows,
     write_scaled,
@@ -103,9 +103,7 @@ def load_rows(r, A, B, first, rows, Z):
 def load_hessian(r, H):
     """Q := the matrix (nz, nz) at an address, what is needed of it."""
     nz = r.n + r.nu
-    for i in range(r.n):
-        for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
-            copy_some(r.Q + 8 * (i * r.ld + j), H + 8 * (i * nz + j), r.n - j)
+    copy_upper(r.Q, r.ld, H, nz, r.n, r.n)
     copy_rows(r.Q + 8 * r.n * r.ld, r.ld, H + 8 * r.n * nz, nz, r.nu, nz)
 
 
@@ -122,9 +120,7 @@ def add_diagonal(r, mu, diagonal):
 def add_hessian(r, factor, H):
     """Q += factor times the matrix (nz, nz) at an address."""
     nz = r.n + r.nu
-    for i in range(r.n):
-        for j in range(i // WIDTH * WIDTH, r.n, WIDTH):
-            add_some(r.Q + 8 * (i * r.ld + j), factor, H + 8 * (i * nz + j), r.n - j)
+    add_upper(r.Q, r.ld, factor, H, nz, r.n, r.n)
     add_rows(r.Q + 8 * r.n * r.ld, r.ld, factor, H + 8 * r.n * nz, nz, r.nu, nz)
 
 

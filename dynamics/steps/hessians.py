@@ -15,7 +15,7 @@ from numba import carray
 
 from ddp.compiling.kernel import callback, integer_pointer, kernel, pointer
 from ddp.machine.number import WIDTH
-from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_dense, write_rows, write_scaled
+from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
 from ddp.machine.struct import Struct, integer, nested
 from ddp.machine.tiles import add_product, add_upper_product
 from ddp.system import Contraction
@@ -147,7 +147,7 @@ def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
     write_scaled(H, ld, 0.5, x, nv, nv, nv)
     write_rows(H + 8 * nv, ld, x + 8 * square, nv, nv, nv)
     add_product(H, ld, nv, ld, x + 24 * square, nz, 1, Z, ld, nz)
-    add_transposed(H, ld, lx, bent)
+    add_transposed(H, ld, lx)
     write_rows(H + 8 * nv * (ld + 1), ld, x + 16 * square, nv, nv, nv)
     if kind != IMPACT:
         write_scaled(rows, ld, h * h, Z, ld, nv, ld)
@@ -165,7 +165,7 @@ def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
             add_product(bent, ld, nv, ld, joints, nv, 1, rows, ld, nv)
             add_upper_product(H, ld, 2 * nv + nu, ld, rows, 1, ld, bent, ld, nv)
     mirror(H, ld)
-    write_dense(out.ctypes.data, H, ld, 2 * nv + nu)
+    write_rows(out.ctypes.data, 2 * nv + nu, H, ld, 2 * nv + nu, 2 * nv + nu)
 
 
 @kernel
