@@ -145,7 +145,7 @@ def test_a_standing_robot_is_kept_in_the_null_space_of_its_contacts(solo, rng):
 def test_held_directions_are_kept_by_motion_under_contacts(solo, rng):
     robot, _, _x, u, feet = solo
     q, v, tau = robot.q0, np.zeros(robot.nv), robot.actuation @ u
-    feet = [*feet[:2], dynamics.Contact(feet[2].frame, kind="surface")]
+    feet = [*feet[:3], dynamics.Contact(feet[3].frame, kind="surface")]
     A = dynamics.linearize(robot, q, v, tau, contacts=feet).A
     C = dynamics.held_directions(robot, q, v, feet)
     T = scipy.linalg.null_space(C)
