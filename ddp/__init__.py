@@ -12,6 +12,7 @@ from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.parallel.workers import Workers
+from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
@@ -20,7 +21,7 @@ from ddp.search import Backtracking
 from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
 from ddp.status import Ending, Status
-from ddp.system import LinearSystem
+from ddp.system import LinearSystem, Tracking
 
 __all__ = [
     "DDP",
@@ -42,6 +43,7 @@ __all__ = [
     "ModelError",
     "Newton",
     "Observer",
+    "Policy",
     "Problem",
     "ProblemError",
     "RecedingHorizon",
@@ -53,6 +55,7 @@ __all__ = [
     "SolveError",
     "Status",
     "Term",
+    "Tracking",
     "Workers",
     "check_derivatives",
     "discretize",

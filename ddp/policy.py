@@ -1,14 +1,166 @@
-"""Feedback along a trajectory: the control at a time, in a state."""
+"""Policies: controls from time and state, at any rate, in microseconds; and files of their gains for robots."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array
+from ddp.following import HEADER, ROUNDING, follow, following_callback
+from ddp.policy_files import export
 from ddp.protocols import Array
-from ddp.system import System
+from ddp.system import Contraction, System, ability
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """Feedback about a reference: ``u = clip(U(t + delay) + G_k (x ⊖ X(t)), lower, upper)``.
+
+    X(t) is ``X_k ⊕ s (X_end_k ⊖ X_k)`` within step k, s the part of it that is over; no step spans an impact.
+
+    system: what moves.   starts (M,), durations (M,) [s]: of the steps.
+    X, X_end (M, nx): the reference at the beginning and at the end of each step.
+    U, U_before, U_after (M, nu): controls in the middle, at the beginning and at the end; straight in between.
+    G (M, nu, n): feedback on the errors of a step.
+    lower, upper (M, nu): limits of controls.
+    delay [s]: from a measurement to the control that answers it; the planned controls are taken so much later.
+    """
+
+    system: System = field(repr=False)
+    starts: Array = field(repr=False)
+    durations: Array = field(repr=False)
+    X: Array = field(repr=False)
+    X_end: Array = field(repr=False)
+    U: Array = field(repr=False)
+    U_before: Array = field(repr=False)
+    U_after: Array = field(repr=False)
+    G: Array = field(repr=False)
+    lower: Array = field(repr=False)
+    upper: Array = field(repr=False)
+    delay: float = 0.0
+
+    @property
+    def duration(self) -> float:
+        """How long the motion lasts [s]."""
+        return float(self.starts[-1] + self.durations[-1])
+
+    def __call__(self, t: float, x: ArrayLike) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,); beyond an end of the motion by rounding, at that end.
+
+        Raises ProblemError for a t outside of the motion, and for an x that is no state.
+        """
+        time = float(t) if type(t) is float else float(as_array("t", t, ()))
+        if not self._first <= time < self._last:
+            raise ProblemError(f"t: expected 0 <= t < {self.duration:g} s, the horizon, got {time:g}")
+        state = as_state(self.system, "x", x)
+        if self._header is None:
+            return self._plainly(time, state)
+        u = np.empty(self.system.nu)
+        follow(self._address, time, state, u)
+        return u
+
+    def reference(self, t: float) -> Array:
+        """The state (nx,) of the reference at time t [s], at its ends before and after it."""
+        k, s = self._part(float(as_array("t", t, ())))
+        return np.asarray(self.system.integrate(self.X[k], s * self._steps[k]))
+
+    def compiled(self) -> Contraction:
+        """The policy as a C function ``void(context, double *t, double *x, double *u)`` for a control loop.
+
+        It neither locks nor calls Python, and checks nothing. Raises ProblemError for systems whose differences of
+        states are not compiled.
+        """
+        if self._header is None:
+            raise ProblemError(f"policy: expected a robot's, states of a {type(self.system).__name__} are not compiled")
+        return Contraction(following_callback().address, self._address, self)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write reference and gains, by the names of joints, in the format that the file's name ends with.
+
+        .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
+        ``upper`` and ``names_q``, ``names_v``, ``names_u``.   .csv: a row for each step, with a header.
+        .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them.
+        Returns where it is; raises ProblemError if it cannot be written.
+        """
+        return export(path, self, self.system)
+
+    def _plainly(self, t: float, x: Array) -> Array:
+        """The control, by the system's own ⊕ and ⊖."""
+        k, s = self._part(t)
+        e = self.system.difference(self.system.integrate(self.X[k], s * self._steps[k]), x)
+        j, s = self._part(t + self.delay)
+        side = self.U_before[j] if s < 0.5 else self.U_after[j]
+        u = self.U[j] + abs(2.0 * s - 1.0) * (side - self.U[j]) + self.G[k] @ e
+        return np.asarray(np.clip(u, self.lower[k], self.upper[k]))
+
+    def _part(self, t: float) -> tuple[int, float]:
+        """The step at time t, and the part of it that is over."""
+        k = max(int(np.searchsorted(self._from, t, side="right")) - 1, 0)
+        s = float((t - self.starts[k]) / self.durations[k])
+        return k, 0.0 if s < ROUNDING else min(s, 1.0)
+
+    @cached_property
+    def _from(self) -> Array:
+        """When steps begin [s], forgiving rounding."""
+        return self.starts - ROUNDING * self.durations
+
+    @cached_property
+    def _first(self) -> float:
+        return float(self._from[0])
+
+    @cached_property
+    def _last(self) -> float:
+        return self.duration - ROUNDING * float(self.durations[-1])
+
+    @cached_property
+    def _steps(self) -> Array:
+        """``X_end ⊖ X`` (M, n)."""
+        return np.asarray(self.system.difference(self.X, self.X_end))
+
+    @cached_property
+    def _header(self) -> NDArray[np.int64] | None:
+        """Header of the table of following.py, with what it points to; None where ⊖ is not compiled."""
+        if (tracked := ability(self.system, "tracked")) is None:
+            return None
+        flat = self.G.reshape(len(self.G), -1)
+        times = self._from[:, None], 1.0 / self.durations[:, None]
+        rows = (*times, self.X, self._steps, self.U, self.U_before, self.U_after, self.lower, self.upper, flat)
+        table, delay, error = np.ascontiguousarray(np.hstack(rows)), np.array([self.delay]), tracked.deviation()
+        sizes = self.system.nx, self.system.n, self.system.nu
+        values = table.ctypes.data, *table.shape, *sizes, error.address, error.context, delay.ctypes.data
+        header = np.array(values, dtype=np.int64)
+        assert len(header) == len(HEADER)
+        vars(self)["_kept"] = table, delay, error
+        return header
+
+    @cached_property
+    def _address(self) -> int:
+        return 0 if self._header is None else int(self._header.ctypes.data)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+
+def held_policy(
+    system: System, X: Array, U: Array, K: Array, lower: Array, upper: Array, delay: float = 0.0
+) -> Policy:
+    """``U_k + K_k (x ⊖ X_k)`` at the knots of a trajectory X (N+1, nx), U (N, nu), and controls held in between.
+
+    lower, upper: limits, (nu,) or (N, nu).
+    """
+    lasting = durations_of(system, len(U))
+    steps = np.flatnonzero(lasting > 0.0)
+    starts, held = (np.cumsum(lasting) - lasting)[steps], U[steps]
+    low, high = (np.broadcast_to(limit, U.shape)[steps] for limit in (lower, upper))
+    return Policy(
+        system, starts, lasting[steps], X[steps], X[steps + 1], held, held, held, K[steps], low, high, delay
+    )
 
 
 def knot_at(dynamics: System, horizon: int, t: float) -> int:
@@ -26,8 +178,3 @@ def as_state(dynamics: System, field: str, x: ArrayLike) -> Array:
     state = as_array(field, x, (dynamics.nx,))
     dynamics.check_state(field, state)
     return state
-
-
-def feedback(dynamics: System, x: Array, X: Array, U: Array, K: Array, lower: Array, upper: Array) -> Array:
-    """``U + K (x ⊖ X)`` of one knot, within limits."""
-    return np.asarray(np.clip(U + K @ dynamics.difference(X, x), lower, upper))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, numbers, positive
 from ddp.gains import load_gains, save_gains
 from ddp.machine.aligned import aligned_zeros
-from ddp.policy import as_state, feedback, knot_at
+from ddp.policy import Policy, as_state, held_policy
 from ddp.protocols import Array, Dynamics
 from ddp.sweeps.backward import Backward
 from ddp.system import Expansion, LinearSystem, System, ability
@@ -55,13 +56,17 @@ class Regulator:
         d = self.dynamics
         if d is None:
             raise ProblemError("dynamics: policy needs the system: Regulator.load(path, dynamics)")
-        x, limits = as_state(d, "x", x), ability(d, "control_limits")
-        lower, upper = np.array([[-np.inf], [np.inf]]) if limits is None else np.asarray(limits).T
-        if self.stationary:
-            as_array("t", t, ())
-            return feedback(d, x, self.X, self.U, self.K, lower, upper)
-        k = knot_at(d, len(self.U), t)
-        return feedback(d, x, self.X[k], self.U[k], self.K[k], lower, upper)
+        if not self.stationary:
+            return self._along(t, x)
+        as_array("t", t, ())
+        moved = self.U + self.K @ d.difference(self.X, as_state(d, "x", x))
+        return np.asarray(np.clip(moved, *limits_of(d)))
+
+    @cached_property
+    def _along(self) -> Policy:
+        """The policy about the trajectory."""
+        assert self.dynamics is not None
+        return held_policy(self.dynamics, self.X, self.U, self.K, *limits_of(self.dynamics))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the system to one .npz file, completely or not at all; ProblemError if that cannot be."""
@@ -76,6 +81,13 @@ class Regulator:
         system = None if dynamics is None else as_system(dynamics)
         X, U, gains = load_gains(path, "a regulator", {"K": ("N", "nu", "n"), "P": ("states", "n", "n")}, system)
         return Regulator(X, U, gains["K"], gains["P"], system)
+
+
+def limits_of(system: System) -> tuple[Array, Array]:
+    """Lower and upper limits (nu,) of a system's controls, infinite where there are none."""
+    limits = ability(system, "control_limits")
+    lower, upper = np.tile([[-np.inf], [np.inf]], system.nu) if limits is None else np.asarray(limits).T
+    return lower, upper
 
 
 def discretize(A: ArrayLike, B: ArrayLike, dt: float) -> LinearSystem:

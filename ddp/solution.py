@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
-from ddp.errors import ProblemError, as_array, positive_integer
+from ddp.errors import ProblemError, as_array, choice, positive_integer
+from ddp.feedback import tracking_policy
 from ddp.files import as_path, shown
-from ddp.policy import as_state, feedback, knot_at
+from ddp.policy import Policy, held_policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.status import Ending, Status
+from ddp.system import Tracking, ability
 
 FORMAT = "mayne solution"
 VERSION = 2
@@ -124,16 +126,38 @@ class Solution:
         """
         return self._own_problem("residuals").residuals(self.X, self.U, self.multipliers)
 
-    def policy(self, t: float, x: ArrayLike) -> Array:
-        """The control (nu,) at time t [s] in state x (nx,): U_k + K_k (x ⊖ X_k) within limits, k the knot before t.
+    @cached_property
+    def policy(self) -> Policy:
+        """Policy ``policy(t, x)``: the control (nu,) at time t [s] in state x (nx,), at any rate, within limits.
 
-        Controls are held over a step, forgiving rounding.
-        Raises ProblemError for a t that the horizon does not hold, and for an x that is no state.
+        `feedback` with its defaults: of robots the one that tracks the motion, of other systems the solver's own.
+        It is found when it is first asked for. Raises ProblemError for a solution that was loaded without its problem.
         """
-        problem = self._own_problem("policy")
-        d, k = problem.dynamics, knot_at(problem.dynamics, problem.horizon, t)
-        x = as_state(d, "x", x)
-        return feedback(d, x, self.X[k], self.U[k], self.K[k], problem.lower[k], problem.upper[k])
+        robot = ability(self._own_problem("policy").dynamics, "tracked") is not None
+        return self.feedback("tracking" if robot else "solver")
+
+    def feedback(
+        self, feedback: str = "tracking", weights: Tracking | None = None, step: float | None = None,
+        delay: float = 0.0,
+    ) -> Policy:  # fmt: skip
+        """Policy about this motion: ``u = clip(U(t) + G_k (x ⊖ X(t)), lower, upper)``.
+
+        feedback: "tracking", of a robot's dynamics: swept again to track the motion, see feedback.py; or "solver": its
+        own gains K, whose cost cares little for the path, ``U_k + K_k (x ⊖ X_k)`` at the knots.
+        weights: of errors and controls in the sweep; default those of the system, in units of the robot.
+        step [s]: of the sweep; default the motion's. Gains of a step bear a delay of half of it.
+        delay [s]: from a measurement to the control that answers it, if it is known.
+        """
+        problem = self._own_problem("feedback")
+        choice("feedback", feedback, ("tracking", "solver"))
+        late = float(as_array("delay", delay, ()))
+        if late < 0.0:
+            raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
+        if feedback == "tracking":
+            return tracking_policy(problem, self.X, self.U, weights, step, late)
+        if not (weights is None and step is None):
+            raise ProblemError("weights, step: expected with feedback='tracking', the solver's gains have their own")
+        return held_policy(problem.dynamics, self.X, self.U, self.K, problem.lower, problem.upper, late)
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.

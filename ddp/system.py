@@ -6,6 +6,7 @@ Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dyna
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -123,6 +124,46 @@ class System(Protocol):
         """
 
 
+class Tracking(NamedTuple):
+    """Weights of the errors that feedback trades for controls, per second.
+
+    state (n,), control (nu,): of each component of ``x ⊖ X`` and of ``u - U``, squared and halved.
+    final (n,): of errors at the end, once.
+    restoring (nu, n): feedback on errors that contacts forbid.
+    held: whether controls are held over a step, or go straight from the middle of one to that of the next.
+    limits (nu,), (nu,): of controls, where feedback may go further than the plan; default the problem's.
+    """
+
+    state: Array
+    control: Array
+    final: Array
+    restoring: Array
+    held: bool = True
+    limits: tuple[Array, Array] | None = None
+
+
+class Tracked(Protocol):
+    """Knowledge of a system that makes its motions be tracked in the world: see `ddp.feedback`."""
+
+    def weights(self, X: Array, U: Array) -> Tracking:
+        """Weights of errors about a motion X (N+1, nx), U (N, nu)."""
+
+    def stretches(self, horizon: int) -> list[range]:
+        """The runs of knots in which time passes and nothing jumps."""
+
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> System:
+        """The system that feedback is computed for, with so many steps and so long [s] in each of ``stretches``."""
+
+    def free_directions(self, X: Array) -> Array:
+        """Parts (M, n, n) of the errors at the knots 0 .. M-1, in states X (M, nx), that contacts leave free."""
+
+    def deviation(self) -> Contraction:
+        """The C function ``void(context, at*, x*, out*)``: out (n,) := x ⊖ (X ⊕ dx), with X and dx in a row ``at``."""
+
+    def names(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of the numbers of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,)."""
+
+
 class Abilities(Protocol):
     """Optional members of a `System`, here with what stands for those that one lacks; `ability` reads them.
 
@@ -133,6 +174,7 @@ class Abilities(Protocol):
         (g, 2) where the runs of other rows of δq' begin and how many they are; None if not. Sweeps are then faster.
     batched: whether ``contract`` takes many knots at once, if weights are known before, faster than one by one.
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
+    tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
     """
 
     thread_safe: bool = False
@@ -141,6 +183,7 @@ class Abilities(Protocol):
     semi_implicit: tuple[float, NDArray[np.int64]] | None = None
     batched: bool = False
     notes_size: int = 0
+    tracked: Tracked | None = None
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.

@@ -22,6 +22,7 @@ from ddp import (
     ModelError as ModelError,
     Newton as Newton,
     Observer as Observer,
+    Policy as Policy,
     Problem as Problem,
     ProblemError as ProblemError,
     RecedingHorizon as RecedingHorizon,
@@ -33,6 +34,7 @@ from ddp import (
     SolveError as SolveError,
     Status as Status,
     Term as Term,
+    Tracking as Tracking,
     Workers as Workers,
     check_derivatives as check_derivatives,
     discretize as discretize,
@@ -119,6 +121,7 @@ from problems import (
     ALL as ALL,
     Entry as Entry,
     find as find,
+    simulate as simulate,
 )
 from viz import (
     Capsule as Capsule,

@@ -17,9 +17,10 @@ from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, positive, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
-from dynamics.phases.phase import Phase
+from dynamics.phases.phase import Phase, stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives
+from dynamics.quantities.units import Units
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot
 from problems import checks
@@ -27,12 +28,16 @@ from problems.constraints import FramePoseEquality, FramePositionEquality
 from problems.contact_costs import StateLimits, friction_cone, friction_constraint
 from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
 from problems.layout import scalar_joints
-from problems.reaction import stretches
+from problems.legs import Stance
 from problems.strides import Strides
 
 FACES, PART, MARGIN = 8, 0.9, 0.01
 """Pyramid inside a cone of friction: its faces; the part of it that forces may use before they cost; and a margin
 within that, in units of the robot's weight, so that a foot that presses lightly does not slip either."""
+
+SOLE = (0.08, 0.04)
+"""Half length and half width [m] of feet that are surfaces."""
+
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,11 @@ def legged(
     weights: Weights | None = None,
     friction: float = 0.7,
     gains: tuple[float, float] | None = None,
-    sole: tuple[float, float] = (0.08, 0.04),
+    sole: tuple[float, float] = SOLE,
     cones: str = "barrier",
     footholds: str = "cost",
     impulses: str = "cost",
+    effort: float | None = None,
 ) -> Problem:
     """The problem of moving along strides; its guess is to `follow_nominal`.
 
@@ -87,6 +93,7 @@ def legged(
     footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.
     impulses: "cost" on impulses beyond their cones; or "constraint": moreover, none leaves its cone. That is hard to
     solve: gaits touch down so softly that impulses are near the tips of their cones.
+    effort: share of the robot's limits of control that the plan may use; feedback has the rest as well. None: no limit.
     """
     for field, value, kind in (("laid", laid, Strides), ("weights", weights, Weights)):
         if not isinstance(value, kind) and not (value is None and field == "weights"):
@@ -102,9 +109,10 @@ def legged(
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
         phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else (), held=held))
-    system = PhasedDynamics(robot, laid.dt, phases)
-    state = _state_weights(robot, w, h, g)
-    effort = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
+    system = PhasedDynamics(robot, laid.dt, phases, control_limits=robot.control_limits)
+    state = _state_weights(stance, w)
+    reach = (-np.inf, np.inf) if effort is None else tuple(positive("effort", effort) * robot.control_limits.T)
+    cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
     limits = StateLimits(robot, *_joint_limits(robot), w.limits)
     during: dict[range, list[BatchTerm]] = {}
     at: dict[int, list[BatchTerm]] = {}
@@ -112,7 +120,7 @@ def legged(
     size = sole if stance.surface else None
     for i in range(len(laid.counts)):
         knots = laid.knots(i)
-        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), effort, limits]
+        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), cheap, limits]
         contacts = laid.contacts(i, gains)
         if contacts:
             weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
@@ -149,18 +157,17 @@ def legged(
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
     problem = Problem(
         dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during,
-        constraints_at=constraints,
+        constraints_at=constraints, control_limits=reach,
     )  # fmt: skip
     return problem.with_guess(follow_nominal(problem))
 
 
-def _state_weights(robot: Robot, w: Weights, h: float, g: float) -> Array:
-    base, joints = robot.floating_dofs, robot.nv - 6
+def _state_weights(stance: Stance, w: Weights) -> Array:
+    base, robot = stance.robot.floating_dofs, stance.robot
     if len(base) != 6 or base[0] != 0:
         raise ProblemError(f"robot: expected one free-flying base before all joints, got {robot.name}")
-    rate = h / g
-    values = (w.position / h**2, w.rotation, w.posture, w.velocity / (g * h), w.turning * rate, w.speed * rate)
-    return np.repeat(values, [3, 3, joints, 3, 3, joints])
+    units = Units(stance.height, stance.mass, stance.gravity)
+    return units.of_state(robot.nv - 6, w.position, w.rotation, w.posture, w.velocity, w.turning, w.speed)
 
 
 def _joint_limits(robot: Robot) -> tuple[Array, Array]:
@@ -232,7 +239,7 @@ def _torques(system: PhasedDynamics, X: Array) -> Array:
     steps = weights_of(system, N)[:, None]
     tau = inverse_dynamics(robot, Q, V[:-1], np.diff(V, axis=0) / steps) - system.passive_torques(X[:N])
     U = np.zeros((N, system.nu))
-    for phase, knots in zip(system.phases, stretches(system), strict=True):
+    for phase, knots in zip(system.phases, stretches(system.phases), strict=True):
         if not knots:
             continue
         at = slice(knots.start, knots.stop)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, said
 from ddp.problem import Problem
 from ddp.protocols import Array
+from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
 from problems.forces import pushes
@@ -25,7 +26,7 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     if len(U) > system.knots:
         raise ProblemError(f"U: expected controls of at most {system.knots} knots, got {len(U)}")
     found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
-    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system), strict=True)):
+    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system.phases), strict=True)):
         if not phase.contacts or not knots:
             continue
         at = slice(knots.start, knots.stop)
@@ -49,7 +50,7 @@ def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
     """For each frame, whether it is in contact at each knot (N,); at an impact, as in the phase that it begins."""
     checked(system)
     found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
-    for phase, knots in zip(system.phases, stretches(system), strict=True):
+    for phase, knots in zip(system.phases, stretches(system.phases), strict=True):
         for contact in phase.contacts:
             found[contact.frame][knots.start - bool(phase.impact) : knots.stop] = True
     return found
@@ -66,16 +67,6 @@ def ground(system: PhasedDynamics) -> float | None:
     """The height of the lowest place where a contact is held [m], if it is known."""
     poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
     return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
-
-
-def stretches(system: PhasedDynamics) -> list[range]:
-    """The knots of each phase in which time passes."""
-    found, knot = [], 0
-    for phase in system.phases:
-        knot += bool(phase.impact)
-        found.append(range(knot, knot + phase.knots))
-        knot += phase.knots
-    return found
 
 
 def _in_world(system: PhasedDynamics, frame: str, X: Array, force: Array) -> Array:

@@ -31,9 +31,9 @@ from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
+from dynamics.phases.phase import stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from problems.contact_costs import ForceConstraint, ForceLimits
-from problems.reaction import stretches
 
 SHARE, STIFFEST = 1e-4, 1e3
 """Step of differences as a share of a duration; and a bound on penalties, which make L_zz convex where multipliers
@@ -182,7 +182,7 @@ def _slopes(problem: Problem, solution: Solution, costate: Array) -> tuple[Array
 def _knot_shares(system: PhasedDynamics) -> Array:
     """E = ∂h/∂T (N, P): 1/N_p at the knots of phase p in which time passes."""
     E = np.zeros((system.knots, len(system.phases)))
-    for p, knots in enumerate(stretches(system)):
+    for p, knots in enumerate(stretches(system.phases)):
         E[knots.start : knots.stop, p] = 1.0 / max(len(knots), 1)
     return E
 

@@ -62,6 +62,19 @@ class Phase:
         return () if isinstance(self.impact, bool) else self.impact
 
 
+def stretches(phases: Sequence[Phase], horizon: int | None = None) -> list[range]:
+    """The knots of each phase in which time passes, of a horizon, by default all; the last phase lasts to its end."""
+    found, knot = [], 0
+    for phase in phases:
+        knot += bool(phase.impact)
+        found.append(range(knot, knot + phase.knots))
+        knot += phase.knots
+    if horizon is None:
+        return found
+    found[-1] = range(found[-1].start, max(horizon, knot))
+    return [range(min(knots.start, horizon), min(knots.stop, horizon)) for knots in found]
+
+
 def _contacts(field: str, given: Sequence[Contact] | Contact) -> tuple[Contact, ...]:
     """One contact or several, each checked."""
     several = (given,) if isinstance(given, Contact) else items(f"{field} of a phase", given, "Contacts")

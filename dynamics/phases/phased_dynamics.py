@@ -28,6 +28,7 @@ from dynamics.phases import rollouts as phase_rollouts
 from dynamics.phases import steps as phase_steps
 from dynamics.phases.held_steps import as_held
 from dynamics.phases.phase import Phase
+from dynamics.phases.tracking import TrackedPhases
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot
@@ -342,6 +343,11 @@ class PhasedDynamics:
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled, as for free motion."""
         return self._free.closing()
+
+    @property
+    def tracked(self) -> TrackedPhases:
+        """Knowledge that feedback needs: see `system.Abilities`."""
+        return TrackedPhases(self)
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots."""

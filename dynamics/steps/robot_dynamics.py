@@ -29,6 +29,7 @@ from dynamics.steps.modes import STEP, flatten, free_layout
 from dynamics.steps.runge_kutta import EULER, RK4, SEMI_IMPLICIT
 from dynamics.steps.runge_kutta_linearization import linearize_explicit, stage_sizes
 from dynamics.steps.runge_kutta_linearization import size as room_of_stages
+from dynamics.steps.tracking import TrackedRobot
 
 Array = NDArray[np.float64]
 
@@ -283,6 +284,11 @@ class RobotDynamics:
         if not self._bent.any():
             return Contraction(0, 0, None)
         return Contraction(closing_callback().address, self._tree.address, self._tree)
+
+    @property
+    def tracked(self) -> TrackedRobot:
+        """Knowledge that feedback needs: see `system.Abilities`."""
+        return TrackedRobot(self)
 
     def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:
         return (

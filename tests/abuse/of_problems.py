@@ -42,7 +42,9 @@ def subjects():
     rest = np.concatenate([ur5.q0, np.zeros(6)])
     one = {"robot": ur5, "weight": 1.0}
     ball = obstacles.Sphere([0.5, 0.1, 0.3], 0.05)
+    moved = solve(arm.reach(ur5, horizon=3), throw=False)
     found = [
+        Subject("simulate", problems.simulate, {"solution": moved}, ("rate",), {"solution": ("solution",)}),
         Subject("problems.find", problems.find, {"name": "arm/reach"}, others={"name": ("problem",)}),
         Subject("pendulum", pendulum.pendulum, {}),
         Subject("pendulum.swing_up", pendulum.swing_up, {"horizon": 5}, others=_weights("control", "angle", "speed")),

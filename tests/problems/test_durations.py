@@ -220,7 +220,7 @@ def test_a_gait_rebuilt_with_durations_found_costs_the_same():
     assert again.cost(found.solution.X, found.solution.U) == pytest.approx(found.solution.cost, rel=1e-12)
     ends = np.concatenate([[0.0], np.cumsum(again.dynamics.durations)])
     for k in (0, 3, again.horizon - 1):
-        assert np.array_equal(found.solution.policy(ends[k] + 1e-3, found.solution.X[k]), found.solution.U[k])
+        assert np.array_equal(found.solution.feedback("solver")(ends[k], found.solution.X[k]), found.solution.U[k])
 
 
 def test_a_search_that_is_cut_short_says_so():

@@ -1,0 +1,157 @@
+"""Feedback that works on the robot, about a motion that the solver found.
+
+The solver's gains minimise the plan's cost, to which it is free to be off the path, and which rises steeply before a
+touch-down; contacts of the plan hold, whatever happens to the feet. So the motion is swept again for feedback alone:
+
+- weights of errors and of controls, in units of the robot, in place of the plan's cost: a time-varying LQR;
+- contacts held in velocity and pulled to no place;
+- ``G = K N + R (I - N)``: the gains K act on what contacts leave free, N; errors that contacts forbid are resisted by
+  the joints' stiffness and damping R;
+- references between knots on the manifold, controls between the middles of knots; neither across an impact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.costs.stretches import durations_of
+from ddp.errors import ProblemError, as_array, flag, numbers, positive, said
+from ddp.policy import Policy
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.regulators import tvlqr
+from ddp.system import System, Tracked, Tracking, ability
+
+
+def tracking_policy(
+    problem: Problem, X: Array, U: Array, weights: Tracking | None = None, step: float | None = None,
+    delay: float = 0.0,
+) -> Policy:  # fmt: skip
+    """The policy that tracks a motion: see the module's docstring; ProblemError if the system cannot be tracked."""
+    tracked: Tracked | None = ability(problem.dynamics, "tracked")
+    if tracked is None:
+        got = type(problem.dynamics).__name__
+        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got a {got}; expected 'solver'")
+    weigh = checked(weights if weights is not None else tracked.weights(X, U), problem.dynamics)
+    stretches = tracked.stretches(problem.horizon)
+    lasting = durations_of(problem.dynamics, problem.horizon)
+    spans = [float(lasting[knots.start : knots.stop].sum()) for knots in stretches]
+    counts = [len(knots) for knots in stretches]
+    if step is not None:
+        counts = [max(1, round(span / positive("step", step))) if span > 0.0 else 0 for span in spans]
+    m = resampled(problem, X, U, stretches, counts, weigh)
+    system = tracked.in_steps(counts, spans)
+    K, N = gains(system, m.X, m.U, weigh), ability(system, "tracked").free_directions(m.X[:-1])
+    G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
+    return Policy(
+        problem.dynamics, m.starts, m.durations, m.X[m.steps], m.X_end, m.U[m.steps], m.U_before, m.U_after,
+        G[m.steps], m.lower, m.upper, delay,
+    )  # fmt: skip
+
+
+class Motion(NamedTuple):
+    """Motion in steps of stretches.
+
+    X (N+1, nx), U (N, nu): at all knots, events among them.   steps (M,): the knots that take time; of these
+    starts, durations (M,) [s], X_end (M, nx), U_before, U_after, lower, upper (M, nu): see `Policy`.
+    """
+
+    X: Array
+    U: Array
+    steps: NDArray[np.int64]
+    starts: Array
+    durations: Array
+    X_end: Array
+    U_before: Array
+    U_after: Array
+    lower: Array
+    upper: Array
+
+
+def resampled(
+    problem: Problem, X: Array, U: Array, stretches: Sequence[range], counts: Sequence[int], weights: Tracking
+) -> Motion:
+    """The motion with so many steps in each stretch."""
+    d, lasting = problem.dynamics, durations_of(problem.dynamics, problem.horizon)
+    ends = np.concatenate([[0.0], np.cumsum(lasting)])
+    states, controls, columns = [], [], []
+    knot = made = 0
+    steps: list[int] = []
+    for knots, count in zip(stretches, counts, strict=True):
+        states.append(X[knot : knots.start])  # events before it
+        controls.append(U[knot : knots.start])
+        made, knot = made + knots.start - knot, max(knot, knots.stop)
+        if not knots:
+            continue
+        at = np.linspace(0.0, len(knots), count + 1)
+        path = along(d, X[knots.start : knots.stop + 1], at)
+        times = np.linspace(ends[knots.start], ends[knots.stop], count + 1)
+        own = knots.start + np.minimum((0.5 * (at[1:] + at[:-1])).astype(np.int64), len(knots) - 1)
+        middle = before = after = U[own]
+        if not weights.held:
+            smooth = _between_events(stretches, knots)
+            middles = (ends[:-1] + 0.5 * lasting)[smooth]
+            before, middle, after = (
+                interpolated(part, middles, U[smooth])
+                for part in (times[:-1], 0.5 * (times[1:] + times[:-1]), times[1:])
+            )
+        limits = (problem.lower[own], problem.upper[own]) if weights.limits is None else weights.limits
+        lower, upper = (np.broadcast_to(limit, middle.shape) for limit in limits)
+        states.append(path[:-1])
+        controls.append(middle)
+        columns.append((times[:-1], np.diff(times), path[1:], before, after, lower, upper))
+        steps += range(made, made + count)
+        made += count
+    found = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Motion(np.concatenate([*states, X[-1:]]), np.concatenate(controls), np.array(steps), *found)
+
+
+def _between_events(stretches: Sequence[range], knots: range) -> slice:
+    """The knots from the event before a stretch to that behind it."""
+    start, stop = knots.start, knots.stop
+    for other in stretches:
+        stop = other.stop if other.start == stop else stop
+    for other in reversed(stretches):
+        start = other.start if other.stop == start else start
+    return slice(start, stop)
+
+
+def interpolated(t: Array, times: Array, values: Array) -> Array:
+    """Values (m, nu) at times (m,), straight lines in between, at t (M,); beyond the ends those of the ends."""
+    return np.stack([np.interp(t, times, column) for column in values.T], axis=1)
+
+
+def along(system: System, path: Array, at: Array) -> Array:
+    """States on the way along a path (m+1, nx), at positions from 0 to m: X_k ⊕ s (X_{k+1} ⊖ X_k)."""
+    k = np.minimum(at.astype(np.int64), len(path) - 2)
+    return system.integrate(path[k], (at - k)[:, None] * system.difference(path[k], path[k + 1]))
+
+
+def gains(system: System, X: Array, U: Array, weights: Tracking) -> Array:
+    """Gains K (N, nu, n) of the time-varying LQR about a motion; events, which no control changes, weigh nothing."""
+    lasting = durations_of(system, len(U))
+    Q = lasting[:, None, None] * np.diag(weights.state)
+    R = np.where(lasting > 0.0, lasting, 1.0)[:, None, None] * np.diag(weights.control)
+    return tvlqr(system, X, U, Q, R, weights.final).K
+
+
+def checked(weights: Tracking, system: System) -> Tracking:
+    """Weights of the right shapes, none negative and those of controls positive; ProblemError else."""
+    if not isinstance(weights, Tracking):
+        raise ProblemError(f"weights: expected Tracking(state, control, final, restoring), got {said(weights)}")
+    n, nu = system.n, system.nu
+    shapes = {"state": (n,), "control": (nu,), "final": (n,), "restoring": (nu, n)}
+    arrays = {name: as_array(f"weights.{name}", getattr(weights, name), shape) for name, shape in shapes.items()}
+    for name in ("state", "control", "final"):
+        if (arrays[name] < 0.0).any() or (name == "control" and not arrays[name].all()):
+            least = "positive numbers" if name == "control" else "no negative number"
+            raise ProblemError(f"weights.{name}: expected {least}, got {numbers(arrays[name])}")
+    limits = weights.limits
+    if limits is not None:
+        lower, upper = (as_array("weights.limits", limit, (nu,), finite=False) for limit in limits)
+        limits = lower, upper
+    return Tracking(**arrays, held=flag("weights.held", weights.held), limits=limits)

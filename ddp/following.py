@@ -1,0 +1,101 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Controls of a policy as one C function: a difference on the manifold and a product of a matrix with it.
+
+A table has a row for each step of time, of these numbers:
+
+    t, 1/h [s, 1/s]       when the step begins, earlier by `ROUNDING`, and how long it lasts
+    X (nx), D (n)         the state there, and X' ⊖ X to the one at its end
+    U, B, A (nu)          the control in its middle, at its beginning and at its end
+    lower, upper (nu)     limits of controls
+    G (nu, n)             feedback on x ⊖ (X ⊕ s D), s the part of the step that is over
+
+A header of integers says where it is: `HEADER`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
+
+HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay"
+"""Address and extents of the table, sizes, address and context of the C function of `Tracked.deviation` (0 where states
+are flat), address of the delay [s]."""
+
+ROUNDING = 1e-6
+"""Part of a step by which a time may be off its beginning, and off the horizon."""
+
+
+@kernel
+def row_of(table, t):
+    """Find the last row that begins at t or before, the first one if none does."""
+    low, high = 0, table.shape[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if table[middle, 0] <= t:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def part_of(row, t):
+    """Part of a row's step that is over at t, between 0 and 1."""
+    s = (t - row[0]) * row[1] - ROUNDING
+    return 0.0 if s < ROUNDING else min(s, 1.0)
+
+
+@kernel
+def planned(row, s, at, nu, i):
+    """Control i of a row, whose controls begin ``at``, when a part s of its step is over."""
+    u = row[at + i]
+    side = row[at + nu + i] if s < 0.5 else row[at + 2 * nu + i]
+    return u + abs(2.0 * s - 1.0) * (side - u)
+
+
+@kernel
+def follow(header, t, x, u):
+    """u := clip(U(t + delay) + G (x ⊖ X(t)), lower, upper), of a header's address."""
+    head = carray(integer_pointer(header), 9)
+    table = carray(pointer(head[0]), (head[1], head[2]))
+    nx, n, nu = head[3], head[4], head[5]
+    row = table[row_of(table, t)]
+    s = part_of(row, t)
+    at, e = np.empty(nx + n), np.empty(n)
+    for i in range(nx):
+        at[i] = row[2 + i]
+    for i in range(n):
+        at[nx + i] = s * row[2 + nx + i]
+    if head[6] != 0:
+        call_contraction(head[6], head[7], at.ctypes.data, x.ctypes.data, e.ctypes.data)
+    else:
+        for i in range(n):
+            e[i] = x[i] - at[i] - at[nx + i]
+    ahead, later = row, t + carray(pointer(head[8]), 1)[0]
+    if later != t:
+        ahead = table[row_of(table, later)]
+        s = part_of(ahead, later)
+    controls = 2 + nx + n
+    limits = controls + 3 * nu
+    for i in range(nu):
+        value, gain = planned(ahead, s, controls, nu, i), limits + 2 * nu + i * n
+        for j in range(n):
+            value += row[gain + j] * e[j]
+        u[i] = min(max(value, row[limits + i]), row[limits + nu + i])
+
+
+def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
+    """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
+    head = carray(integer_pointer(header), 9)
+    follow(header, carray(pointer(t), 1)[0], carray(pointer(x), head[3]), carray(pointer(u), head[5]))
+
+
+@cache
+def following_callback() -> Any:
+    """``follow_at``, compiled on first use."""
+    return callback(follow_at)

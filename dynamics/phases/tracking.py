@@ -1,0 +1,115 @@
+"""Tracking of legged motions: weights of errors, directions that contacts forbid, contacts held in velocity alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.system import Contraction, Tracking
+from dynamics.contacts.contact import Contact
+from dynamics.phases.phase import Phase, stretches
+from dynamics.quantities.quantities import frame_velocity_derivatives
+from dynamics.quantities.units import Units, units_of
+from dynamics.rigid_bodies.rigid_body import inverse_mass_matrix
+from dynamics.robots.model import Robot
+from dynamics.steps.tracking import TrackedRobot
+
+if TYPE_CHECKING:
+    from dynamics.phases.phased_dynamics import PhasedDynamics
+
+Array = NDArray[np.float64]
+
+STANDING = {"position": 300.0, "rotation": 100.0, "posture": 3.0, "velocity": 10.0, "turning": 1.0, "speed": 0.1}
+"""Weights of errors of legged motions, per second, see `Units.of_state`; that of torques [1/(m g h)²] is one."""
+
+FINAL = 10.0
+"""Weight of errors at the end, once, over that of errors per second, in units of √(h / g)."""
+
+STIFFNESS, DAMPING = 1.0, 0.1
+"""Of joints against errors that contacts forbid, in units of m g h [N m/rad] and m g h √(h / g) [N m s/rad]."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedPhases:
+    """Knowledge of a robot with contacts for feedback: see `ddp.system.Tracked`."""
+
+    system: PhasedDynamics
+
+    @property
+    def free(self) -> TrackedRobot:
+        """Knowledge of the robot without contacts."""
+        return TrackedRobot(self.system)
+
+    def weights(self, X: Array, U: Array) -> Tracking:
+        """Weights about a motion in units of the robot that stands at its start; by Bryson's rule if it has no legs."""
+        robot, actuation = self.system.robot, self.system.actuation
+        feet = next(([contact.frame for contact in p.contacts] for p in self.system.phases if p.contacts), [])
+        if not (feet and robot.floating_dofs.tolist() == list(range(6)) and robot.model.gravity.linear.any()):
+            return self.free.weights(X, U)
+        units, nu = units_of(robot, X[0, : robot.nq], feet), self.system.nu
+        state = units.of_state(robot.nv - 6, **STANDING)
+        restoring = stiffness(units, robot, actuation)
+        control, final = np.full(nu, units.torque**-2.0), FINAL * units.time * state
+        lower, upper = self.system.control_limits.T
+        limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
+        return Tracking(state, control, final, restoring, held=False, limits=limits)
+
+    def stretches(self, horizon: int) -> list[range]:
+        """The knots of each phase in which time passes."""
+        return stretches(self.system.phases, horizon)
+
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> PhasedDynamics:
+        """The system with contacts held in velocity, and so many steps and so long [s] in each phase."""
+        s, lasting = self.system, zip(self.system.phases, counts, durations, strict=True)
+        phases = [in_velocity(phase, count, duration) for phase, count, duration in lasting]
+        return type(s)(s.robot, s.dt, phases, s.actuation, s.damping, s.springs, s.control_limits)
+
+    def free_directions(self, X: Array) -> Array:
+        """Parts (M, n, n) of errors at the knots 0 .. M-1 that contacts leave free."""
+        robot, n = self.system.robot, self.system.n
+        free = np.tile(np.eye(n).reshape(2, n // 2, 2, n // 2), (len(X), 1, 1, 1, 1))
+        for phase, knots in zip(self.system.phases, self.stretches(len(X)), strict=True):
+            at = slice(knots.start, knots.stop)
+            free[at, 0, :, 0] = free[at, 1, :, 1] = free_directions(robot, X[at, : robot.nq], phase.contacts)
+        return free.reshape(-1, n, n)
+
+    def deviation(self) -> Contraction:
+        """Errors on the manifold, compiled."""
+        return self.free.deviation()
+
+    def names(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
+        return self.free.names()
+
+
+def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:
+    """Feedback (nu, n) of joints that resist: controls from errors of positions and velocities."""
+    moved = np.linalg.pinv(actuation)
+    moved[:, robot.floating_dofs] = 0.0
+    return -units.torque * np.hstack([STIFFNESS * moved, DAMPING * units.time * moved])
+
+
+def free_directions(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> Array:
+    """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` (M, nv, nv): the part of velocities that contacts leave, at Q (M, nq)."""
+    if not contacts or not len(Q):
+        return np.tile(np.eye(robot.nv), (len(Q), 1, 1))
+    still, rows = np.zeros((len(Q), robot.nv)), []
+    for contact in contacts:
+        found = frame_velocity_derivatives(robot, Q, still, contact.frame, contact.reference)
+        rows.append(found.dv[:, : contact.size])
+    J = np.concatenate(rows, axis=1)
+    away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
+    return np.eye(robot.nv) - away @ np.linalg.pinv(J @ away) @ J
+
+
+def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:
+    """The phase in so many steps of time and so long [s], its contacts held in velocity and pulled to no place.
+
+    Feedback of contacts that are held in place would pull errors which they forbid back within one step.
+    """
+    contacts = [replace(contact, gains=(0.0, 0.0), target=None) for contact in phase.contacts]
+    return replace(phase, contacts=contacts, held=False, knots=knots, dt=duration / knots if knots else None)

@@ -1,0 +1,60 @@
+"""Units of a robot that stands: lengths, times and torques in proportion to its height and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from dynamics.robots.model import Robot
+
+Array = NDArray[np.float64]
+
+
+class Units(NamedTuple):
+    """height h [m] of the centre of mass above the feet, mass m [kg], gravity g [m/s²]."""
+
+    height: float
+    mass: float
+    gravity: float
+
+    @property
+    def weight(self) -> float:
+        """Weight of the robot, m g [N]."""
+        return self.mass * self.gravity
+
+    @property
+    def torque(self) -> float:
+        """Unit of torques, m g h [N m]."""
+        return self.weight * self.height
+
+    @property
+    def time(self) -> float:
+        """Unit of time, √(h / g) [s]."""
+        return float(np.sqrt(self.height / self.gravity))
+
+    def of_state(
+        self, joints: int, position: float, rotation: float, posture: float, velocity: float, turning: float,
+        speed: float,
+    ) -> Array:  # fmt: skip
+        """Weights (n,) of a tangent state, a free-flying base first.
+
+        position [1/h²] and rotation [1/rad²] of the base, posture [1/rad²] of the joints; velocity [1/(g h)] and
+        turning [h/g] of the base, speed [h/g] of the joints.
+        """
+        rate = self.height / self.gravity
+        moving = velocity / (self.gravity * self.height), turning * rate, speed * rate
+        return np.repeat([position / self.height**2, rotation, posture, *moving], [3, 3, joints, 3, 3, joints])
+
+
+def units_of(robot: Robot, q: Array, feet: Sequence[str]) -> Units:
+    """Units of a robot that stands in q (nq,) on the frames called ``feet``."""
+    model, data = robot.model, robot.model.createData()
+    pin.framesForwardKinematics(model, data, q)
+    center = pin.centerOfMass(model, data, q)
+    floor = np.mean([data.oMf[robot.frame_id(foot)].translation[2] for foot in feet])
+    mass = float(sum(inertia.mass for inertia in list(model.inertias)[1:]))
+    return Units(float(center[2] - floor), mass, float(np.linalg.norm(model.gravity.linear)))

@@ -1,0 +1,256 @@
+"""Robots as models of MuJoCo: bodies, joints and armature as they are, feet and ground as they are said to be.
+
+MuJoCo's compiler refuses inertias that no body can have, and rounds others: masses and inertias are written into the
+compiled model once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError, positive
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
+from dynamics.robots.joints import subspace
+from dynamics.robots.mjcf.compiling import import_mujoco
+from dynamics.robots.model import Robot
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+NUMBERS = {FREE_FLYER: (7, 6), SPHERICAL: (4, 3), REVOLUTE: (1, 1), CONTINUOUS: (1, 1), PRISMATIC: (1, 1)}
+"""Numbers of MuJoCo's joints in qpos and qvel, by ours."""
+
+
+class Foot(NamedTuple):
+    """Foot at a frame of the robot: a sphere about its origin, or a box that stands on it.
+
+    size [m]: a sphere's radius; half the length, the width and the height of a box.
+    """
+
+    frame: str
+    size: tuple[float, ...]
+
+
+class Ground(NamedTuple):
+    """Ground and its contacts.
+
+    height [m]: of feet's frames when they stand.   friction: coefficient.
+    softness [s], damping: MuJoCo's solref, the time constant and the damping ratio of contacts.
+    """
+
+    height: float = 0.0
+    friction: float = 0.7
+    softness: float = 0.02
+    damping: float = 1.0
+
+
+class World:
+    """A robot in MuJoCo: model, and the states of both.
+
+    robot; model: MuJoCo's ``MjModel``; spec: its ``MjSpec``.   floor [m]: height of the ground, None if there is none.
+    """
+
+    def __init__(
+        self, robot: Robot, feet: Sequence[Foot] = (), ground: Ground | None = None, timestep: float = 1e-3,
+        damping: bool = False, springs: bool = False,
+    ) -> None:  # fmt: skip
+        self.robot, self._mujoco = robot, import_mujoco()
+        self.floor = None if ground is None else ground.height
+        self.spec = _spec(self._mujoco, robot, feet, ground, positive("timestep", timestep))
+        model = self.model = self.spec.compile()
+        ids = [model.body(_body(robot, j)).id for j in range(1, robot.model.njoints)]
+        _write_inertias(self._mujoco, model, robot, ids)
+        self._free: list[tuple[int, int, int, int, pin.SE3]] = []
+        self._balls: list[tuple[int, int]] = []
+        self._circles: list[tuple[int, int]] = []
+        own_q: list[int] = []
+        own_v: list[int] = []
+        their_q: list[int] = []
+        their_v: list[int] = []
+        for j, (body, kind) in enumerate(zip(ids, robot.tree.kind.tolist(), strict=True), 1):
+            joint = robot.model.joints[j]
+            first = model.body_jntadr[body]
+            i, k = model.jnt_qposadr[first], model.jnt_dofadr[first]
+            nq, nv = (joint.nv, joint.nv) if kind == TRANSLATION else NUMBERS[kind]
+            own_q += range(joint.idx_q, joint.idx_q + nq)
+            own_v += range(joint.idx_v, joint.idx_v + nv)
+            their_q += range(i, i + nq)
+            their_v += range(k, k + nv)
+            if kind == FREE_FLYER:
+                self._free.append((joint.idx_q, joint.idx_v, i, k, robot.model.jointPlacements[j]))
+            if kind == SPHERICAL:
+                self._balls.append((joint.idx_q, i))
+            if kind == CONTINUOUS:
+                self._circles.append((joint.idx_q, i))
+        self._q, self._v = (np.array(own_q), np.array(their_q)), (np.array(own_v), np.array(their_v))
+        model.dof_armature[self._v[1]] = robot.model.armature[self._v[0]]
+        model.dof_damping[self._v[1]] = robot.model.damping[self._v[0]] if damping else 0.0
+        if springs and robot.equipment.stiffness is not None:
+            _write_springs(model, robot, self._v)
+        self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+
+    def body(self, joint: int) -> int:
+        """MuJoCo's number of the body that joint 1, 2, ... of the robot moves."""
+        return int(self.model.body(_body(self.robot, joint)).id)
+
+    def data(self, q: Array, v: Array) -> Any:
+        """Return MuJoCo's data in a state q (nq,), v (nv,) of the robot."""
+        data = self._mujoco.MjData(self.model)
+        data.qpos[self._q[1]], data.qvel[self._v[1]] = q[self._q[0]], v[self._v[0]]
+        for own, their in self._balls:
+            data.qpos[their : their + 4] = np.roll(q[own : own + 4], 1)
+        for own, their in self._circles:
+            data.qpos[their] = np.arctan2(q[own + 1], q[own])
+        for own, first, i, k, base in self._free:
+            data.qpos[i : i + 3] = base.act(q[own : own + 3])
+            own_quaternion = np.roll(q[own + 3 : own + 7], 1)
+            self._mujoco.mju_mulQuat(data.qpos[i + 3 : i + 7], _quaternion(base.rotation), own_quaternion)
+            data.qvel[k : k + 3] = base.rotation @ _rotation(q[own + 3 : own + 7]) @ v[first : first + 3]
+        self._mujoco.mj_forward(self.model, data)
+        return data
+
+    def state(self, data: Any) -> tuple[Array, Array]:
+        """The state q (nq,), v (nv,) of the robot in MuJoCo's data."""
+        q, v = np.empty(self.robot.nq), np.empty(self.robot.nv)
+        q[self._q[0]], v[self._v[0]] = data.qpos[self._q[1]], data.qvel[self._v[1]]
+        for own, their in self._balls:
+            quaternion = data.qpos[their : their + 4]
+            q[own : own + 4] = np.roll(quaternion, -1) / np.sqrt(quaternion @ quaternion)
+        for own, their in self._circles:
+            q[own : own + 2] = np.cos(data.qpos[their]), np.sin(data.qpos[their])
+        for own, first, i, _, base in self._free:
+            turned = np.empty(4)
+            self._mujoco.mju_mulQuat(turned, _quaternion(base.rotation.T), data.qpos[i + 3 : i + 7])
+            q[own + 3 : own + 7] = np.roll(turned, -1) / np.sqrt(turned @ turned)
+            q[own : own + 3] = base.actInv(data.qpos[i : i + 3])
+            v[first : first + 3] = _rotation(q[own + 3 : own + 7]).T @ base.rotation.T @ v[first : first + 3]
+        return q, v
+
+    def acceleration(self, data: Any) -> Array:
+        """The acceleration a (nv,) of the robot in MuJoCo's data."""
+        q, v = self.state(data)
+        a = np.empty(self.robot.nv)
+        a[self._v[0]] = data.qacc[self._v[1]]
+        for own, first, *_, base in self._free:
+            turned = _rotation(q[own + 3 : own + 7]).T @ base.rotation.T @ a[first : first + 3]
+            a[first : first + 3] = turned - np.cross(v[first + 3 : first + 6], v[first : first + 3])
+        return a
+
+    def apply(self, data: Any, tau: Array) -> None:
+        """Have generalised forces tau (nv,) of the robot act from now on; those on a free base must be zero."""
+        data.qfrc_applied[self._v[1]] = tau[self._v[0]]
+
+    def push(self, data: Any, velocity: Array) -> None:
+        """Add a velocity (3,) [m/s], in world axes, to the first free-flyer at once."""
+        k = self._free[0][3]
+        data.qvel[k : k + 3] += velocity
+
+    def heavier(self, joint: int, factor: float) -> None:
+        """Multiply mass and inertia of the body that joint 1, 2, ... moves."""
+        body = self.body(joint)
+        self.model.body_mass[body] *= factor
+        self.model.body_inertia[body] *= factor
+        self._mujoco.mj_setConst(self.model, self._mujoco.MjData(self.model))
+
+    def step(self, data: Any) -> None:
+        """Move on by the time step."""
+        self._mujoco.mj_step(self.model, data)
+
+
+def _spec(mujoco: Any, robot: Robot, feet: Sequence[Foot], ground: Ground | None, timestep: float) -> Any:
+    """Return the specification of bodies, joints, feet and ground."""
+    spec, model = mujoco.MjSpec(), robot.model
+    spec.modelname, spec.option.timestep = robot.name, timestep
+    spec.option.gravity = model.gravity.linear
+    spec.compiler.balanceinertia = True
+    bodies = [spec.worldbody]
+    for j in range(1, model.njoints):
+        place = model.jointPlacements[j]
+        at = {"pos": place.translation, "quat": _quaternion(place.rotation)}
+        body = bodies[model.parents[j]].add_body(name=_body(robot, j), **at)
+        _add_joint(mujoco, robot, j, body)
+        body.mass, body.inertia, body.explicitinertial, body.simple = 1.0, np.ones(3), True, False
+        bodies.append(body)
+    if ground is None:
+        return spec
+    solref, friction = np.array([ground.softness, ground.damping]), np.array([ground.friction, 0.005, 0.0001])
+    lowered = max((foot.size[0] for foot in feet if len(foot.size) == 1), default=0.0)
+    plane = spec.worldbody.add_geom(name="ground", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
+    plane.pos, plane.solref, plane.friction = [0.0, 0.0, ground.height - lowered], solref, friction
+    plane.contype, plane.conaffinity = 1, 2
+    for foot in feet:
+        frame = model.frames[robot.frame_id(foot.frame)]
+        geom = bodies[frame.parentJoint].add_geom(name=foot.frame, solref=solref, friction=friction)
+        geom.contype, geom.conaffinity, geom.pos = 2, 1, frame.placement.translation
+        if len(foot.size) == 1:
+            geom.type, geom.size = mujoco.mjtGeom.mjGEOM_SPHERE, [foot.size[0], 0.0, 0.0]
+        else:
+            geom.type, geom.size = mujoco.mjtGeom.mjGEOM_BOX, foot.size
+            geom.quat = _quaternion(frame.placement.rotation)
+            geom.pos = frame.placement.act(np.array([0.0, 0.0, foot.size[2] - lowered]))
+    return spec
+
+
+def _add_joint(mujoco: Any, robot: Robot, j: int, body: Any) -> None:
+    """Give a body its joint; ModelError for joints that MuJoCo has not."""
+    name, kind, kinds = robot.model.names[j], int(robot.tree.kind[j - 1]), mujoco.mjtJoint
+    S = subspace(robot.model, j)
+    if kind == FREE_FLYER and robot.model.parents[j] == 0:
+        body.add_freejoint(name=name)
+    elif kind == SPHERICAL:
+        body.add_joint(name=name, type=kinds.mjJNT_BALL)
+    elif kind in (REVOLUTE, CONTINUOUS) and not S[0, :3].any():
+        body.add_joint(name=name, type=kinds.mjJNT_HINGE, axis=S[0, 3:])
+    elif kind in (PRISMATIC, TRANSLATION):
+        for i, axis in enumerate(S):
+            body.add_joint(name=f"{name} {i}" if i else name, type=kinds.mjJNT_SLIDE, axis=axis[:3])
+    else:
+        raise ModelError(
+            f"{robot.name}: joint {name!r} is a {robot.model.joints[j].shortname()}, which MuJoCo has not: expected"
+            " revolute, prismatic, spherical and translation joints, and free-flyers on the world"
+        )
+
+
+def _write_inertias(mujoco: Any, model: Any, robot: Robot, ids: Sequence[int]) -> None:
+    """Write masses and inertias in the axes of their ellipsoids."""
+    for body, inertia in zip(ids, list(robot.model.inertias)[1:], strict=True):
+        principal, axes = np.linalg.eigh(inertia.inertia)
+        axes[:, 2] *= np.linalg.det(axes)
+        model.body_mass[body], model.body_ipos[body], model.body_inertia[body] = inertia.mass, inertia.lever, principal
+        model.body_iquat[body] = _quaternion(axes)
+        model.body_sameframe[body] = 0  # MuJoCo would take the frames of body and inertia for one
+
+
+def _write_springs(model: Any, robot: Robot, places: tuple[Indices, Indices]) -> None:
+    stiffness, rest = robot.equipment.stiffness, robot.equipment.springref
+    assert stiffness is not None
+    for own, their in zip(*places, strict=True):
+        if stiffness[own] != 0.0:
+            joint = model.dof_jntid[their]
+            model.jnt_stiffness[joint] = stiffness[own]
+            model.qpos_spring[model.jnt_qposadr[joint]] = 0.0 if rest is None else rest[own]
+
+
+def _body(robot: Robot, joint: int) -> str:
+    return f"body {robot.model.names[joint]}"
+
+
+def _quaternion(R: Array) -> Array:
+    return np.roll(pin.Quaternion(np.asarray(R)).coeffs(), 1)
+
+
+def _rotation(q: Array) -> Array:
+    """The rotation matrix of a quaternion (x, y, z, w)."""
+    x, y, z, w = q.tolist()
+    return np.array(
+        [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+            [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+            [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+        ]
+    )

@@ -1,0 +1,80 @@
+"""Tracking of robots' motions: weights of errors by Bryson's rule, and names of what a policy reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.system import Contraction, Tracking
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, TRANSLATION
+from dynamics.steps.deviation import deviation
+
+if TYPE_CHECKING:
+    from dynamics.phases.phased_dynamics import PhasedDynamics
+    from dynamics.steps.robot_dynamics import RobotDynamics
+
+Array = NDArray[np.float64]
+
+ERROR, RATE, SHARE = 0.02, 0.2, 0.2
+"""Errors of positions [rad, m] and velocities [rad/s, m/s], and the share of the largest control, that weigh the same:
+Bryson's rule. The largest control is the motion's, or one that holds its start against gravity."""
+
+POSITIONS = {
+    FREE_FLYER: ("x", "y", "z", "qx", "qy", "qz", "qw"), SPHERICAL: ("qx", "qy", "qz", "qw"),
+    PLANAR: ("x", "y", "cos", "sin"), CONTINUOUS: ("cos", "sin"), TRANSLATION: ("x", "y", "z"),
+}  # fmt: skip
+VELOCITIES = {
+    FREE_FLYER: ("vx", "vy", "vz", "wx", "wy", "wz"), SPHERICAL: ("wx", "wy", "wz"), PLANAR: ("vx", "vy", "wz"),
+    TRANSLATION: ("vx", "vy", "vz"),
+}  # fmt: skip
+"""Numbers in q and v of joints that have several."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedRobot:
+    """Knowledge of a robot without contacts for feedback: see `ddp.system.Tracked`."""
+
+    system: RobotDynamics | PhasedDynamics
+
+    def weights(self, X: Array, U: Array) -> Tracking:
+        """Weights by Bryson's rule about a motion X (N+1, nx), U (N, nu); nothing is forbidden."""
+        nv, nu = self.system.robot.nv, self.system.nu
+        largest = max(np.abs(U).max(initial=0.0), np.abs(self.system.nominal_control(X[0])).max()) or 1.0
+        state = np.repeat([ERROR**-2.0, RATE**-2.0], nv)
+        return Tracking(state, np.full(nu, (SHARE * largest) ** -2.0), state, np.zeros((nu, 2 * nv)))
+
+    def stretches(self, horizon: int) -> list[range]:
+        """All knots."""
+        return [range(horizon)]
+
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> RobotDynamics:
+        """The system in so many steps and so long [s]."""
+        s: Any = self.system
+        dt = durations[0] / counts[0]
+        return type(s)(s.robot, dt, s.actuation, s.integrator, s.damping, s.springs, s.control_limits)
+
+    def free_directions(self, X: Array) -> Array:
+        """Return (M, n, n) that leave all errors."""
+        return np.tile(np.eye(self.system.n), (len(X), 1, 1))
+
+    def deviation(self) -> Contraction:
+        """Errors on the manifold, compiled."""
+        return deviation(self.system.robot.tree)
+
+    def names(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of the numbers of q (nq,) and v (nv,), by joints, and of controls (nu,)."""
+        robot = self.system.robot
+        positions: list[str] = []
+        velocities: list[str] = []
+        for kind, joint in zip(robot.tree.kind.tolist(), robot.joint_names, strict=True):
+            positions += [f"{joint}.{number}" for number in POSITIONS[kind]] if kind in POSITIONS else [joint]
+            velocities += [f"{joint}.{number}" for number in VELOCITIES[kind]] if kind in VELOCITIES else [joint]
+        controls = []
+        for i, column in enumerate(self.system.actuation.T):
+            driven = np.flatnonzero(column)
+            controls.append(velocities[driven[0]] if len(driven) == 1 else f"control {i}")
+        return positions, velocities, controls

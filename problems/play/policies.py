@@ -1,0 +1,39 @@
+"""Policies that a motion is played with, by name: the one that tracks it, and those it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.policy import Policy
+from ddp.solution import Solution
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
+
+POLICIES = "tracking", "solver", "pd", "open"
+
+STIFFNESS, DAMPING = 4.0, 4.0 / 30.0
+"""Of a joint PD per mass of the robot [N m/(rad kg), N m s/(rad kg)]: 60 and 2 for a Go2 of 15 kg."""
+
+
+def named(solution: Solution, name: str, delay: float = 0.0) -> Policy:
+    """One of `POLICIES` about a solution's motion."""
+    if name == "solver":
+        return solution.feedback("solver", delay=delay)
+    tracking = solution.policy if delay == 0.0 else solution.feedback(delay=delay)
+    if name == "tracking":
+        return tracking
+    return replace(tracking, G=np.zeros_like(tracking.G) if name == "open" else _joint_pd(tracking))
+
+
+def _joint_pd(about: Policy) -> np.ndarray:
+    """Gains (M, nu, n) of each joint's own stiffness and damping, in proportion to the robot's mass."""
+    system = about.system
+    assert isinstance(system, (RobotDynamics, PhasedDynamics))
+    mass = pin.computeTotalMass(system.robot.model)
+    acts = np.linalg.pinv(system.actuation)
+    acts[:, system.robot.floating_dofs] = 0.0
+    G = -mass * np.hstack([STIFFNESS * acts, DAMPING * acts])
+    return np.tile(G, (len(about.starts), 1, 1))

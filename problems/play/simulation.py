@@ -1,0 +1,217 @@
+"""Policies played in MuJoCo's own contact model, at the rate of a robot's controller."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, affordable, as_array, axes, choice, integer, positive, said
+from ddp.policy import Policy
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.mjcf.writing import Foot, Ground, World
+from dynamics.robots.model import Robot
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.legged import SOLE
+from problems.play.policies import POLICIES, named
+from problems.reaction import friction as friction_of
+from problems.reaction import ground as ground_of
+
+RADIUS, THICKNESS = 0.02, 0.01
+"""Radius of feet that are points, and half the height of soles [m]."""
+
+FALLEN = 0.4
+"""Part of its height at the start below which a base has fallen."""
+
+NOISE = (0.001, 0.002, 0.001, 0.02, 0.02, 0.05)
+"""Standard deviations of measurements: place [m] and attitude [rad] of a floating base, angles of joints [rad], and the
+velocities of these [m/s, rad/s, rad/s]."""
+
+TIMESTEP = 1e-3
+"""Largest time step of the simulation [s]."""
+
+Controller = Callable[[float, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Play:
+    """Simulated motion, S controls long.
+
+    t (S+1,) [s], X (S+1, nx), U (S, nu): the motion, and the controls that acted.   plan (S+1, nx): the reference.
+    error (S+1,): of a floating base, how far it is from its place at that time [m]; else the root of the mean square of
+    all joints' errors [rad, m].   rms: of ``error``.
+    fell: whether the base came down, and everything ends there.
+    """
+
+    t: Array = field(repr=False)
+    X: Array = field(repr=False)
+    U: Array = field(repr=False)
+    plan: Array = field(repr=False)
+    error: Array = field(repr=False)
+    rms: float
+    fell: bool
+
+    def __str__(self) -> str:
+        if self.fell:
+            return f"fell after {self.t[-1]:.2f} s"
+        return f"rms {self.rms:.2g}, at most {self.error.max():.2g}, in {self.t[-1]:.2f} s"
+
+
+def simulate(
+    solution: Solution,
+    inside: str = "mujoco",
+    push: ArrayLike | None = None,
+    mass: float = 1.0,
+    friction: float | None = None,
+    rate: float = 1000.0,
+    delay: float = 0.0,
+    noise: float = 0.0,
+    policy: str | Controller | None = None,
+    softness: float = 0.02,
+    seed: int = 0,
+) -> Play:
+    """Play a solution's policy in a simulator that is not the plan's, at the rate [Hz] of a controller.
+
+    inside: "mujoco", its soft contacts between the ground and feet: spheres of 2 cm, soles of 16 cm by 8 cm.
+    push: velocity that a floating base is given in the middle of the motion [m/s]: sideways (to the left), or forward
+    and sideways, or upwards as well, in its heading at the start.
+    mass: factor on mass and inertia of the first body.   friction: of the ground; default the plan's, or 0.7.
+    delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
+    policy: "tracking" (the default, ``solution.policy``), "solver", "pd" (joints' stiffness and damping in proportion
+    to the mass, about the plan's controls), "open" (the plan's controls alone), or a function of t [s] and x (nx,).
+    softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise.
+
+    Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
+    """
+    if not isinstance(solution, Solution):
+        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
+    choice("inside", inside, ("mujoco",))
+    problem, system = _problem(solution)
+    kick, factor, late = _push(push), positive("mass", mass), _at_least_zero("delay", delay)
+    every, spread = 1.0 / positive("rate", rate), _at_least_zero("noise", noise)
+    mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
+    softness, rng = positive("softness", softness), np.random.default_rng(integer("seed", seed))
+    if policy is None or isinstance(policy, str):
+        choice("policy", "tracking" if policy is None else policy, POLICIES)
+    elif not callable(policy):
+        known = ", ".join(POLICIES)
+        raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
+    plan = solution.policy
+    controller = named(solution, "tracking" if policy is None else policy) if not callable(policy) else policy
+    count = max(1, round(plan.duration / every))
+    affordable("rate", rate, 4 * count * (system.nx + system.nu))
+    world = world_of(solution, mu, softness, every / max(1, np.ceil(every / TIMESTEP - 1e-9)))
+    if factor != 1.0:
+        world.heavier(1, factor)
+    return _played(solution, plan, controller, world, every, count, kick, late, spread, rng)
+
+
+def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:
+    """The problem of a robot's solution and its system; ProblemError for others."""
+    problem = solution.problem
+    if problem is None or not isinstance(problem.dynamics, (RobotDynamics, PhasedDynamics)):
+        got = "one without its problem" if problem is None else f"one of a {type(problem.dynamics).__name__}"
+        raise ProblemError(f"solution: expected a robot's, got {got}")
+    return problem, problem.dynamics
+
+
+def world_of(solution: Solution, friction: float, softness: float, timestep: float) -> World:
+    """The world of a solution's robot: its feet, and the ground that they stand on."""
+    _, system = _problem(solution)
+    robot, feet, ground = system.robot, [], None
+    if isinstance(system, PhasedDynamics):
+        known = {contact.frame: contact for phase in system.phases for contact in phase.contacts}
+        sole = (*SOLE, THICKNESS)
+        feet = [Foot(name, (RADIUS,) if contact.kind == "point" else sole) for name, contact in known.items()]
+        height = ground_of(system)
+        ground = Ground(_lowest(robot, feet, solution.X[0]) if height is None else height, friction, softness)
+    return World(robot, feet, ground, timestep, system.damping, system.springs)
+
+
+def _played(
+    solution: Solution, plan: Policy, controller: Controller, world: World, every: float, count: int,
+    kick: Array | None, late: float, spread: float, rng: np.random.Generator,
+) -> Play:  # fmt: skip
+    """Simulate ``count`` controls, each for ``every`` seconds."""
+    (_, system), robot = _problem(solution), world.robot
+    S, substeps, nq = system.actuation, round(every / world.model.opt.timestep), robot.nq
+    X, U, P = np.empty((count + 1, system.nx)), np.empty((count, system.nu)), np.empty((count + 1, system.nx))
+    X[0] = P[0] = solution.X[0]
+    data, fell = world.data(*np.split(X[0], [nq])), False
+    height = X[0, 2] - world.floor if robot.is_floating and world.floor is not None else 0.0
+    deviations = _deviations(robot, spread)
+    waiting = deque([plan.U_before[0]] * round(late / every))
+    end = count
+    for k in range(count):
+        t = k * every
+        if kick is not None and k == count // 2:
+            world.push(data, _heading(X[0]) @ kick)
+            X[k] = np.concatenate(world.state(data))
+        measured = system.integrate(X[k], deviations * rng.normal(size=system.n)) if spread > 0.0 else X[k]
+        waiting.append(controller(min(t, plan.duration * (1.0 - 1e-9)), measured))
+        U[k] = waiting.popleft()
+        world.apply(data, S @ U[k])
+        for _ in range(substeps):
+            world.step(data)
+        X[k + 1] = np.concatenate(world.state(data))
+        P[k + 1] = plan.reference(t + every)
+        if not np.isfinite(X[k + 1]).all() or X[k + 1, 2] - (world.floor or 0.0) < FALLEN * height:
+            end, fell = k + 1, True
+            break
+    X, U, P = X[: end + 1], U[:end], P[: end + 1]
+    errors = X[:, :3] - P[:, :3] if robot.is_floating else system.difference(P, X)[:, : robot.nv]
+    squares = (errors**2).sum(axis=1) / (1 if robot.is_floating else robot.nv)
+    error = np.asarray(np.sqrt(squares), np.float64)
+    rms = float(np.sqrt((error**2).mean()))
+    return Play(np.linspace(0.0, end * every, end + 1), X, U, P, error, rms, fell)
+
+
+def _deviations(robot: Robot, spread: float) -> Array:
+    """Standard deviations (n,) of what is measured."""
+    place, attitude, angle, speed, turning, rate = spread * np.array(NOISE)
+    joints, base = robot.nv, []
+    if robot.is_floating:
+        joints -= 6
+        base = [[place] * 3 + [attitude] * 3, [speed] * 3 + [turning] * 3]
+    halves = ([*(base[i] if base else []), *[value] * joints] for i, value in enumerate((angle, rate)))
+    return np.concatenate([*halves])
+
+
+def _push(push: ArrayLike | None) -> Array | None:
+    """Velocity (3,) of a push: forward, to the left, upwards."""
+    if push is None:
+        return None
+    if axes(push) == 0:
+        return np.array([0.0, float(as_array("push", push, ())), 0.0])
+    given = as_array("push", push, (None,))
+    if len(given) not in (2, 3):
+        raise ProblemError(f"push: expected one number, or two or three, got {len(given)}")
+    return np.concatenate([given, np.zeros(3 - len(given))])
+
+
+def _at_least_zero(field: str, value: float) -> float:
+    given = float(as_array(field, value, ()))
+    if given < 0.0:
+        raise ProblemError(f"{field}: expected at least 0, got {given:g}")
+    return given
+
+
+def _heading(x: Array) -> Array:
+    """Rotation about the vertical of a floating base."""
+    R = pin.Quaternion(x[3:7]).matrix()
+    return np.asarray(pin.exp3(np.array([0.0, 0.0, np.arctan2(R[1, 0], R[0, 0])])))
+
+
+def _lowest(robot: Robot, feet: list[Foot], x: Array) -> float:
+    """Height of the lowest foot."""
+    model = robot.model
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, x[: model.nq])
+    return min(float(data.oMf[model.getFrameId(foot.frame)].translation[2]) for foot in feet)

@@ -1,0 +1,154 @@
+"""Policies track motions of robots: reference, gains of an LQR, C functions, and files that name joints."""
+
+import csv
+import ctypes
+import json
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+import scipy.linalg
+from oracles import random_state, random_tree
+from systems import Quadratic
+
+import ddp
+import dynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
+
+
+def moving(robot, rng, horizon=12, dt=0.01, limits=None):
+    """A motion under random torques as a solution, not an optimal one, with random gains."""
+    system = dynamics.RobotDynamics(robot, dt)
+    x0, U = np.concatenate(random_state(robot, rng)[:2]), rng.normal(size=(horizon, system.nu))
+    K = rng.normal(size=(horizon, system.nu, system.n))
+    return as_solution(ddp.Problem(system, [_Effort()], [], x0, horizon, control_limits=limits), U, K)
+
+
+def as_solution(problem, U, K):
+    X = problem.dynamics.rollout(problem.x0, U)
+    return ddp.Solution(X, U, 0.0 * U, K, 0.0, 0.0, False, ddp.Status("made up"), 0, 0.0, (), problem)
+
+
+class _Effort:
+    def value(self, x, u):
+        return 0.5 * (u @ u)
+
+
+@pytest.fixture(scope="module", params=range(4))
+def solution(request):
+    return moving(random_tree(request.param), np.random.default_rng(request.param))
+
+
+def test_a_policy_returns_the_plan_on_the_way_between_its_states(solution):
+    robot, policy = solution.problem.dynamics.robot, solution.policy
+    for t in (0.0, 0.013, 0.05, 0.0999, 0.119):
+        k, s = int(t / 0.01 + 1e-9), t / 0.01 - int(t / 0.01 + 1e-9)
+        x, following = solution.X[k], solution.X[k + 1]
+        q = pin.interpolate(robot.model, x[: robot.nq], following[: robot.nq], s)
+        expected = np.concatenate([q, (1.0 - s) * x[robot.nq :] + s * following[robot.nq :]])
+        np.testing.assert_allclose(policy.reference(t), expected, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(policy(t, expected), solution.U[k], rtol=0, atol=1e-7)
+
+
+def test_compiled_policies_and_c_functions_are_the_plain_one(solution):
+    rng, policy = np.random.default_rng(1), solution.feedback(delay=0.004)
+    function, context, _ = policy.compiled()
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(function)
+    for t in rng.uniform(0.0, 0.119, size=10):
+        x = policy.system.integrate(policy.reference(t), 1e-2 * rng.normal(size=policy.system.n))
+        plain, u, time = policy._plainly(t, x), np.empty(policy.system.nu), np.array([t])
+        np.testing.assert_allclose(policy(t, x), plain, rtol=1e-9, atol=1e-9 * np.abs(policy.G).max())
+        call(context, time.ctypes.data, x.ctypes.data, u.ctypes.data)
+        assert np.array_equal(u, policy(t, x))
+
+
+def test_the_solvers_own_policy_is_its_gains_at_the_knots(solution):
+    rng, policy, system = np.random.default_rng(2), solution.feedback("solver"), solution.problem.dynamics
+    for k in range(12):
+        dx = 1e-2 * rng.normal(size=system.n)
+        expected = solution.U[k] + solution.K[k] @ dx
+        np.testing.assert_allclose(policy(0.01 * k, system.integrate(solution.X[k], dx)), expected, rtol=0, atol=1e-9)
+
+
+def test_gains_of_a_long_motion_at_rest_are_those_of_riccatis_algebraic_equation():
+    robot = dynamics.load("ur5")
+    system = dynamics.RobotDynamics(robot, 0.01)
+    x0 = np.concatenate([robot.q0, np.zeros(6)])
+    u0 = system.nominal_control(x0)
+    problem = ddp.Problem(system, [_Effort()], [], x0, 400)
+    still = as_solution(problem, np.tile(u0, (400, 1)), np.zeros((400, 6, 12)))
+    weights = ddp.Tracking(np.repeat([3e4, 30.0], 6), np.full(6, 2.0), np.full(12, 5.0), np.zeros((6, 12)))
+    A, B = system.linearize(x0, u0)
+    P = scipy.linalg.solve_discrete_are(A, B, np.diag(np.repeat([300.0, 0.3], 6)), 0.02 * np.eye(6))
+    K = -np.linalg.solve(0.02 * np.eye(6) + B.T @ P @ B, B.T @ P @ A)
+    np.testing.assert_allclose(still.feedback(weights=weights).G[0], K, rtol=1e-7, atol=1e-7 * np.abs(K).max())
+
+
+def test_the_step_of_the_sweep_divides_the_motion_and_keeps_its_reference(solution):
+    fine = solution.feedback(step=0.0025)
+    assert len(fine.starts) == 48
+    for t in (0.0, 0.0031, 0.0762):
+        np.testing.assert_allclose(fine.reference(t), solution.policy.reference(t), rtol=0, atol=1e-10)
+
+
+def test_controls_keep_to_their_limits():
+    solution = moving(dynamics.load("ur5"), np.random.default_rng(0), limits=(-2.0, 1.0))
+    far = solution.policy.system.integrate(solution.X[3], np.full(12, 0.5))
+    assert np.isin(solution.policy(0.03, far), [-2.0, 1.0]).all()
+
+
+def test_files_of_gains_name_joints(tmp_path):
+    solution = moving(dynamics.load("ur5"), np.random.default_rng(0))
+    policy, joints = solution.policy, dynamics.load("ur5").joint_names
+    with np.load(policy.export(tmp_path / "gains.npz")) as file:
+        assert np.array_equal(file["G"], policy.G)
+        assert np.array_equal(np.hstack([file["q"], file["v"]]), policy.X)
+        assert file["names_q"].tolist() == file["names_v"].tolist() == file["names_u"].tolist() == joints
+    header, *rows = csv.reader(policy.export(tmp_path / "gains.csv").read_text().splitlines())
+    assert len(rows) == 12
+    assert header[1:7] == joints
+    assert float(rows[5][header.index("control elbow_joint")]) == policy.U[5, joints.index("elbow_joint")]
+    column = header.index("wrist_1_joint per d rate of elbow_joint")
+    assert float(rows[5][column]) == policy.G[5, joints.index("wrist_1_joint"), 6 + joints.index("elbow_joint")]
+    message = json.loads(policy.export(tmp_path / "motion.json").read_text())
+    assert message["joint_names"] == joints
+    assert message["points"][3]["positions"] == policy.X[3, :6].tolist()
+    assert message["points"][3]["effort"] == policy.U[3].tolist()
+    assert message["points"][3]["time_from_start"] == {"sec": 0, "nanosec": 30_000_000}
+
+
+def test_a_policy_survives_a_trip_to_another_process(solution):
+    copy, x = pickle.loads(pickle.dumps(solution.policy)), solution.X[4]
+    assert np.array_equal(copy(0.043, x), solution.policy(0.043, x))
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"feedback": "own"}, "feedback: unknown 'own'"),
+    ({"delay": -1.0}, "delay: expected at least 0 s"),
+    ({"step": 0.0}, "step: expected a positive number"),
+    ({"weights": 3.0}, "weights: expected Tracking"),
+    ({"feedback": "solver", "step": 0.01}, "weights, step: expected with feedback='tracking'"),
+])  # fmt: skip
+def test_bad_options_of_feedback_are_refused(given, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        moving(dynamics.load("ur5"), np.random.default_rng(0)).feedback(**given)
+
+
+def test_weights_of_the_wrong_shape_are_refused_by_their_names():
+    solution = moving(dynamics.load("ur5"), np.random.default_rng(0))
+    weights = solution.problem.dynamics.tracked.weights(solution.X, solution.U)
+    with pytest.raises(ddp.ProblemError, match=r"weights.state: expected shape \(12,\)"):
+        solution.feedback(weights=weights._replace(state=np.ones(3)))
+    with pytest.raises(ddp.ProblemError, match=r"weights.control: expected positive numbers"):
+        solution.feedback(weights=weights._replace(control=np.zeros(6)))
+
+
+def test_systems_of_ones_own_have_the_solvers_policy_alone():
+    system = FunctionDynamics(lambda x, u: x + u, 1, 1, 0.1)
+    solution = ddp.solve(ddp.Problem(system, [Quadratic(np.ones(2), np.zeros(2))], [], [1.0], 5))
+    assert solution.policy(0.1, solution.X[1]) == pytest.approx(solution.U[1])
+    with pytest.raises(ddp.ProblemError, match="'tracking' is for a robot's dynamics"):
+        solution.feedback("tracking")
+    with pytest.raises(ddp.ProblemError, match=r"states of a .* are not compiled"):
+        solution.policy.compiled()

@@ -1,0 +1,81 @@
+"""Robots written for MuJoCo move there as they do here: random trees and named robots, impossible inertias too."""
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import random_placement, random_tree
+
+import ddp
+import dynamics
+from dynamics.robots.mjcf.writing import Foot, Ground, World
+
+JOINTS = [
+    pin.JointModelFreeFlyer, pin.JointModelSpherical, pin.JointModelTranslation, pin.JointModelRX, pin.JointModelPZ,
+    pin.JointModelRUBY, lambda: pin.JointModelRevoluteUnaligned(np.array([0.6, 0.0, 0.8])),
+    lambda: pin.JointModelPrismaticUnaligned(np.array([0.0, 0.6, 0.8])),
+]  # fmt: skip
+
+
+def tree(seed):
+    """A free base or none, then a random tree of MuJoCo's joints with rotors' inertia."""
+    rng, model = np.random.default_rng(seed), pin.Model()
+    for k in range(1 + rng.integers(3, 8)):
+        kind = JOINTS[0] if k == 0 and seed % 2 else JOINTS[rng.integers(1, len(JOINTS))]
+        parent = 0 if k == 0 else int(rng.integers(1, k + 1))
+        index = model.addJoint(parent, kind(), random_placement(rng), f"joint{k}")
+        model.appendBodyToJoint(index, pin.Inertia.Random(), random_placement(rng))
+    model.armature = np.where(np.arange(model.nv) < (6 if seed % 2 else 0), 0.0, rng.uniform(0.0, 0.2, model.nv))
+    return dynamics.load(model)
+
+
+def worst(robot, seed, samples=5):
+    """Largest error of accelerations under random torques, in MuJoCo and here, relative to the largest of them."""
+    rng, world, found = np.random.default_rng(seed), World(robot), 0.0
+    driven = np.ones(robot.nv)
+    driven[robot.floating_dofs] = 0.0
+    for _ in range(samples):
+        q, v = robot.random_configuration(rng), rng.normal(size=robot.nv)
+        tau = driven * rng.normal(size=robot.nv)
+        data = world.data(q, v)
+        there, speeds = world.state(data)
+        assert np.abs(pin.difference(robot.model, q, there)).max() < 1e-7  # of an angle near zero by its cosine
+        np.testing.assert_allclose(np.abs(there), np.abs(q), rtol=0, atol=1e-12)  # quaternions have either sign
+        np.testing.assert_allclose(speeds, v, rtol=0, atol=1e-12)
+        world.apply(data, tau)
+        mujoco.mj_forward(world.model, data)
+        a = dynamics.forward_dynamics(robot, q, v, tau)
+        theirs = world.acceleration(data)
+        found = max(found, np.abs(theirs - a).max() / max(np.abs(a).max(), 1.0))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_trees_accelerate_as_they_do_here(seed):
+    assert worst(tree(seed), seed) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["go2", "hyq", "b1", "talos", "panda"])
+def test_named_robots_accelerate_as_they_do_here(name):
+    assert worst(dynamics.load(name), 0, 2) < 1e-12
+
+
+def test_joints_that_mujoco_has_not_are_refused_by_name():
+    with pytest.raises(ddp.ModelError, match="which MuJoCo has not"):
+        World(random_tree(0, lambda rng: pin.JointModelPlanar(), bodies=1))
+
+
+def test_a_foot_that_stands_is_carried_by_the_ground_at_its_height():
+    robot = dynamics.load("go2")
+    feet = [Foot(f"{corner}_foot", (0.02,)) for corner in ("FL", "FR", "RL", "RR")]
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, robot.q0)
+    height = data.oMf[robot.frame_id("FL_foot")].translation[2]
+    world = World(robot, feet, Ground(height, 0.6))
+    assert world.model.geom("FL_foot").friction[0] == 0.6
+    played = world.data(robot.q0, np.zeros(robot.nv))
+    played.qpos[2] -= 1e-4
+    mujoco.mj_forward(world.model, played)
+    assert played.ncon == 4
+    world = World(robot, feet, Ground(height - 0.01, 0.6))
+    assert world.data(robot.q0, np.zeros(robot.nv)).ncon == 0

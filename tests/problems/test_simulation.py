@@ -1,0 +1,73 @@
+"""Policies play in MuJoCo's contacts: they stay on their paths, better than a joint PD, and tell when they fall."""
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+from problems import arm, gaits
+
+
+@pytest.fixture(scope="module")
+def trot():
+    return ddp.solve(gaits.trot("solo12"))
+
+
+def test_a_trot_stays_on_its_path_and_pays_pushes_back(trot):
+    calm, pushed = problems.simulate(trot), problems.simulate(trot, push=0.3)
+    assert calm.rms < 0.0012
+    assert not calm.fell
+    assert pushed.rms < 0.005 < problems.simulate(trot, push=0.3, policy="pd").rms
+    assert pushed.error[: len(pushed.t) // 2 - 1] == pytest.approx(calm.error[: len(pushed.t) // 2 - 1])
+
+
+@pytest.mark.parametrize("condition", [{"mass": 1.1}, {"friction": 0.5}, {"delay": 0.002}, {"noise": 1.0}])
+def test_what_the_plan_does_not_know_costs_millimetres(trot, condition):
+    assert problems.simulate(trot, **condition).rms < 0.005
+
+
+def test_torques_alone_fall_or_lose_their_way(trot):
+    run = problems.simulate(trot, policy="open")
+    assert run.fell or run.rms > 0.03
+
+
+def test_a_motion_has_its_times_states_and_controls(trot):
+    run = problems.simulate(trot, rate=500.0)
+    S = len(run.U)
+    assert run.X.shape == run.plan.shape == (S + 1, 37)
+    assert np.allclose(np.diff(run.t), 0.002)
+    assert run.t[-1] == pytest.approx(trot.policy.duration, abs=0.002)
+    assert "rms" in str(run)
+
+
+def test_delay_that_is_known_is_made_up_for():
+    jump = ddp.solve(gaits.jump("solo12"))
+    late = problems.simulate(jump, delay=0.005)
+    known = problems.simulate(jump, delay=0.005, policy=jump.feedback(delay=0.005))
+    assert known.rms < 0.5 * late.rms
+
+
+def test_an_arm_follows_its_reach():
+    reach = ddp.solve(arm.reach("ur5"))
+    calm = problems.simulate(reach)
+    assert calm.rms < 0.006
+    assert problems.simulate(reach, mass=1.1, delay=0.005, noise=1.0).rms < 0.02
+    assert problems.simulate(reach, policy="solver").rms > calm.rms
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"inside": "bullet"}, "inside: unknown 'bullet'"),
+    ({"push": [1.0]}, "push: expected one number, or two or three, got 1"),
+    ({"mass": 0.0}, "mass: expected a positive number"),
+    ({"delay": -0.1}, "delay: expected at least 0"),
+    ({"policy": "best"}, "policy: unknown 'best'"),
+    ({"policy": 3}, "policy: expected one of"),
+])  # fmt: skip
+def test_bad_conditions_are_refused(trot, given, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        problems.simulate(trot, **given)
+
+
+def test_only_solutions_of_robots_are_played():
+    with pytest.raises(ddp.ProblemError, match="solution: expected a Solution"):
+        problems.simulate(3)
