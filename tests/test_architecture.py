@@ -108,7 +108,6 @@ WRITING_INSTRUCTIONS = {
     "ddp/costs/bound.py", "ddp/machine/memory.py", "ddp/machine/number.py", "ddp/machine/registers.py",
     "ddp/machine/simd.py", "dynamics/arrays/lanes.py", "dynamics/arrays/packing.py", "dynamics/arrays/tables.py",
     "dynamics/arrays/views.py",
-    "dynamics/steps/step_rows.py",
 }  # fmt: skip
 """Modules that may write LLVM's instructions beside ``ddp/compiling``: only fewer may follow."""
 
