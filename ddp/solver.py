@@ -16,10 +16,9 @@ from ddp.guesses import Followed, Start, as_guess
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
 from ddp.models.attempt import SHIFT, HessianModel, Limits
-from ddp.models.gauss_newton import GaussNewton
-from ddp.models.levenberg_marquardt import LevenbergMarquardt
 from ddp.models.mixed import Mixed
 from ddp.models.regularization import Regularization
+from ddp.models.shifted import gauss_newton, levenberg_marquardt
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem
@@ -32,7 +31,7 @@ Hessian = Literal["auto", "gauss-newton", "exact"]
 Multipliers = Literal["auto", "value", "costate", "policy"]
 HessianModels = Callable[[Limits], HessianModel]
 
-MODELS: dict[str, HessianModels] = {"auto": Mixed, "gauss-newton": GaussNewton, "exact": LevenbergMarquardt}
+MODELS: dict[str, HessianModels] = {"auto": Mixed, "gauss-newton": gauss_newton, "exact": levenberg_marquardt}
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ import numpy as np
 
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, Attempt, Limits, Point, lower
 from ddp.models.blended import SMALLEST_BLEND, Blended
-from ddp.models.gauss_newton import GaussNewton
-from ddp.models.levenberg_marquardt import LevenbergMarquardt
+from ddp.models.shifted import gauss_newton, levenberg_marquardt
 
 LM_TRIES, LM_ASTRAY = 6, 6
 
@@ -45,8 +44,8 @@ class Mixed:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self.mode = limits, GAUSS_NEWTON
-        self.gauss_newton, self.blended = GaussNewton(limits), Blended(limits)
-        self.damped = LevenbergMarquardt(limits, LM_TRIES)
+        self.gauss_newton, self.blended = gauss_newton(limits), Blended(limits)
+        self.damped = levenberg_marquardt(limits, LM_TRIES)
         self._exact_patience, self._lm_patience = _Patience(), _Patience()
         self._past: deque[tuple[float, float]] = deque(maxlen=6)
         self._previous = np.inf
@@ -98,13 +97,7 @@ class Mixed:
         if not (struggles and self._exact_patience.wait <= 0):
             self._exact_patience.wait -= 1
             return own
-        best = lower(own, self.blended.attempt(point))
-        if best is own:
-            self._exact_patience.disappointed()
-        else:
-            self._exact_patience.rewarded()
-            self.mode = EXACT
-        return best
+        return self._tried(own, self.blended.attempt(point), EXACT, self._exact_patience)
 
     def _exact_iteration(self, point: Point) -> Attempt | None:
         own = self.blended.iterate(point)
@@ -152,10 +145,14 @@ class Mixed:
         slow = len(alphas) == 6 and max(alphas[1:]) <= 0.25 and best.expected > 0.7 * self._past[0][0]
         if not (tiny or slow):
             return best
-        other = lower(best, self.damped.iterate(point))
-        if other is best:
-            self._lm_patience.disappointed()
+        return self._tried(best, self.damped.iterate(point), LEVENBERG_MARQUARDT, self._lm_patience)
+
+    def _tried(self, own: Attempt, other: Attempt | None, mode: str, patience: _Patience) -> Attempt:
+        """The attempt with the lower cost; where that is the other one, its mode takes over."""
+        best = lower(own, other)
+        if best is own:
+            patience.disappointed()
         else:
-            self._lm_patience.rewarded()
-            self.mode = LEVENBERG_MARQUARDT
-        return other
+            patience.rewarded()
+            self.mode = mode
+        return best

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, Limits
-from ddp.models.gauss_newton import GaussNewton
-from ddp.models.levenberg_marquardt import LevenbergMarquardt
 from ddp.models.mixed import Mixed
+from ddp.models.shifted import gauss_newton, levenberg_marquardt
 from ddp.search import Step
 from ddp.sweeps.backward import Sweep
 
@@ -62,12 +61,12 @@ def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(s
 
 
 def test_levenberg_marquardt_alone_stays():
-    model = LevenbergMarquardt(Limits())
+    model = levenberg_marquardt(Limits())
     point = Scripted(0.9)
     assert {model.iterate(point).hessian for _ in range(20)} == {LEVENBERG_MARQUARDT}
 
 
 def test_gauss_newton_alone_stays():
-    model = GaussNewton(Limits())
+    model = gauss_newton(Limits())
     point = Scripted(0.1, 1.0 / 16.0)
     assert {model.iterate(point).hessian for _ in range(20)} == {GAUSS_NEWTON}
