@@ -23,7 +23,7 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench, listing, playing
+from problems.command import dynamics_bench, linearizing, listing, playing
 from problems.command.output import (
     COLUMNS,
     DRAWINGS,
@@ -253,9 +253,24 @@ def view(
 @NAME
 @OPTIONS
 @ROBOT
+@click.option("--plot", type=click.Path(), help="Of linearization: write errors against steps (.png, .pdf, .svg).")
 @JSON
-def check(name: str, options: tuple[str, ...], robot: str | None, as_json: bool) -> None:
-    """Check every derivative of problem NAME against differences, near its guess."""
+def check(name: str, options: tuple[str, ...], robot: str | None, plot: str | None, as_json: bool) -> None:
+    """Check every derivative of problem NAME against differences, near its guess.
+
+    NAME linearization: check a robot's motion in continuous time, by differences of all steps from 0.1 to 1e-13.
+    """
+    check_file("--plot", plot, DRAWINGS)
+    if name == "linearization":
+        found = linearizing.check(robot, options, as_json)
+        if plot:
+            errors = {"one-sided": found.one_sided, "central": found.central}
+            viz.plot_differences(found.deltas, errors, plot, "differences against the exact linearisation")
+            click.echo(f"wrote {plot}", err=True)
+        end(found.ok)
+        return
+    if plot is not None:
+        raise ProblemError(f"--plot: expected for linearization alone, got it for {said(name)}")
     _, problem, _ = named(name, robot, options)
     with progress(f"{name}, checking derivatives"):
         report = check_derivatives(problem)

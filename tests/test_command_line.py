@@ -128,6 +128,18 @@ def test_derivatives_are_checked(mayne):
     assert json.loads(mayne("check", SMALL, "--json").stdout)["ok"] is True
 
 
+def test_the_linearisation_is_checked_and_drawn(mayne, tmp_path):
+    result = mayne("check", "linearization", "--plot", tmp_path / "sweep.png")
+    assert result.exit_code == 0
+    assert "A is exact" in result.stdout
+    assert (tmp_path / "sweep.png").stat().st_size > 1000
+    found = json.loads(mayne("check", "linearization", "--robot", "ur5", "--json").stdout)
+    assert found["ok"] is True
+    assert found["floor"] <= 1e-8
+    fails_with(mayne("check", SMALL, "--plot", tmp_path / "s.png"), 2, "--plot: expected for linearization alone")
+    fails_with(mayne("check", "linearization", "--horizon", 3), 2, "options: expected none of linearization")
+
+
 def test_times_are_positive_numbers(mayne):
     times = json.loads(mayne("bench", SMALL, "--repeat", 2, "--json").stdout)["milliseconds"]
     assert times

@@ -1,5 +1,6 @@
 """Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
+from viz.differences import plot_differences
 from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, save_html
 from viz.live import animate
@@ -7,5 +8,6 @@ from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 
 __all__ = [
-    "Capsule", "Drawn", "Sphere", "animate", "plot_convergence", "plot_forces", "plot_schedule", "save_html",
+    "Capsule", "Drawn", "Sphere", "animate", "plot_convergence", "plot_differences", "plot_forces", "plot_schedule",
+    "save_html",
 ]  # fmt: skip

@@ -99,8 +99,12 @@ class Robot:
         If it describes none: one control for each degree of freedom, but for those of a free-flyer on the world
         (unless there is nothing else).
         """
+        return self._actuation.copy()
+
+    @cached_property
+    def _actuation(self) -> Array:
         if self.equipment.actuation is not None and self.equipment.drives:
-            return self.equipment.actuation.copy()
+            return self.equipment.actuation
         return np.eye(self.nv)[:, self._driven]
 
     @property

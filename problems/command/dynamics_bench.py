@@ -54,6 +54,8 @@ class Case(NamedTuple):
 BARS = {
     "first-order ID / computeRNEADerivatives": (0.10, 0.10, 0.10),
     "first-order FD / computeABADerivatives": (0.10, 0.13, 0.20),
+    "A and B in continuous time / computeABADerivatives": (0.13, 0.15, 0.25),
+    "inverse mass matrix / computeMinverse": (0.35, 0.45, 0.6),
     "FD, first and contracted second order / computeABADerivatives": (0.15, 0.25, 0.40),
     "ID tensors, in the memory of earlier ones / computeRNEADerivatives": (0.35, 1.4, 6.0),
     "first-order FD, one knot at a time / computeABADerivatives": (0.8, 0.8, 1.0),
@@ -95,6 +97,10 @@ def cases(name: str) -> Iterator[Case]:
         for i in range(KNOTS):
             pin.computeABADerivatives(model, data, s.q[i], s.v[i], s.a[i])
 
+    def pin_masses() -> None:
+        for i in range(KNOTS):
+            pin.computeMinverse(model, data, s.q[i])
+
     def one_after_the_other() -> None:
         for _ in range(KNOTS):
             one.forward_dynamics_derivatives(q, v, a)
@@ -106,6 +112,8 @@ def cases(name: str) -> Iterator[Case]:
     pairs = (
         (lambda: dynamics.inverse_dynamics_derivatives(robot, s.q, s.v, s.a), pin_inverse),
         (lambda: dynamics.forward_dynamics_derivatives(robot, s.q, s.v, s.a), pin_forward),
+        (lambda: dynamics.linearize(robot, s.q, s.v, s.a), pin_forward),
+        (lambda: dynamics.inverse_mass_matrix(robot, s.q), pin_masses),
         (lambda: dynamics.forward_dynamics_both_derivatives(robot, s.q, s.v, s.a, s.weight), pin_forward),
         (tensors, pin_inverse),
         (one_after_the_other, pin_one_after_the_other),
@@ -171,6 +179,7 @@ def scaling(seconds: float) -> list[Row]:
 EVERYTHING: tuple[Callable[..., object], ...] = (
     dynamics.inverse_dynamics, dynamics.inverse_dynamics_derivatives, dynamics.inverse_dynamics_second_derivatives,
     dynamics.forward_dynamics, dynamics.forward_dynamics_derivatives, dynamics.forward_dynamics_second_derivatives,
+    dynamics.linearize,
 )  # fmt: skip
 
 

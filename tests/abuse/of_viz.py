@@ -25,6 +25,10 @@ def subjects():
     return [
         Subject("save_html", viz.save_html, drawn, others={"dt": ("dt",)}),
         Subject("plot_convergence", viz.plot_convergence, {"solutions": {"DDP": solution}, "path": folder / "c.png"}),
+        Subject(
+            "plot_differences", viz.plot_differences,
+            {"deltas": np.array([0.1, 0.01]), "errors": {"central": np.ones((2, 2))}, "path": folder / "d.png"},
+        ),
         Subject("plot_schedule", viz.plot_schedule, {"schedule": flags, "dt": 0.1, "path": folder / "s.png"}),
         Subject("plot_forces", viz.plot_forces, {"forces": forces, "dt": 0.1, "path": folder / "f.png", "mu": 0.5}),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),

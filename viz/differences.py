@@ -1,0 +1,48 @@
+"""Errors of differences against their step: where truncation ends and rounding begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, said, text
+from viz.contacts import named
+from viz.plots import COLORS, MARKERS, canvas, literal, plain, write, written
+
+
+def plot_differences(
+    deltas: ArrayLike, errors: Mapping[str, ArrayLike], path: str | os.PathLike[str], title: str | None = None
+) -> Path:
+    """Draw errors of differences against their step, both on logarithmic axes, to ``path`` (.png, .pdf, .svg).
+
+    deltas (k,): steps.   errors: name of a method -> its largest and its average errors (k, 2); zeros are left out.
+    Bad input raises ProblemError, which names the argument.
+    """
+    steps = as_array("deltas", deltas, (None,))
+    if not (steps > 0.0).all():
+        raise ProblemError(f"deltas: expected positive steps, got {said(float(steps.min(initial=0.0)))}")
+    if not named("errors", errors, "errors"):
+        raise ProblemError("errors: expected at least one method, got none")
+    curves = {name: as_array(f"errors[{said(name)}]", rows, (len(steps), 2)) for name, rows in errors.items()}
+    target, heading = written(path), "" if title is None else text("title", title)
+    figure = canvas(6.4, 4.2)
+    axes = figure.subplots()
+    for k, (name, rows) in enumerate(curves.items()):
+        for column, (kind, style) in enumerate((("largest", "-"), ("average", "--"))):
+            drawn = np.where(rows[:, column] > 0.0, rows[:, column], np.nan)
+            axes.plot(
+                steps, drawn, style, color=COLORS[k % len(COLORS)], marker=MARKERS[k % len(MARKERS)], markersize=3.0,
+                markerfacecolor="white" if column else None, linewidth=1.2, label=f"{name}, {kind}",
+            )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("step of the differences")
+    axes.set_ylabel("error of entries")
+    axes.set_title(heading, fontsize=11, parse_math=False)
+    plain(axes)
+    literal(axes.legend(frameon=False, fontsize=9))
+    return write(figure, target)
