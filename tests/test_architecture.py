@@ -12,7 +12,8 @@ PACKAGES = ("ddp", "dynamics", "problems", "viz")
 FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MACHINE = {
-    f"ddp.machine.{name}" for name in ("aligned", "memory", "number", "registers", "rows", "simd", "struct", "tiles")
+    f"ddp.machine.{name}"
+    for name in ("aligned", "lanes", "memory", "number", "registers", "rows", "simd", "struct", "tiles")
 }  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",

@@ -20,6 +20,7 @@ Where they come from:
     rows_of(array)                 a C-contiguous array: (n,) as a vector, (N, ...) as a matrix of N flat rows
     memory_of(array)               working memory: an array (n,) of its numbers, an array (n, 8) of n lanes
     rows_at(quads, 6)              makes a function, for kernels, of an address (int64)
+    as_quads(memory)               the memory of a vector of any numbers as a vector of quads
     Bodies(memory, tree).f         a declared record of working memory: see struct.py
     Tree(address).placement        a declared struct, written by Python: see struct.py
 
@@ -44,7 +45,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-from ddp.machine.number import LanesType, lanes
+from ddp.machine.number import LanesType, lanes, quads
 
 WORD = ir.IntType(64)
 _ALIGNED = "alignstack(64)"
@@ -303,6 +304,18 @@ def as_vector(typingctx, rows):  # type: ignore[no-untyped-def]
     """Rows without gaps between them as one vector."""
     kind = rows.of(1)
     return kind(rows), lambda context, builder, sig, args: made(context, builder, kind, part(builder, args[0], 0))
+
+
+@intrinsic
+def as_quads(typingctx, rows):  # type: ignore[no-untyped-def]
+    """The memory of a vector of numbers as a vector of quads."""
+    kind = RowsType(quads)
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        place = context.get_data_type(quads).as_pointer()
+        return made(context, builder, kind, builder.bitcast(part(builder, args[0], 0), place))
+
+    return kind(rows), codegen
 
 
 @intrinsic

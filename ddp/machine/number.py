@@ -12,6 +12,7 @@ one. They add, subtract, multiply, divide and negate among themselves and with f
     all_less(a, b)           whether a < b in every lane
     spread(x, like)          a float as a number of the type of ``like``
     lane_of(x, k)            the k-th lane, a float; of floats and complex numbers the real part
+    with_lane(x, k, y)       x with a float y as its k-th lane; of floats and complex numbers y
     width(x)                 how many lanes there are: 1, 1, 4, 8
 
 Complex numbers are compared by their real parts, so that complex step goes through. What happens in one lane never
@@ -274,6 +275,18 @@ def lane_of(typingctx, x, k):  # type: ignore[no-untyped-def]
         return builder.extract_value(args[0], 0) if x == types.complex128 else args[0]
 
     return types.float64(x, types.intp), codegen
+
+
+@intrinsic
+def with_lane(typingctx, x, k, y):  # type: ignore[no-untyped-def]
+    """x with a float as its k-th lane; a float or complex number with that value, whatever k is."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        if isinstance(x, LanesType):
+            return builder.insert_element(args[0], args[2], args[1])
+        return context.cast(builder, args[2], types.float64, x)
+
+    return x(x, types.intp, types.float64), codegen
 
 
 @intrinsic

@@ -1,8 +1,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The kernels of motion under contacts and of impacts over batches of samples, one compiled call each.
 
-They return the first sample whose mass matrix is not positive definite, or -1. A sample whose contacts turn out to be
-redundant is solved again with ``REGULARIZATION``.
+They return the first sample whose mass matrix is not positive definite, or -1.
 """
 
 from __future__ import annotations
@@ -14,54 +13,8 @@ from dynamics.contacts.axes import add_turning_curvature, turn_derivatives, turn
 from dynamics.contacts.hessian import contact_hessian, curvature, impact_hessian
 from dynamics.contacts.kinematics import places
 from dynamics.contacts.relation import contact_forward, impact_forward, relate_contact, relate_impact, relation
-from dynamics.contacts.response import are_independent
 from dynamics.rigid_bodies.forward import is_positive
 from dynamics.rigid_bodies.kinematics import workspace
-
-REGULARIZATION = 1e-6
-"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-4 m/s². Less, and rounding shows."""
-
-
-@kernel
-def regularized(epsilon):
-    """ε to try, then ε if contacts are redundant: for a loop, into which a large kernel is compiled once."""
-    return (epsilon, max(epsilon, REGULARIZATION))
-
-
-@kernel
-def solved_contact(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
-    """``contact_forward``, again if contacts are redundant."""
-    for e in regularized(epsilon):
-        contact_forward(tree, contacts, e, q, v, tau, fext, ws, place, r)
-        if are_independent(r):
-            break
-
-
-@kernel
-def solved_impact(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r):
-    """``impact_forward``, again if contacts are redundant."""
-    for e in regularized(epsilon):
-        impact_forward(tree, contacts, e, restitution, q, v, zero, no_fext, ws, place, r)
-        if are_independent(r):
-            break
-
-
-@kernel
-def related(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
-    """``relate_contact``, again if contacts are redundant."""
-    for e in regularized(epsilon):
-        relate_contact(tree, contacts, e, q, v, tau, fext, ws, place, r)
-        if are_independent(r):
-            break
-
-
-@kernel
-def related_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
-    """``relate_impact``, again if contacts are redundant."""
-    for e in regularized(epsilon):
-        relate_impact(tree, contacts, e, restitution, q, v, seen, zero, no_fext, ws, place, r)
-        if are_independent(r):
-            break
 
 
 @kernel
@@ -69,7 +22,7 @@ def contact_dynamics(tree, contacts, nc, epsilon, Q, V, tau, fext, A, F):
     """a (N, nv), f (N, nc) of every sample."""
     ws, place, r = workspace(tree, Q), places(tree, contacts, Q), relation(V.shape[1], nc, Q)
     for t in range(Q.shape[0]):
-        solved_contact(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
+        contact_forward(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
         A[t], F[t] = r.a, r.f
         turn_forces(contacts, place, 0, F[t])
         if not is_positive(r.D, r.a):
@@ -83,7 +36,7 @@ def impact_dynamics(tree, contacts, nc, epsilon, restitution, Q, V, A, F):
     ws, place, r, zero = workspace(tree, Q), places(tree, contacts, Q), relation(V.shape[1], nc, Q), np.zeros_like(V[0])
     no_fext = np.zeros((0, 6))
     for t in range(Q.shape[0]):
-        solved_impact(tree, contacts, epsilon, restitution, Q[t], V[t], zero, no_fext, ws, place, r)
+        impact_forward(tree, contacts, epsilon, restitution, Q[t], V[t], zero, no_fext, ws, place, r)
         A[t], F[t] = V[t] + r.a, r.f
         turn_forces(contacts, place, 0, F[t])
         if not is_positive(r.D, r.a):
@@ -97,7 +50,7 @@ def contact_derivatives(tree, contacts, nc, epsilon, Q, V, tau, fext, zq, zv, zt
     nv = V.shape[1]
     ws, place, r = workspace(tree, Q), places(tree, contacts, Q), relation(nv, nc, Q)
     for t in range(Q.shape[0]):
-        related(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
+        relate_contact(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
         zq[t], zv[t], zt[t] = r.zq, r.zv, r.Kinv[:, :nv]
         turn_derivatives(tree, contacts, ws, place, r.f, zq[t, nv:], zv[t, nv:], zt[t, nv:])
         if not is_positive(r.D, r.a):
@@ -112,7 +65,7 @@ def impact_derivatives(tree, contacts, nc, epsilon, restitution, Q, V, zq, zv):
     ws, place, r = workspace(tree, Q), places(tree, contacts, Q), relation(nv, nc, Q)
     zero, seen, no_fext, unused = np.zeros_like(V[0]), np.zeros_like(V[0]), np.zeros((0, 6)), np.zeros((nc, 0))
     for t in range(Q.shape[0]):
-        related_impact(tree, contacts, epsilon, restitution, Q[t], V[t], seen, zero, no_fext, ws, place, r)
+        relate_impact(tree, contacts, epsilon, restitution, Q[t], V[t], seen, zero, no_fext, ws, place, r)
         zq[t], zv[t] = r.zq, r.zv
         turn_derivatives(tree, contacts, ws, place, r.f, zq[t, nv:], zv[t, nv:], unused)
         if not is_positive(r.D, r.a):
@@ -122,7 +75,7 @@ def impact_derivatives(tree, contacts, nc, epsilon, restitution, Q, V, zq, zv):
 
 @kernel
 def contracted(tree, contacts, weight, ws, place, r, h, qq, qv, vv, qt):
-    """The Hessian of weight·(a, f) of one sample, qq iterated, after ``related``; weight (nv + nc,) is turned."""
+    """Hessian of weight·(a, f) of one sample, qq iterated, after ``relate_contact``; weight (nv + nc,) is turned."""
     nv = qq.shape[0]
     turn_weights(contacts, place, nv, weight)
     contact_hessian(tree, contacts, weight, ws, place, r.Kinv, r.zq, r.zv, r.f, h)
@@ -140,7 +93,7 @@ def contact_hessians(tree, contacts, nc, epsilon, Q, V, tau, fext, weights, qq, 
     ws, place, r, h = workspace(tree, Q), places(tree, contacts, Q), relation(nv, nc, Q), curvature(nv, nc, Q)
     weight = np.zeros(nv + nc)
     for t in range(Q.shape[0]):
-        related(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
+        relate_contact(tree, contacts, epsilon, Q[t], V[t], tau[t], fext[t], ws, place, r)
         if not is_positive(r.D, r.a):
             return t
         for i in range(weights.shape[1]):
@@ -157,7 +110,7 @@ def impact_hessians(tree, contacts, nc, epsilon, restitution, Q, V, weights, qq,
     zero, seen, no_fext, unused = np.zeros_like(V[0]), np.zeros_like(V[0]), np.zeros((0, 6)), np.zeros((nc, 0))
     weight, none = np.zeros(nv + nc), np.zeros((nv, 0))
     for t in range(Q.shape[0]):
-        related_impact(tree, contacts, epsilon, restitution, Q[t], V[t], seen, zero, no_fext, ws, place, r)
+        relate_impact(tree, contacts, epsilon, restitution, Q[t], V[t], seen, zero, no_fext, ws, place, r)
         if not is_positive(r.D, r.a):
             return t
         for i in range(weights.shape[1]):

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Motion under contacts and impacts of four states at once, by articulated bodies: for rollouts and forces.
+"""Motion under contacts and impacts by articulated bodies, for any number: for rollouts and forces.
 
 With U, d, u of articulated.py, a force F on a body, 6 numbers, is felt by one degree of freedom after another on the
 way to the root, y = s·F, F -= d U y. Rows y of all contacts' unit forces are Y, so that M⁻¹ Jᵀ is Y's transpose taken
@@ -7,8 +7,8 @@ back down, and J M⁻¹ Jᵀ = Y d Yᵀ, which has the entries of the paths that
 
     S = Y d Yᵀ     f = -S⁻¹ (c + Y d u)     u += Yᵀ f     and q'' from there
 
-c what must vanish at contacts without joint accelerations. In an impact u = 0 and c = J (1 + e) v. Contacts that are
-redundant are told by their pivots, and are for contacts/batch.py to solve.
+c what must vanish at contacts without joint accelerations. In an impact u = 0 and c = J (1 + e) v. Lanes whose contacts
+turn out to be redundant, by their pivots, are solved again with ``REGULARIZATION``.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import numbers_between, rows_at
-from ddp.machine.number import QUAD, quads, spread
+from ddp.machine.number import spread
 from ddp.machine.struct import Fields, matrix_of, vector
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
 from dynamics.contacts.products import last_dof, threes
-from dynamics.contacts.response import eliminate
-from dynamics.geometry.spatial import cross3, dot6, join, load3, load6, load9, scale6, sub6
+from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
+from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
-
-quads_at = rows_at(quads)
+from dynamics.robots.tree import Tree
 
 
 class Solving(Fields):
     """See ``Push``."""
 
-    c, Y, G, S = vector("nc"), matrix_of("nc", "nv"), matrix_of("nv", "nc"), matrix_of("nc", "nc")
+    f, pivots, c = vector("nc"), vector("nc"), vector("nc")
+    Y, G, S = matrix_of("nc", "nv"), matrix_of("nv", "nc"), matrix_of("nc", "nc")
 
 
 class Push(NamedTuple):
-    """Contacts and their response, of four states.
+    """Contacts and their response.
 
     place: contacts, see `Standing`.   a (nv,), f (nc,): accelerations and forces.   pivots (nc,): of S.
-    c (nc,), Y (nc, nv), S (nc, nc): see above, S overwritten by its factors.   G (nv, nc): M⁻¹ Jᵀ.
+    c (nc,), Y (nc, nv), S (nc, nc): see above, S overwritten by its factors.   G (nv, nc): M⁻¹ Jᵀ.   end: what follows.
     """
 
     place: Any
@@ -50,26 +49,20 @@ class Push(NamedTuple):
     Y: Any
     G: Any
     S: Any
+    end: Any
 
 
-@inline
-def _records(memory, tree, m, nc):
+@kernel
+def push(memory, a, tree, m, nc):
+    """A `Push` of m contacts and nc forces, of accelerations a."""
     place = Standing(memory, m)
-    return place, Solving(place.end, tree, nc)
+    x = Solving(place.end, tree, nc)
+    return Push(place, a, x.f, x.pivots, x.c, x.Y, x.G, x.S, x.end)
 
 
-@kernel
-def push_size(tree, m, nc):
-    """How many quads `push_at` takes."""
-    memory = quads_at(64)
-    return numbers_between(memory, _records(memory, tree, m, nc)[1].end)
-
-
-@kernel
-def push_at(address, a, f, pivots, tree, m, nc):
-    """A `Push` in the quads from an address on; a, f, pivots at others."""
-    place, x = _records(quads_at(address), tree, m, nc)
-    return Push(place, quads_at(a), quads_at(f), quads_at(pivots), x.c, x.Y, x.G, x.S)
+def push_size(tree: Tree, m: int, nc: int) -> int:
+    """How many numbers a `Push` takes beside accelerations."""
+    return Standing.size(m=m) + Solving.size(tree, nc=nc)
 
 
 @kernel
@@ -109,10 +102,10 @@ def take_up(tree, contacts, w, x):
     for i in range(contacts.body.size):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
-            F, G, H = _units(contacts.kind[i], part, load9(x.place.R, i), load3(x.place.p, i))
+            F, G, H = _units(contacts.kind[i], part, x.place.R[i], x.place.p[i])
             k = last_dof(tree, contacts, i)
             while k >= 0:
-                s, U, d = load6(w.s, k), load6(w.U, k), w.d[k]
+                s, U, d = w.s[k], w.U[k], w.d[k]
                 y, z, o = dot6(s, F), dot6(s, G), dot6(s, H)
                 x.Y[r, k], x.Y[r + 1, k], x.Y[r + 2, k] = y, z, o
                 F, G, H = sub6(F, scale6(d * y, U)), sub6(G, scale6(d * z, U)), sub6(H, scale6(d * o, U))
@@ -185,15 +178,11 @@ def _tile(previous, top, r, c, w, x):
 def solve_contacts(tree, contacts, nc, w, x):
     """f, and u += Yᵀ f, from placements, c, and u without forces."""
     take_up(tree, contacts, w, x)
-    form_response(tree, contacts, w, x)
-    for i in range(contacts.body.size):
-        for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
-            total, k = -x.c[r], last_dof(tree, contacts, i)
-            while k >= 0:
-                total -= x.Y[r, k] * (w.d[k] * w.u[k])
-                k = tree.previous[k]
-            x.f[r] = total
+    oppose(tree, contacts, w, x)
     eliminate(nc, x.S, x.f, x.pivots)
+    if are_redundant(x.pivots, nc):
+        oppose(tree, contacts, w, x)
+        solve_redundant(nc, x.S, x.f, x.pivots)
     for i in range(contacts.body.size):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             own, k = x.f[r], last_dof(tree, contacts, i)
@@ -203,10 +192,13 @@ def solve_contacts(tree, contacts, nc, w, x):
 
 
 @kernel
-def is_any_redundant(pivots, count, limit):
-    """Whether any contact of the first ``count`` lanes of pivots (nc, 4) holds what others hold already."""
-    for i in range(pivots.shape[0]):
-        for lane in range(min(count, QUAD)):
-            if pivots[i, lane] <= limit:
-                return True
-    return False
+def oppose(tree, contacts, w, x):
+    """S, and f := -(c + Y d u)."""
+    form_response(tree, contacts, w, x)
+    for i in range(contacts.body.size):
+        for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
+            total, k = -x.c[r], last_dof(tree, contacts, i)
+            while k >= 0:
+                total -= x.Y[r, k] * (w.d[k] * w.u[k])
+                k = tree.previous[k]
+            x.f[r] = total

@@ -177,7 +177,19 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
 @kernel
 def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
     """Fill a ``Relation`` of an impact; seen (nv,) := v⁺ + e v, the velocity that contacts see."""
-    nv = v.size
+    impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r)
+    derive(r)
+    for i in range(v.size):
+        r.zv[i, i] += 1.0
+
+
+@kernel
+def impact_residuals(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fext, ws, place, r):
+    """Fill a ``Relation`` of an impact but for its derivatives z_q = -K⁻¹ R_q, z_v = (1 ; 0) - K⁻¹ R_v.
+
+    R_v = (0 ; (1 + e) J).
+    """
+    nc, nv = r.J.shape
     impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws, place, r)
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
@@ -185,11 +197,9 @@ def relate_impact(tree, contacts, epsilon, restitution, q, v, seen, zero, no_fex
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)
     see_velocities(tree, contacts, restitution, v, r.a, seen, r.c, ws, place)
     contact_derivatives(tree, contacts, ws, place, r.cq, r.cv)
-    dense_product(-1.0, r.Kinv, r.Rq, r.zq)
-    dense_product(-1.0 - restitution, r.right, r.J, r.zv[:nv])  # -K⁻¹ [-M ; e J]
-    dense_product(-1.0 - restitution, r.S, r.J, r.zv[nv:])
-    for i in range(nv):
-        r.zv[i, i] += 1.0
+    for i in range(nc):
+        for j in range(nv):
+            r.cv[i, j] = (1.0 + restitution) * r.cv[i, j]
 
 
 @kernel

@@ -6,44 +6,34 @@ With G = M⁻¹ Jᵀ and S = (C G + ε)⁻¹, for C = J the inverse of the Delas
 
     K⁻¹ = [M⁻¹ - G S C M⁻¹   G S ; -S C M⁻¹   S]
 
-Arguments r are relations of contacts/relation.py, of any number. ε is for floats and C = J alone.
+Arguments r are relations of contacts/relation.py, of any number. ε is for C = J alone: where a caller asks for one,
+and in lanes whose contacts turn out to be redundant.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ddp.compiling.kernel import by_types, kernel
-from ddp.machine.number import where_less
-from dynamics.arrays.lanes import LaneArrayType
+from ddp.compiling.kernel import kernel
+from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.contacts.products import dense_product, path_product
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
 
 
-def invert_delassus(tree, contacts, epsilon, r):  # type: ignore[no-untyped-def]
-    """r.G := M⁻¹ Jᵀ and r.S := (J G + ε)⁻¹, inside kernels; needs J and M⁻¹."""
-
-
-@by_types(invert_delassus)
-def _invert_delassus(tree, contacts, epsilon, r):  # type: ignore[no-untyped-def]
-    return _invert_exactly if isinstance(r.types[0], LaneArrayType) else _invert_any
+REGULARIZATION = 1e-6
+"""ε [1/kg] of redundant contacts: a force of 100 N lets its constraint give by 1e-4 m/s². Less, and rounding shows."""
 
 
 @kernel
-def _invert_exactly(tree, contacts, epsilon, r):
+def invert_delassus(tree, contacts, epsilon, r):
+    """r.G := M⁻¹ Jᵀ and r.S := (J G + ε)⁻¹; needs J and M⁻¹. Redundant contacts have an ε of their own."""
+    nc = r.J.shape[0]
     respond_to_units(tree, contacts, r)
     invert_response(tree, contacts, r.J, r)
-
-
-@kernel
-def _invert_any(tree, contacts, epsilon, r):
-    if epsilon == 0.0:
-        _invert_exactly(tree, contacts, epsilon, r)
-    else:
-        respond_to_units(tree, contacts, r)
-        _regularize(tree, contacts, epsilon, r)
+    if epsilon > 0.0 or are_redundant(r.pivots, nc):
+        invert_redundant(tree, contacts, nc, epsilon, r)
 
 
 @kernel
@@ -113,33 +103,83 @@ def invert_response(tree, contacts, C, r):
 
 
 @kernel
-def _regularize(tree, contacts, epsilon, r):
-    """r.S := (J G + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; needs J and M⁻¹."""
-    nc, nv = r.J.shape
-    path_product(tree, contacts, r.J, r.Minv, nv, r.CM)
-    form_response(tree, contacts, nc, r.J, r)
-    r.pivots[:] = 1.0
-    if not np.isfinite(r.S.real).all():
-        r.S[:] = np.nan
+def are_redundant(pivots, n):
+    """Whether contacts hold what others hold already, in any lane."""
+    found = False
+    for i in range(n):
+        found = found or not all_less(0.5, where_less(pivots[i], REDUNDANT, 0.0, 1.0))
+    return found
+
+
+@kernel
+def is_redundant(pivots, n, lane):
+    """Whether contacts hold what others hold already, in one lane."""
+    found = False
+    for i in range(n):
+        found = found or lane_of(pivots[i], lane) < REDUNDANT
+    return found
+
+
+@kernel
+def solve_redundant(n, S, x, pivots):
+    """x := (S + ε)⁻¹ x in the lanes whose contacts are redundant; lanes that repeat S share the inverse."""
+    A, inverse, b = np.full((n, n), np.nan), np.empty((n, n)), np.empty(n)
+    for lane in range(width(pivots[0])):
+        if is_redundant(pivots, n, lane):
+            known = True
+            for i in range(n):
+                for j in range(n):
+                    entry = lane_of(S[i, j], lane)
+                    known = known and entry == A[i, j]
+                    A[i, j] = entry
+            if not known:
+                inverse[:] = A
+                invert_regularized(inverse, REGULARIZATION)
+            for i in range(n):
+                b[i] = lane_of(x[i], lane)
+            for i in range(n):
+                total = 0.0
+                for j in range(n):
+                    total += inverse[i, j] * b[j]
+                x[i] = with_lane(x[i], lane, total)
+
+
+@kernel
+def invert_redundant(tree, contacts, n, epsilon, r):
+    """r.S := (J G + ε)⁻¹ with the ε asked for, in all lanes, or with its own in those whose contacts are redundant."""
+    inverse, A = r.S, np.empty((width(r.pivots[0]), n, n))
+    for lane in range(len(A)):
+        for i in range(n):
+            for j in range(n):
+                A[lane, i, j] = lane_of(inverse[i, j], lane)
+    form_response(tree, contacts, n, r.J, r)
+    for lane in range(len(A)):
+        if epsilon > 0.0 or is_redundant(r.pivots, n, lane):
+            for i in range(n):
+                for j in range(n):
+                    A[lane, i, j] = lane_of(r.S[i, j], lane)
+            invert_regularized(A[lane], epsilon if epsilon > 0.0 else REGULARIZATION)
+    for lane in range(len(A)):
+        for i in range(n):
+            for j in range(n):
+                r.S[i, j] = with_lane(r.S[i, j], lane, A[lane, i, j])
+
+
+@kernel
+def invert_regularized(A, epsilon):
+    """A := (A + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; NaN if A is not finite."""
+    if not np.isfinite(A).all():
+        A[:] = np.nan
         return
-    values, vectors = np.linalg.eigh(r.S)
+    values, vectors = np.linalg.eigh(A)
     largest = np.max(np.abs(values))
-    for i in range(r.S.shape[0]):
+    for i in range(len(A)):
         for j in range(i + 1):
             total = 0.0
             for k in range(values.size):
                 value = values[k] if values[k] > REDUNDANT * largest else 0.0
                 total += vectors[i, k] * vectors[j, k] / (value + epsilon)
-            r.S[i, j] = r.S[j, i] = total
-
-
-@kernel
-def are_independent(r):
-    """Whether no contact holds what others hold already."""
-    for i in range(r.pivots.size):
-        if not r.pivots[i].real > REDUNDANT:
-            return False
-    return True
+            A[i, j] = A[j, i] = total
 
 
 @kernel

@@ -6,14 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH
 from dynamics.arrays.lanes import flat, lane_matrix
 from dynamics.arrays.packing import unpack_columns
 from dynamics.geometry.joint_motion import is_group, joint_bracket, twist_of
 from dynamics.rigid_bodies import lane_batch
 from dynamics.rigid_bodies.batch import relate
-from dynamics.rigid_bodies.forward import respond_to_controls
 from dynamics.rigid_bodies.kinematics import lane_workspace
+from dynamics.rigid_bodies.passive import drive
 from dynamics.robots.tree import Tree
 
 
@@ -23,17 +24,20 @@ def size(tree: Tree, nu: int) -> int:
 
 
 @kernel
-def linearize(context, arena, S, Q, V, tau, fext, A, B):
-    """A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive definite, or -1."""
+def linearize(context, arena, pulls, Q, V, tau, fext, A, B):
+    """A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive definite, or -1.
+
+    pulls (., 3): ``entries_of`` S.
+    """
     tree = Tree(context)
-    nv, nu = S.shape
+    entries, nv, nu = rows_of(pulls), tree.nv, B.shape[2]
     n = 2 * nv
     ws, x = lane_workspace(tree, arena), lane_batch.take_arguments(arena, Q, V, fext)
     r, au = lane_batch.lane_relation(nv, arena), lane_matrix(arena, nv, nu)
     for t in range(0, Q.shape[0], WIDTH):
         lane_batch.pack_arguments(x, Q, V, tau, fext, t)
         relate(tree, x.q, x.first, x.second, x.fext, ws, r)
-        respond_to_controls(S, r.Minv, au)
+        drive(entries, nv, nu, r.Minv, au)
         end = min(t + WIDTH, Q.shape[0])
         move(tree, V[t:end], A[t:end], B[t:end])
         aq, av = flat(r.aq), flat(r.av)

@@ -27,6 +27,7 @@ from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
 from dynamics.continuous import flow
 from dynamics.quantities.quantities import frame_velocity_derivatives
+from dynamics.rigid_bodies.passive import entries_of
 from dynamics.robots.model import Robot
 from dynamics.robots.samples import Samples, Stack
 
@@ -53,7 +54,7 @@ def linearize(
     A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
     if contacts is None:
         memory = arena(flow.size(robot.tree, nu))
-        s.check(flow.linearize(robot.tree.address, memory, S, s.q, s.first, s.second, s.fext, A, B))
+        s.check(flow.linearize(robot.tree.address, memory, entries_of(S), s.q, s.first, s.second, s.fext, A, B))
     else:
         flow.move_all(robot.tree.address, s.first, A, B)
         a = contact_dynamics_derivatives(robot, q, v, tau, contacts, fext).a

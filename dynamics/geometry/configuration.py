@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from dynamics.geometry.joint_motion import joint_difference, move_joint
+from dynamics.geometry.joint_motion import add_joint_bracket, is_group, joint_difference, move_joint
 
 
 @kernel
@@ -19,6 +19,15 @@ def difference_configuration(tree, q0, q1, out):
     """out := q1 ⊖ q0."""
     for b in range(tree.nb):
         joint_difference(tree.kind[b], tree.nj[b], q0, q1, tree.iq[b], out, tree.iv[b])
+
+
+@kernel
+def add_bracket(tree, scale, v, x, y, out):
+    """out += scale [x, y] of two tangent vectors, joint by joint, that begin at x and y in v."""
+    for b in range(tree.nb):
+        iv, kind = tree.iv[b], tree.kind[b]
+        if is_group(kind):
+            add_joint_bracket(kind, tree.nj[b], scale, v, x + iv, y + iv, out, iv)
 
 
 @kernel

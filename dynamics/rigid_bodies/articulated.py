@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Forward dynamics of four states at once by articulated bodies (Featherstone, ch. 7), in world axes.
+"""Forward dynamics by articulated bodies (Featherstone, ch. 7), in world axes, for any number.
 
 With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I v of every body, from the leaves on
 
@@ -8,7 +8,7 @@ With a⁰ the accelerations if no joint accelerated, I and f = I a⁰ + v ×* I 
 one degree of freedom after another: all share one frame, so that those of one joint are like joints in a chain; then
 from the root on  q'' = d (u - U·Δa_p),  Δa = Δa_p + s q''.  A root's position is the origin: see kinematics.py. One
 that is free moves along the axes of the world, and its U are columns of I: τ comes, and q'' goes, in those of the body.
-Divisions are waited for, a body's own I and f are not: so these are found where they are wanted, on the way up.
+Each body's inertia and force are computed on the way up, where they hide the latency of the divisions.
 
 An articulated inertia is 21 numbers: the symmetric linear block (xx xy xz yy yz zz), the block linear x angular
 (row by row), the symmetric angular block.
@@ -16,14 +16,11 @@ An articulated inertia is 21 numbers: the symmetric linear block (xx xy xz yy yz
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numba import types
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.number import quads, smaller, spread
-from dynamics.arrays.tables import table_of
+from ddp.machine.number import smaller, spread
+from ddp.machine.struct import Fields, rows
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
@@ -34,10 +31,6 @@ from dynamics.geometry.spatial import (
     dot3,
     join,
     linear,
-    load3,
-    load6,
-    load9,
-    load10,
     mass_moment,
     move_inertia,
     rotate,
@@ -45,53 +38,17 @@ from dynamics.geometry.spatial import (
     rotation_product,
     scale3,
     scale6,
-    store,
     sub6,
     symmetric_times,
 )
 from dynamics.rigid_bodies.bodies import motion_of, seen_by_parent
-from dynamics.robots.tree import Tree
-
-column = table_of(quads, 1)
-quads3, quads9 = table_of(quads, 3), table_of(quads, 9)
-_quads6, _quads21 = table_of(quads, 6), table_of(quads, 21)
-_integers, numbers = table_of(types.int64, 1), table_of(types.float64, 1)
 
 
-class Bodies(NamedTuple):
-    """Per body R (9), p (3), v, a (a⁰, then Δa), what it carries, f (6), I (21), and the last body it carries, or -1.
+class Bodies(Fields):
+    """Per body R, p, v, a (a⁰, then Δa), and f and I of what it carries; per degree of freedom s, U, d and u."""
 
-    Per degree of freedom s, U (6), d and u.
-    """
-
-    R: Any
-    p: Any
-    v: Any
-    a: Any
-    f: Any
-    I: Any
-    heir: Any
-    s: Any
-    U: Any
-    d: Any
-    u: Any
-
-
-def room_of_bodies(tree: Tree) -> int:
-    """How many quads `bodies_at` takes."""
-    return 52 * tree.nb + 14 * tree.nv
-
-
-@kernel
-def bodies_at(address, nb, nv):
-    """`Bodies` in the quads from an address on."""
-    dofs = address + 32 * 52 * nb
-    return Bodies(
-        quads9(address), quads3(address + 32 * 9 * nb), _quads6(address + 32 * 12 * nb),
-        _quads6(address + 32 * 18 * nb), _quads6(address + 32 * 24 * nb), _quads21(address + 32 * 30 * nb),
-        _integers(address + 32 * 51 * nb), _quads6(dofs), _quads6(dofs + 32 * 6 * nv), column(dofs + 32 * 12 * nv),
-        column(dofs + 32 * 13 * nv),
-    )  # fmt: skip
+    R, p, v, a, f, I = rows("nb", 9), rows("nb", 3), rows("nb", 6), rows("nb", 6), rows("nb", 6), rows("nb", 21)
+    s, U, d, u = rows("nv", 6), rows("nv", 6), rows("nv", 1), rows("nv", 1)
 
 
 @inline
@@ -135,25 +92,17 @@ def less_square(I, d, U):
 
 @inline
 def six(x, i):
-    """Six numbers of a table from the i-th on."""
+    """Six numbers of a vector from the i-th on."""
     return (x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5])
 
 
 @inline
-def put(x, i, values):
-    """Numbers of a table from the i-th on, written."""
-    for k in range(len(values)):
-        x[i + k] = values[k]
-
-
-@inline
-def add21(I, A, i):
-    """I and a row of 21."""
+def add21(I, A):
+    """I + A."""
     return (
-        I[0] + A[i, 0], I[1] + A[i, 1], I[2] + A[i, 2], I[3] + A[i, 3], I[4] + A[i, 4], I[5] + A[i, 5],
-        I[6] + A[i, 6], I[7] + A[i, 7], I[8] + A[i, 8], I[9] + A[i, 9], I[10] + A[i, 10], I[11] + A[i, 11],
-        I[12] + A[i, 12], I[13] + A[i, 13], I[14] + A[i, 14], I[15] + A[i, 15], I[16] + A[i, 16], I[17] + A[i, 17],
-        I[18] + A[i, 18], I[19] + A[i, 19], I[20] + A[i, 20],
+        I[0] + A[0], I[1] + A[1], I[2] + A[2], I[3] + A[3], I[4] + A[4], I[5] + A[5], I[6] + A[6],
+        I[7] + A[7], I[8] + A[8], I[9] + A[9], I[10] + A[10], I[11] + A[11], I[12] + A[12], I[13] + A[13],
+        I[14] + A[14], I[15] + A[15], I[16] + A[16], I[17] + A[17], I[18] + A[18], I[19] + A[19], I[20] + A[20],
     )  # fmt: skip
 
 
@@ -192,13 +141,13 @@ def place(tree, q, v, w):
         iv, kind, parent = tree.iv[b], tree.kind[b], tree.parent[b]
         R, p = seen_by_parent(tree, b, q)
         if parent >= 0:
-            Rp = load9(w.R, parent)
-            p = add3(load3(w.p, parent), rotate(Rp, p))
+            Rp = w.R[parent]
+            p = add3(w.p[parent], rotate(Rp, p))
             R = rotation_product(Rp, R)
         else:
             p = scale3(0.0, p)
-        store(w.R, b, R)
-        store(w.p, b, p)
+        w.R[b] = R
+        w.p[b] = p
         own = still
         for k in range(iv, iv + tree.nj[b]):
             if is_free(tree, b):
@@ -208,8 +157,8 @@ def place(tree, q, v, w):
                 e = (w.R[b, c], w.R[b, 3 + c], w.R[b, 6 + c])
                 s = join(e, scale3(0.0, e)) if k - iv < 3 else join(cross3(p, e), e)
             else:
-                s = motion_of(R, p, load6(tree.subspace, k))
-            store(w.s, k, s)
+                s = motion_of(R, p, tree.subspace[k])
+            w.s[k] = s
             own = add6(own, scale6(v[k], s))
         if is_free(tree, b):
             for k in range(6):
@@ -217,17 +166,15 @@ def place(tree, q, v, w):
             own = turned(R, six(v, iv))
         vb, a = own, falling
         if parent >= 0:
-            vp = load6(w.v, parent)
-            vb, a = add6(vp, own), add6(load6(w.a, parent), cross_motion(vp, own))
-            w.heir[parent] = b
-        w.heir[b] = -1
-        store(w.v, b, vb)
-        store(w.a, b, a)
+            vp = w.v[parent]
+            vb, a = add6(vp, own), add6(w.a[parent], cross_motion(vp, own))
+        w.v[b] = vb
+        w.a[b] = a
 
 
 @kernel
 def forward_dynamics(tree, q, v, tau, w, qdd):
-    """q'' from tables of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
+    """q'' of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
     place(tree, q, v, w)
     pivot = articulate(tree, tau, w)
     accelerate(tree, w, qdd)
@@ -239,33 +186,33 @@ def articulate(tree, tau, w):
     """From the leaves on: U, d, u; returns the smallest pivot."""
     pivot = spread(np.inf, tau[0])
     for b in range(tree.nb - 1, -1, -1):
-        iv, parent, v, a = tree.iv[b], tree.parent[b], load6(w.v, b), load6(w.a, b)
-        R = load9(w.R, b)
-        rigid = move_inertia(R, load3(w.p, b), load10(tree.inertia, b))
+        iv, parent, v, a = tree.iv[b], tree.parent[b], w.v[b], w.a[b]
+        R = w.R[b]
+        rigid = move_inertia(R, w.p[b], tree.inertia[b])
         I = articulated(rigid)
         f = force(rigid, I, v, a)
-        if w.heir[b] >= 0:
-            I, f = add21(I, w.I, b), add6(f, load6(w.f, b))
+        if tree.heir[b] >= 0:
+            I, f = add21(I, w.I[b]), add6(f, w.f[b])
         if is_free(tree, b):
             pivot = release(tree, iv, R, turned(R, six(tau, iv)), w, I, f, pivot)
             continue
         for k in range(iv + tree.nj[b] - 1, iv - 1, -1):
-            s = load6(w.s, k)
+            s = w.s[k]
             U = articulated_times(I, s)
             D = tree.armature[k] + dot3(linear(s), linear(U)) + dot3(angular(s), angular(U))
             d, u = 1.0 / D, tau[k] - dot3(linear(s), linear(f)) - dot3(angular(s), angular(f))
             pivot = smaller(pivot, D)
-            store(w.U, k, U)
+            w.U[k] = U
             w.d[k] = d
             w.u[k] = u
             if parent >= 0 or k > iv:  # something carries it, or there is more to the joint
                 I = less_square(I, d, U)
                 f = add6(f, scale6(d * u, U))
         if parent >= 0:
-            if w.heir[parent] != b:
-                I, f = add21(I, w.I, parent), add6(f, load6(w.f, parent))
-            store(w.I, parent, I)
-            store(w.f, parent, f)
+            if tree.heir[parent] != b:
+                I, f = add21(I, w.I[parent]), add6(f, w.f[parent])
+            w.I[parent] = I
+            w.f[parent] = f
     return pivot
 
 
@@ -290,7 +237,7 @@ def release(tree, iv, R, tau, w, I, f, pivot):
 def released(w, k, U, D, u, I, f, pivot):
     """I, f and the smallest pivot D without one axis of the world; U: its column of I, zero for those gone before."""
     d = 1.0 / D
-    store(w.U, k, U)
+    w.U[k] = U
     w.d[k] = d
     w.u[k] = u
     return less_square(I, d, U), add6(f, scale6(d * u, U)), smaller(pivot, D)
@@ -307,16 +254,18 @@ def accelerate(tree, w, qdd):
                 for j in range(k):
                     x -= w.U[iv + k, j] * qdd[iv + j]
                 qdd[iv + k] = w.d[iv + k] * x
-            a, R = six(qdd, iv), load9(w.R, b)
-            store(w.a, b, a)
-            put(qdd, iv, join(rotate_back(R, linear(a)), rotate_back(R, angular(a))))
+            a, R = six(qdd, iv), w.R[b]
+            w.a[b] = a
+            a = join(rotate_back(R, linear(a)), rotate_back(R, angular(a)))
+            for k in range(6):
+                qdd[iv + k] = a[k]
             continue
         a = (nothing, nothing, nothing, nothing, nothing, nothing)
         if tree.parent[b] >= 0:
-            a = load6(w.a, tree.parent[b])
+            a = w.a[tree.parent[b]]
         for k in range(iv, iv + tree.nj[b]):
-            U = load6(w.U, k)
+            U = w.U[k]
             x = w.d[k] * ((w.u[k] - dot3(linear(U), linear(a))) - dot3(angular(U), angular(a)))
             qdd[k] = x
-            a = add6(a, scale6(x, load6(w.s, k)))
-        store(w.a, b, a)
+            a = add6(a, scale6(x, w.s[k]))
+        w.a[b] = a

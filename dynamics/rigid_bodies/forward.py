@@ -96,22 +96,6 @@ def _invert(tree, LD, N, U, Minv):
     symmetric_product(tree, N, U, Minv)
 
 
-@kernel
-def respond_to_controls(S, Minv, au):
-    """a_u = M⁻¹ S (nv, nu), S of floats; columns of most robots' S have one entry."""
-    nv, nu = S.shape
-    for j in range(nu):
-        begun = False
-        for k in range(nv):
-            if S[k, j] != 0.0:
-                for i in range(nv):
-                    au[i, j] = S[k, j] * Minv[i, k] + (au[i, j] if begun else 0.0 * Minv[i, k])
-                begun = True
-        if not begun:
-            for i in range(nv):
-                au[i, j] = 0.0
-
-
 @inline
 def _four_inverses(path, count, c, LD, N, i):
     """N_ik for the ancestors k = path[c], .. path[c + 3] of i, of which there are ``count``."""

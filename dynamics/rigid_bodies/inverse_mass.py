@@ -11,56 +11,46 @@ and the accelerations that follow from u are the column of M⁻¹. Between torqu
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.number import QUAD, lane_of, spread
-from dynamics.arrays.tables import scatter
-from dynamics.geometry.spatial import add6, dot6, load6, load9, scale6
-from dynamics.rigid_bodies.articulated import (
-    accelerate,
-    articulate,
-    bodies_at,
-    column,
-    is_free,
-    numbers,
-    place,
-    room_of_bodies,
-    turned,
-)
+from ddp.machine.lanes import give_lanes, take_lanes
+from ddp.machine.memory import as_quads, memory_of, rows_of
+from ddp.machine.number import QUAD, WIDTH, lane_of, spread
+from ddp.machine.struct import Fields, vector
+from dynamics.geometry.spatial import add6, dot6, scale6
+from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, place, turned
 from dynamics.robots.tree import Tree
 
 
+class Replying(Fields):
+    """A configuration, no velocity, and the accelerations that a unit torque causes."""
+
+    q, v, a = vector("nq"), vector("nv"), vector("nv")
+
+
 def size(tree: Tree) -> int:
-    """How many lanes the arena must hold for ``inverse_mass_matrix``, two quads to each."""
-    return (room_of_bodies(tree) + tree.nq + 3 * tree.nv + 2 * QUAD) // 2 + 1
+    """How many lanes the arena must hold for ``inverse_mass_matrix``."""
+    return -(-(Replying.size(tree) + Bodies.size(tree)) * QUAD // WIDTH)
 
 
 @kernel
 def inverse_mass_matrix(context, arena, Q, out):
     """M⁻¹ (N, nv, nv) of every sample; the first whose mass matrix is not positive definite, or -1."""
-    tree = Tree(context)
-    N, nq, nv = Q.shape[0], Q.shape[1], tree.nv
-    memory = arena.ctypes.data + 64
-    still = memory + 32 * (nq + QUAD)
-    reply = still + 32 * nv
-    w = bodies_at(reply + 32 * (nv + QUAD), tree.nb, nv)
-    q, v, a, configuration = column(memory), column(still), column(reply), numbers(memory)
+    tree, samples, matrices = Tree(context), rows_of(Q), rows_of(out)
+    N, nv, x = len(samples), tree.nv, Replying(as_quads(memory_of(arena)[1:]), tree)
+    w = Bodies(x.end, tree)
     for i in range(nv):
-        v[i] = 0.0
+        x.v[i] = 0.0
     for begin in range(0, N, QUAD):
         count = min(QUAD, N - begin)
-        for lane in range(QUAD):
-            for i in range(nq):
-                configuration[QUAD * i + lane] = Q[begin + min(lane, count - 1), i]
-        place(tree, q, v, w)
-        pivot = articulate(tree, v, w)
+        take_lanes(samples, begin, count, tree.nq, x.q)
+        place(tree, x.q, x.v, w)
+        pivot = articulate(tree, x.v, w)
         for lane in range(count):
             if not lane_of(pivot, lane) > 0.0:
                 return begin + lane
         for j in range(nv):
             twist(tree, j, w)
-            accelerate(tree, w, a)
-            for i in range(0, nv, QUAD):  # of a symmetric matrix columns are rows
-                to = out.ctypes.data + 8 * ((begin * nv + j) * nv + i)
-                scatter(reply + 32 * i, nv - i, to, nv * nv, count)
+            accelerate(tree, w, x.a)
+            give_lanes(x.a, nv, matrices, begin, j * nv, count)  # of a symmetric matrix columns are rows
     return -1
 
 
@@ -70,20 +60,20 @@ def twist(tree, j, w):
     zero, b = spread(0.0, w.d[0]), tree.body[j]
     for k in range(tree.nv):
         w.u[k] = zero
-    f, k = scale6(0.0, load6(w.U, j)), j
+    f, k = scale6(0.0, w.U[j]), j
     if is_free(tree, b):
         c, one = j - tree.iv[b], spread(1.0, w.d[0])
         unit = (
             one if c == 0 else zero, one if c == 1 else zero, one if c == 2 else zero,
             one if c == 3 else zero, one if c == 4 else zero, one if c == 5 else zero,
         )  # fmt: skip
-        torque, k = turned(load9(w.R, b), unit), tree.iv[b] + 5
+        torque, k = turned(w.R[b], unit), tree.iv[b] + 5
         for i in range(6):
             w.u[tree.iv[b] + i] = torque[i]
     else:
         w.u[j] = 1.0
     while k >= 0:
-        u = w.u[k] - dot6(load6(w.s, k), f)
+        u = w.u[k] - dot6(w.s[k], f)
         w.u[k] = u
-        f = add6(f, scale6(w.d[k] * u, load6(w.U, k)))
+        f = add6(f, scale6(w.d[k] * u, w.U[k]))
         k = tree.previous[k]

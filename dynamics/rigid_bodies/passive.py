@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Torques that joints exert of themselves: springs and viscous friction.
+"""Torques of controls, and those that joints exert of themselves: springs and viscous friction.
 
     τ_i = -stiffness_i (q_i - springref_i) - damping_i v_i
 
@@ -30,13 +30,27 @@ def passive_torque(tree, i, q, v):
 
 
 @kernel
-def actuate(tree, S, u, q, v, tau):
-    """τ := S u and what joints exert of themselves."""
-    for i in range(tau.size):
+def actuate(tree, pulls, u, q, v, tau):
+    """τ := S u and what joints exert of themselves; pulls (., 3): ``entries_of`` S, rows of floats."""
+    e = 0
+    for i in range(tree.nv):
         total = passive_torque(tree, i, q, v)
-        for j in range(u.size):
-            total += S[i, j] * u[j]
+        while e < len(pulls) and pulls[e, 0] == i:
+            total += pulls[e, 2] * u[int(pulls[e, 1])]
+            e += 1
         tau[i] = total
+
+
+@kernel
+def drive(pulls, m, nu, Kinv, zu):
+    """zu (m, nu) := K⁻¹ S, of the columns of K⁻¹ that belong to degrees of freedom; zu may be wider."""
+    for i in range(m):
+        for j in range(nu):
+            zu[i, j] = 0.0
+    for e in range(len(pulls)):
+        k, j = int(pulls[e, 0]), int(pulls[e, 1])
+        for i in range(m):
+            zu[i, j] += pulls[e, 2] * Kinv[i, k]
 
 
 @inline
@@ -61,3 +75,9 @@ def passive_torques(tree: Tree, Q: Array, V: Array) -> Array:
     if tree.damping.any() or tree.stiffness.any():
         _torques(tree, np.ascontiguousarray(Q), np.ascontiguousarray(V), tau)
     return tau
+
+
+def entries_of(S: Array) -> Array:
+    """(row, column, entry) of all that S (nv, nu) has but zeros, row after row: few, of most robots."""
+    rows, columns = np.nonzero(S)
+    return np.column_stack([rows, columns, S[rows, columns]])

@@ -19,7 +19,8 @@ class Tree(Struct):
 
     nb, nv, nq, ns: bodies, degrees of freedom, numbers in a configuration, segments.
 
-    parent (nb,): parent body, -1 for the world.   kind (nb,): kind of the joint that carries the body.
+    parent (nb,): parent body, -1 for the world.   heir (nb,): the last body that it carries, -1 for none.
+    kind (nb,): kind of the joint that carries the body.
     iq, iv, nj (nb,): the joint's first index in q and in v, its number of degrees of freedom.
     placement (nb, 12): the joint's frame in its parent's, rotation row-major then position [m].
     turns (3 nb, 10): of joints that turn about an axis, for a body seen from its parent, R = A + cos θ B + sin θ C and
@@ -41,6 +42,7 @@ class Tree(Struct):
     nq: int = integer()
     ns: int = integer()
     parent: Indices = integers()
+    heir: Indices = integers()
     kind: Indices = integers()
     iq: Indices = integers()
     iv: Indices = integers()
@@ -95,7 +97,7 @@ def compiled(model: pin.Model) -> Tree:
     segment, relatives = segments(previous)
     none = np.zeros(nv)
     tree = Tree(
-        nb=nb, nv=nv, nq=model.nq, ns=len(segment), parent=parent, kind=kind,
+        nb=nb, nv=nv, nq=model.nq, ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
         iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
         placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
@@ -114,6 +116,15 @@ def _turns(placement: Array, motion: Array) -> Array:
         along = np.outer(R @ s[3:], s[3:])
         rows += [np.append(part, x) for part, x in zip((along, R - along, np.cross(R, s[3:])), R @ s[:3], strict=True)]
     return np.array(rows)
+
+
+def heirs(parent: Indices) -> Indices:
+    """``heir`` of a tree."""
+    heir = np.full(len(parent), -1)
+    for b, p in enumerate(parent):
+        if p >= 0:
+            heir[p] = b
+    return heir
 
 
 def segments(previous: Indices) -> tuple[Indices, Indices]:

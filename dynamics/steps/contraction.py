@@ -8,24 +8,14 @@ from typing import Any
 
 import numpy as np
 from numba import carray
-from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
-from ddp.machine.struct import Struct, integer, matrix, nested, real
+from ddp.system import Contraction
 from dynamics.rigid_bodies.kinematics import workspace
-from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import second_scratch
+from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
 from dynamics.steps.runge_kutta_linearization import stage_sizes
-
-
-class ExplicitStep(Struct):
-    """A tree and how it is stepped.   h [s].   method (stages + 1, stages + 3): see runge_kutta.py."""
-
-    tree: Tree = nested(Tree)
-    nu: int = integer()
-    h: float = real()
-    method: NDArray[np.float64] = matrix()
 
 
 @kernel
@@ -39,11 +29,10 @@ def contract_rows(address, context, record, weight, out):
 
 
 def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function for the explicit steps of runge_kutta.py, likewise; its context is an ``ExplicitStep``."""
-    c = ExplicitStep(context)
-    tree, method, nq, nu, h = c.tree, c.method, c.tree.nq, c.nu, c.h
-    stages = len(method) - 1
-    nv = tree.nv
+    """The C function for the explicit steps of runge_kutta.py, likewise; its context are `Modes`."""
+    modes = Modes(context)
+    tree, method, nu, h = modes.tree, modes.method, modes.nu, step_of(modes, 0)
+    nq, nv, stages = tree.nq, tree.nv, len(method) - 1
     n, nz = 2 * nv, 2 * nv + nu
     stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
     H = carray(pointer(hessian), (nz, nz))
@@ -53,6 +42,10 @@ def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-u
 
 
 @cache
-def explicit_callback() -> Any:
-    """``contract_explicit_at``, compiled on first use."""
+def _callback() -> Any:
     return callback(contract_explicit_at)
+
+
+def explicit_contraction(modes: Modes) -> Contraction:
+    """The second order of single knots of an explicit step, as a C function."""
+    return Contraction(_callback().address, modes.address, modes)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from ddp.compiling.kernel import callback, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import callback, kernel, pointer
 from ddp.machine.number import WIDTH
 from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
-from ddp.machine.struct import Struct, integer, nested
 from ddp.machine.tiles import add_product, add_upper_product
 from ddp.system import Contraction
 from dynamics.arrays.lanes import lane_array, lane_memory, lane_vector
@@ -26,7 +25,7 @@ from dynamics.arrays.views import view
 from dynamics.geometry.joint_motion import is_group
 from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
-from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, mode_of, motion_of, step_of, whole
+from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout_of, mode_of, motion_of, step_of, whole
 from dynamics.steps.second_order import (
     bench,
     blocks_of,
@@ -54,9 +53,11 @@ def room(nv, ld):
 
 
 @kernel
-def contract(tree, arena, modes, where, nq, nu, record, weight, out):
+def contract(context, arena, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
-    nv, t, start = tree.nv, 0, arena[0, 0]
+    modes, t, start = Modes(context), 0, arena[0, 0]
+    tree, where, nu = modes.tree, layout_of(modes), modes.nu
+    nq, nv = tree.nq, tree.nv
     while t < record.shape[0]:
         end, mode = t + 1, mode_of(modes, record[t], nq, nv)
         while end < record.shape[0] and mode_of(modes, record[end], nq, nv) == mode:
@@ -202,26 +203,13 @@ def displace(tree, ld, joints, rows, bent):
                 moved[i, i] += 1.0
 
 
-class Knots(Struct):
-    """Context of ``contract_at``: a tree, and ``Modes`` and the ``Layout`` of records word by word."""
-
-    tree: Tree = nested(Tree)
-    nu = integer()
-    table, modes = integer(), integer()
-    integers, count_integers = integer(), integer()
-    reals, count_reals = integer(), integer()
-    g, K, Z, end, lk, ld = integer(), integer(), integer(), integer(), integer(), integer()
-
-
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of ``Knots``, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    c = Knots(context)
-    tree, nq, nu = c.tree, c.tree.nq, c.nu
-    n, where = 2 * tree.nv, Layout(c.g, c.K, c.Z, c.end, c.lk, c.ld)
-    table = carray(integer_pointer(c.table), (c.modes, 5))
-    modes = Modes(table, carray(integer_pointer(c.integers), c.count_integers), vector(c.reals, c.count_reals))
+    """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    modes = Modes(context)
+    tree, where, nu = modes.tree, layout_of(modes), modes.nu
+    n = 2 * tree.nv
     H = matrix(hessian, n + nu, n + nu)
-    contract_one(tree, modes, where, nq, nu, vector(record, c.end), vector(weight, n), H)
+    contract_one(tree, modes, where, tree.nq, nu, vector(record, where.end), vector(weight, n), H)
 
 
 @cache
@@ -229,11 +217,6 @@ def _callback() -> Any:
     return callback(contract_at)
 
 
-def contraction(tree: Tree, nu: int, modes: Modes, where: Layout) -> Contraction:
+def contraction(modes: Modes) -> Contraction:
     """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    table, integers, reals = modes
-    knots = Knots(
-        tree=tree, nu=nu, table=table.ctypes.data, modes=len(table), integers=integers.ctypes.data,
-        count_integers=len(integers), reals=reals.ctypes.data, count_reals=len(reals), **where._asdict(),
-    )  # fmt: skip
-    return Contraction(_callback().address, knots.address, (knots, modes))
+    return Contraction(_callback().address, modes.address, modes)

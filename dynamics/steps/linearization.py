@@ -17,12 +17,13 @@ from dynamics.arrays.lanes import lane_matrix, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
-from dynamics.rigid_bodies.forward import forward_dynamics, invert, respond_to_controls
+from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
-from dynamics.rigid_bodies.passive import passive_torque, resist
+from dynamics.rigid_bodies.passive import actuate, drive, resist
 from dynamics.robots.tree import Tree
+from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.step_rows import write_steps
 
 
@@ -33,10 +34,10 @@ def size(tree: Tree, nu: int, record_size: int) -> int:
 
 
 @kernel
-def linearize(context, arena, S, h, X, U, A, B, record):
+def linearize(context, arena, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
-    N, nu = U.shape
-    tree = Tree(context)
+    (N, nu), modes = U.shape, Modes(context)
+    tree, h = modes.tree, step_of(modes, 0)
     nv = tree.nv
     nq = X.shape[1] - nv
     start = nq + 2 * nv + nv * nv
@@ -46,7 +47,7 @@ def linearize(context, arena, S, h, X, U, A, B, record):
     for t in range(0, N, WIDTH):
         pack(X, t, x[: nq + nv])
         pack(U, t, u)
-        relate_controls(tree, S, nq, u, x, ws, scratch)
+        relate_controls(tree, modes.pulls, nu, nq, u, x, ws, scratch)
         unpack(x[:start], record, t)
         write_steps(tree, h, x, start, A, B, t)
         for b in range(tree.nb):
@@ -130,19 +131,16 @@ def relation_scratch(tree, arena):
 
 
 @kernel
-def relate_controls(tree, S, nq, u, x, ws, scratch):
+def relate_controls(tree, pulls, nu, nq, u, x, ws, scratch):
     """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
-    nv, nu = S.shape
+    nv = tree.nv
     n, m = 2 * nv, nv * nv
     q, v, a = x[:nq], x[nq : nq + nv], x[nq + nv : nq + n]
     begin = nq + n
     Minv, aq, av = square(x, begin, nv), square(x, begin + m, nv), square(x, begin + 2 * m, nv)
     au = folded(x[begin + 3 * m : begin + 3 * m + nv * nu], nv, nu)
     LD, dq, dv, D, tau, no_fext = scratch
-    for i in range(nv):
-        tau[i] = passive_torque(tree, i, q, v)
-        for j in range(nu):
-            tau[i] += S[i, j] * u[j]
+    actuate(tree, pulls, u, q, v, tau)
     forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
     invert(tree, LD, dq, dv, Minv)
     add_accelerations(tree, a, ws)
@@ -150,7 +148,7 @@ def relate_controls(tree, S, nq, u, x, ws, scratch):
     resist(tree, dq, dv)
     first_order(tree, Minv, dq, first_felt(tree), aq)
     first_order(tree, Minv, dv, 0, av)
-    respond_to_controls(S, Minv, au)
+    drive(pulls, nv, nu, Minv, au)
 
 
 @kernel

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Explicit steps on the configuration manifold: methods of Runge-Kutta-Munthe-Kaas type, each of them a table.
 
 With u held over the step and a_i = a(q_i, v_i, u), every stage leaves from q:
@@ -16,6 +17,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ddp.compiling.kernel import kernel
+from ddp.machine.memory import as_vector
+from dynamics.geometry.configuration import add_bracket, integrate_configuration
 
 Array = NDArray[np.float64]
 
@@ -42,3 +47,28 @@ RK4 = method(
     [(), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)],
     {2: (1 / 8, 0, 1), 4: (1 / 12, 0, 3)},
 )
+
+INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT, "euler": EULER, "rk4": RK4}
+"""Steps of a robot without contacts by name."""
+
+
+@kernel
+def reach_stage(tree, method, h, i, q, v, zero, V, A, xi, qi, vi):
+    """qi, vi := q_i, v_i of a stage, or of the step's end, which may be q and v, and xi := ξ_i.
+
+    V, A (stages, nv): velocities and accelerations of the stages before.   zero: added to v_i and ξ_i.
+    """
+    nv, stages = tree.nv, len(method) - 1
+    for j in range(nv):
+        xi[j] = zero
+        vi[j] = v[j] + zero
+    for k in range(i):
+        share = h * method[i, k]
+        if share != 0.0:
+            for j in range(nv):
+                xi[j] += share * V[k, j]
+                vi[j] += share * A[k, j]
+    if method[i, stages] != 0.0:
+        scale, of = h * h * method[i, stages], as_vector(V)
+        add_bracket(tree, scale, of, nv * int(method[i, stages + 1]), nv * int(method[i, stages + 2]), xi)
+    integrate_configuration(tree, q, xi, 1.0, qi)

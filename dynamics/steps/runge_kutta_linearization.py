@@ -18,18 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.number import WIDTH, lanes, spread
+from ddp.machine.memory import as_matrix, memory_of
+from ddp.machine.number import WIDTH, spread
 from dynamics.arrays.lanes import lane_array, lane_memory
 from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.tables import table_of
 from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
 from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
 from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import accelerations_of, multiply_rows
-from dynamics.steps.lane_rollouts import Stages, reach_stage
 from dynamics.steps.linearization import relate_controls, relation_scratch
-
-_lanes1 = table_of(lanes, 1)
+from dynamics.steps.modes import Modes, step_of
+from dynamics.steps.runge_kutta import reach_stage
 
 
 class Rates(NamedTuple):
@@ -59,9 +58,10 @@ def size(tree: Tree, nq: int, nu: int, stages: int) -> int:
 
 
 @kernel
-def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of a step by a method."""
-    N, nu = U.shape
+def linearize_explicit(context, arena, X, U, A, B, record):
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an explicit step."""
+    (N, nu), modes = U.shape, Modes(context)
+    tree, method, h = modes.tree, modes.method, step_of(modes, 0)
     stages, nv = len(method) - 1, tree.nv
     nq, nz = X.shape[1] - nv, 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
@@ -77,17 +77,17 @@ def linearize_explicit(tree, arena, method, S, h, X, U, A, B, record):
         count = min(WIDTH, N - t)
         pack(U, t, u)
         pack(X, t, x)
-        q, v0, vi = _lanes1(x.ctypes.data), _lanes1(x[nq:].ctypes.data), _lanes1(packed[nq:].ctypes.data)
-        s = Stages(_lanes1(v.ctypes.data), _lanes1(a.ctypes.data), _lanes1(xi.ctypes.data))
+        q, qi = memory_of(x), memory_of(packed)
+        velocities, rates = as_matrix(memory_of(v), stages, nv), as_matrix(memory_of(a), stages, nv)
         for i in range(stages + 1):
-            reach_stage(tree, method, h, i, q, v0, spread(0.0, v0[0]), s, _lanes1(packed.ctypes.data), vi)
+            reach_stage(tree, method, h, i, q, q[nq:], spread(0.0, q[0]), velocities, rates, memory_of(xi), qi, qi[nq:])
             unpack(xi, moved, 0)
             if i < stages:
-                relate_controls(tree, S, nq, lane_array(u), lane_array(packed), ws, scratch)
+                relate_controls(tree, modes.pulls, nu, nq, lane_array(u), lane_array(packed), ws, scratch)
                 unpack_columns(packed, record, t, i * size)
                 for j in range(nv):
-                    s.v[i * nv + j] = vi[j]
-                    s.a[i * nv + j] = vi[nv + j]
+                    velocities[i, j] = qi[nq + j]
+                    rates[i, j] = qi[nq + nv + j]
             for k in range(count):
                 stage_rates(tree, method, h, i, nq, moved[k], r, k, record[t + k])
         for k in range(count):

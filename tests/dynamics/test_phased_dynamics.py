@@ -188,18 +188,22 @@ def test_a_rollout_of_no_controls_stays_where_it_begins():
     np.testing.assert_array_equal(system.rollout(x, np.zeros((0, system.nu))), x[None])
 
 
-def test_contacts_that_hold_what_others_hold_are_stepped_one_by_one(rng):
-    """Three points of one shank and its foot: rollouts in lanes give way to single ones."""
+def test_contacts_that_hold_what_others_hold_are_stepped_as_forward_dynamics_has_them(rng):
+    """Three points of one shank and its foot."""
     robot = dynamics.load("anymal")
     points = [Contact(name) for name in (*points_of_a_shank(robot, rng), "LF_FOOT")]
-    redundant, regular = (PhasedDynamics(robot, 0.01, Phase(some, 3)) for some in (points, points[:1]))
+    redundant, regular = (PhasedDynamics(robot, 0.01, Phase(some, 9)) for some in (points, points[:1]))
     assert (redundant.lanes, regular.lanes) == (0, 4)
-    x = np.concatenate([robot.q0, np.zeros(robot.nv)])
-    U = rng.normal(size=(3, redundant.nu))
-    forced, alone = redundant.rollout(x, U), PhasedDynamics(robot, 0.01, Phase(points[:3], 3))
-    alone._regular = True  # three points of a body: their pivots tell
-    np.testing.assert_allclose(alone.step(x, U[0]), forced[1], atol=1e-5)
-    np.testing.assert_array_equal(alone.rollout(x, U)[1], alone.step(x, U[0]))
+    X = np.tile(np.concatenate([robot.q0, np.zeros(robot.nv)]), (9, 1))
+    X[1:, robot.nq :] = 0.1 * rng.normal(size=(8, robot.nv))
+    U = rng.normal(size=(9, redundant.nu))
+    a, f = dynamics.contact_dynamics(robot, X[:, : robot.nq], X[:, robot.nq :], U @ redundant.actuation.T, points)
+    after = redundant.step(X, U)
+    np.testing.assert_allclose(after[:, robot.nq :], X[:, robot.nq :] + 0.01 * a, atol=1e-8)
+    out = redundant._expansion(X, U)
+    np.testing.assert_allclose(out.record[:, redundant.nx :][:, : robot.nv], a, atol=1e-6)
+    np.testing.assert_allclose(out.record[:, redundant.nx + robot.nv + 1 :][:, :12], f, atol=1e-5 * np.abs(f).max())
+    np.testing.assert_array_equal(redundant.rollout(X[0], U)[1], redundant.step(X[0], U[0]))
 
 
 def test_standing_at_rest_stays(rng):

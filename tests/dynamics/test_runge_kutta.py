@@ -8,8 +8,7 @@ from scipy.integrate import solve_ivp
 
 import dynamics
 from dynamics import RobotDynamics
-from dynamics.steps.robot_dynamics import INTEGRATORS
-from dynamics.steps.runge_kutta import method
+from dynamics.steps.runge_kutta import INTEGRATORS, method
 
 TIME = 0.4
 

@@ -23,10 +23,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import numbers_between, rows_at
+from ddp.compiling.kernel import kernel
 from ddp.machine.number import all_less, spread, where_less
 from ddp.machine.struct import Fields, matrix_of, rows, rows_apart, vector
 from dynamics.contacts.algebra import times6
@@ -42,12 +40,10 @@ from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations
 from dynamics.rigid_bodies.passive import resist
+from dynamics.robots.tree import Tree
 
 SWEEPS, CLOSE = 12, 1e-9
 """Steps of Newton's method at most, the last from errors below this [m, rad], which it squares."""
-
-
-_floats = rows_at(types.float64)
 
 
 class Posture(Fields):
@@ -85,24 +81,17 @@ def as_held(contacts: Contacts) -> Contacts:
     return contacts._replace(gains=np.tile([0.0, 0.0, 1.0], (len(contacts.body), 1)))
 
 
-@inline
-def _records(memory, tree, m, nc):
-    ws = Posture(memory, tree)
-    place = Standing(ws.end, m)
-    return ws, place, Held(place.end, tree, nc)
-
-
-@kernel
-def end_size(tree, m, nc):
+def end_size(tree: Tree, m: int, nc: int) -> int:
     """How many numbers ``end_at`` takes for m contacts and nc forces."""
-    memory = _floats(64)
-    return numbers_between(memory, _records(memory, tree, m, nc)[2].end)
+    return Posture.size(tree) + Standing.size(m=m) + Held.size(tree, nc=nc)
 
 
 @kernel
 def end_at(memory, tree, m, nc):
     """An `End` of the numbers of the memory."""
-    ws, place, x = _records(memory, tree, m, nc)
+    ws = Posture(memory, tree)
+    place = Standing(ws.end, m)
+    x = Held(place.end, tree, nc)
     for r in range(nc):
         for k in range(tree.nv):
             x.J[r, k] = 0.0

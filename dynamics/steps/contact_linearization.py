@@ -1,7 +1,6 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""First order of steps under contacts, eight knots of one mode at a time, and the records of their second order.
+"""First order of steps under contacts and of impacts, eight knots of one mode at a time, with all that records hold.
 
-Impacts stay with single knots; knots whose contacts turn out to be redundant, or not to be held, are done again there.
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
 """
@@ -13,78 +12,42 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH
+from ddp.machine.rows import write_scaled
 from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import Columns, product
 from dynamics.arrays.views import folded
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import lane_places, lane_places_size
-from dynamics.contacts.relation import lane_relation, lane_relation_size, relate_residuals
-from dynamics.contacts.response import REDUNDANT
+from dynamics.contacts.relation import impact_residuals, lane_relation, lane_relation_size, relate_residuals
 from dynamics.geometry.joint_motion import is_group, joint_rates
-from dynamics.phases.held_steps import end_at, end_size, relate_held
-from dynamics.phases.steps import bench, drive, linearize_held, linearize_impact, linearize_step, run_end, spread_step
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
-from dynamics.rigid_bodies.passive import passive_torque
+from dynamics.rigid_bodies.passive import actuate, drive
 from dynamics.robots.tree import Tree
+from dynamics.steps.held_steps import end_at, end_size, relate_held
 from dynamics.steps.linearization import add_joint_rates, next_twist, turn_columns
-from dynamics.steps.modes import HELD, IMPACT, Layout, contacts_of, layout, step_of
+from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout_of, step_of
+from dynamics.steps.rollouts import run_end
 
 
 def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = tree.nv
-    own = where.end + 2 * nv + nc + nu + 6 * (2 * nv + nu) + 72
-    both = lane_relation_size(nv, nc) + int(end_size(tree, m, nc))
+    own = where.end + 4 * nv + nc + nu + 6 * (2 * nv + nu) + 72
+    both = lane_relation_size(nv, nc) + end_size(tree, m, nc)
     return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
 
 
 @kernel
-def linearize(tree, arena, modes, schedule, S, X, U, A, B, record):
-    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,)."""
-    t, start, where = 0, arena[0, 0], layout(modes, X.shape[1] - tree.nv, tree.nv, U.shape[1])
+def linearize(context, arena, schedule, X, U, A, B, record):
+    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,); A is NaN of no motion."""
+    modes, t, start = Modes(context), 0, arena[0, 0]
     while t < U.shape[0]:
-        end, mode = run_end(schedule, t), schedule[t]
-        sound = np.zeros(end - t, np.bool_)
-        x, u, a, b, written = X[t:end], U[t:end], A[t:end], B[t:end], record[t:end]
-        if modes.table[mode, 0] != IMPACT:
-            arena[0, 0] = start
-            linearize_lanes(tree, arena, modes, mode, where, S, x, u, a, b, written, sound)
-        if not sound.all():
-            linearize_singly(tree, modes, mode, where, S, x, u, a, b, written, sound)
+        end = run_end(schedule, t)
+        arena[0, 0] = start
+        linearize_mode(modes, schedule[t], arena, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end])
         t = end
-
-
-@kernel
-def linearize_singly(tree, modes, mode, where, S, X, U, A, B, record, sound):
-    """One knot after the other of a mode, but those that are sound already."""
-    kind, nc, h, nq = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), X.shape[1] - tree.nv
-    contacts, e = contacts_of(modes, mode)
-    still, w = tree.weightless, bench(tree, contacts, nc, X)
-    for i in range(U.shape[0]):
-        if sound[i]:
-            continue
-        if kind == IMPACT:
-            linearize_impact(still, contacts, mode, where, e, X[i], w, A[i], B[i], record[i])
-        elif kind == HELD:
-            linearize_held(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        else:
-            linearize_step(tree, contacts, mode, where, S, h, X[i], U[i], w, A[i], B[i], record[i])
-        if kind != IMPACT:
-            turn_joints(tree, h, nq, where, record[i], A[i], B[i])
-
-
-@kernel
-def turn_joints(tree, h, nq, where, record, A, B):
-    """Rows of δq' of all joints whose motions do not commute, of one knot."""
-    T, J, (n, nu), nv = np.empty((6, 6)), np.empty((6, 6)), B.shape, tree.nv
-    v, a, Z, of_x, of_u = record[nq:], record[nq + nv :], record[where.Z :], A.reshape(n * n), B.reshape(n * nu)
-    for b in range(tree.nb):
-        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
-        if is_group(kind):
-            joint_rates(kind, nj, next_twist(kind, v, a, iv, h), T, J)
-            turn_joint(nj, iv, h, T, J, Z, where.ld, of_x[iv * n :], of_u[iv * nu :], n, nu)
 
 
 @kernel
@@ -136,12 +99,12 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def linearize_lanes(tree, arena, modes, mode, where, S, X, U, A, B, record, sound):
-    """Eight knots at once of a mode of steps; sound (M,): whether a knot's result is one."""
-    (N, nu), nv, contacts = U.shape, tree.nv, contacts_of(modes, mode)[0]
+def linearize_mode(modes, mode, arena, X, U, A, B, record):
+    """``linearize`` of knots of one mode."""
+    tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
     kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
-    nq, nz, lk, ld = X.shape[1] - nv, nv + nc, where.lk, where.ld
-    n = nq + 2 * nv
+    (N, nu), nq, nv, m = U.shape, tree.nq, tree.nv, contacts.body.size
+    nz, lk, ld, n, moved, still = nv + nc, where.lk, where.ld, nq + 2 * nv, kind != IMPACT, tree.weightless
     segment, relatives = columns_of_residuals(tree, contacts, nc)
     kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
     D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
@@ -152,32 +115,38 @@ def linearize_lanes(tree, arena, modes, mode, where, S, X, U, A, B, record, soun
     zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
     ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
     r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
-    tau, no_fext, begin = lane_vector(arena, nv), lane_matrix(arena, 0, 6), first_seen(tree, contacts)
-    m = contacts.body.size
-    ends = end_at(memory_of(lane_memory(arena, end_size(tree, m, nc))), tree, m, nc)
+    tau, seen, zero = lane_vector(arena, nv), lane_vector(arena, nv), lane_vector(arena, nv)
+    no_fext = lane_matrix(arena, 0, 6)
     T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
+    end, begin = end_at(memory_of(arena)[int(arena[0, 0]) :], tree, m, nc), first_seen(tree, contacts)
+    for i in range(nv):
+        zero[i] = 0.0
     for t in range(0, N, WIDTH):
         pack(X, t, kept[: nq + nv])
         pack(U, t, u)
-        for i in range(nv):
-            tau[i] = passive_torque(tree, i, q, v)
-            for j in range(nu):
-                if S[i, j] != 0.0:
-                    tau[i] += S[i, j] * controls[j]
+        actuate(tree, modes.pulls, controls, q, v, tau)
         if kind == HELD:
-            relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, ends)
+            relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, end)
+        elif kind == IMPACT:
+            impact_residuals(still, contacts, 0.0, restitution, q, v, seen, zero, no_fext, ws, place, r)
         else:
             relate_residuals(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
         # here: the arrays live as long as the loop
         columns = Columns(len(segment), rows_of(segment), rows_of(relatives))
         product(columns, -1.0, Kinv, Ry, begin, zy)
-        drive(S, Kinv, zu)
+        if moved:
+            drive(modes.pulls, nz, nu, Kinv, zu)
+        else:
+            for i in range(nv):
+                zy[i, nv + i] += 1.0
         kept[n] = mode
         unpack(kept, record, t)
-        end = min(t + WIDTH, N)
-        for i in range(t, end):
-            spread_step(record[i, where.Z :], ld, h, A[i], B[i])
-        for b in range(tree.nb):
+        for i in range(t, min(t + WIDTH, N)):
+            if moved:
+                spread_step(record[i, where.Z :], ld, h, A[i], B[i])
+            else:
+                spread_impact(record[i, where.Z :], ld, A[i], B[i])
+        for b in range(tree.nb if moved else 0):
             if is_group(tree.kind[b]):
                 iv, nj = tree.iv[b], tree.nj[b]
                 joint_rates(tree.kind[b], nj, next_twist(tree.kind[b], v, numbers[nq + nv : n], iv, h), T, J)
@@ -185,16 +154,44 @@ def linearize_lanes(tree, arena, modes, mode, where, S, X, U, A, B, record, soun
                 turn_joint(nj, iv, h, T, J, Z, ld, of_x, of_u, 2 * nv, nu)
                 unpack_columns(of_x, A, t, 2 * nv * iv)
                 unpack_columns(of_u, B, t, nu * iv)
-        judge(D, pivots, kept[nq + nv : n], sound, t)
+        judge(D, pivots, kept[nq + nv : n], kind == HELD, A, t)
 
 
 @kernel
-def judge(D, pivots, a, sound, t):
-    """Which of the knots t..t+7 have a positive mass matrix, independent contacts and finite accelerations."""
-    for lane in range(min(WIDTH, sound.size - t)):
-        fine = True
+def spread_step(Z, ld, h, A, B):
+    """A, B of a step with accelerations z_y, the first nv rows of ld numbers."""
+    n, nu = B.shape
+    nv, z, to_A, to_B = n // 2, Z.ctypes.data, A.ctypes.data, B.ctypes.data
+    write_scaled(to_A, n, h * h, z, ld, nv, n)
+    write_scaled(to_A + 8 * nv * n, n, h, z, ld, nv, n)
+    write_scaled(to_B, nu, h * h, z + 8 * n, ld, nv, nu)
+    write_scaled(to_B + 8 * nv * nu, nu, h, z + 8 * n, ld, nv, nu)
+    for i in range(nv):
+        A[i, i] += 1.0
+        A[i, nv + i] += h
+        A[nv + i, nv + i] += 1.0
+
+
+@kernel
+def spread_impact(Z, ld, A, B):
+    """A, B of an impact with jumps z_y, the first nv rows of ld numbers."""
+    n = len(A)
+    nv = n // 2
+    A[:nv], B[:] = 0.0, 0.0
+    write_scaled(A[nv:].ctypes.data, n, 1.0, Z.ctypes.data, ld, nv, n)
+    for i in range(nv):
+        A[i, i] = 1.0
+
+
+@kernel
+def judge(D, pivots, a, are_held, A, t):
+    """Write NaN into A of those of the knots t..t+7 that have no motion.
+
+    They have one where the mass matrix is positive, accelerations are finite and, if asked for, contacts are held.
+    """
+    for lane in range(min(WIDTH, A.shape[0] - t)):
+        fine = not are_held or pivots[0, lane] > 0.0
         for i in range(D.shape[0]):
             fine = fine and D[i, lane] > 0.0 and np.isfinite(a[i, lane])
-        for i in range(pivots.shape[0]):
-            fine = fine and pivots[i, lane] > REDUNDANT
-        sound[t + lane] = fine
+        if not fine:
+            A[t + lane] = np.nan

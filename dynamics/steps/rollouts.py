@@ -1,0 +1,172 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Steps of four states at once, and closed-loop rollouts of four step lengths: a line search for the price of one.
+
+Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ddp.compiling.kernel import kernel, specialised
+from ddp.machine.lanes import give_lanes, take_lanes
+from ddp.machine.memory import as_matrix, as_quads, memory_of, rows_of
+from ddp.machine.number import QUAD, spread, where_less, with_lane
+from ddp.machine.struct import Fields, vector
+from dynamics.geometry.configuration import difference_state, integrate_configuration
+from dynamics.robots.tree import Tree
+from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench
+from dynamics.steps.advance import size as size_of_bench
+from dynamics.steps.modes import Modes
+
+
+class Rolling(Fields):
+    """A state, controls, their deviations from a nominal state, and another configuration."""
+
+    x, u, dx, q = vector("nq + nv"), vector("nu"), vector("2 nv"), vector("nq")
+
+
+def size(tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
+    """How many lanes the arena must hold, for an explicit step's stages, m contacts and nc forces at most."""
+    quads = Rolling.size(tree, nu=nu) + size_of_bench(tree, stages, m, nc)
+    return -(-quads * QUAD // 8) + 1
+
+
+# -- one step --------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def run_end(schedule, t):
+    """The first knot after t of another mode."""
+    end = t + 1
+    while end < schedule.size and schedule[end] == schedule[t]:
+        end += 1
+    return end
+
+
+bench: Any = free_bench
+advance: Any = advance_freely
+"""How a system's knots are stepped: in the two templates below others take their place, see ``_roller``."""
+
+
+def _step(context, arena, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
+    """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
+    modes, nx, nu, t = Modes(context), X.shape[1], U.shape[1], 0
+    states, controls, out = rows_of(X), rows_of(U), rows_of(Xn)
+    own = Rolling(as_quads(memory_of(arena)[1:]), modes.tree, nu)
+    while t < len(U):
+        end, mode = run_end(schedule, t), schedule[t]
+        w = bench(modes, mode, own.end)
+        for begin in range(t, end, QUAD):
+            count = min(QUAD, end - begin)
+            take_lanes(states, begin, count, nx, own.x)
+            take_lanes(controls, begin, count, nu, own.u)
+            advance(modes, mode, own.x, own.u, w)
+            give_lanes(own.x, nx, out, begin, 0, count)
+        t = end
+
+
+# -- rollouts --------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def feedback(alpha, U, k, K, lower, upper, n, nu, dx, u):
+    """u := clip(U + α k + K dx), four controls at a time."""
+    i = 0
+    while i + 4 <= nu:
+        a, b = U[i] + alpha * k[i], U[i + 1] + alpha * k[i + 1]
+        c, d = U[i + 2] + alpha * k[i + 2], U[i + 3] + alpha * k[i + 3]
+        for j in range(n):
+            e = dx[j]
+            a += K[i, j] * e
+            b += K[i + 1, j] * e
+            c += K[i + 2, j] * e
+            d += K[i + 3, j] * e
+        u[i], u[i + 1], u[i + 2], u[i + 3] = a, b, c, d
+        i += 4
+    while i < nu:
+        a = U[i] + alpha * k[i]
+        for j in range(n):
+            a += K[i, j] * dx[j]
+        u[i] = a
+        i += 1
+    for i in range(nu):
+        low, high = lower[i], upper[i]
+        x = where_less(u[i], low, low, u[i])
+        u[i] = where_less(high, x, high, x)
+
+
+@kernel
+def open_gap(tree, alpha, gap, x, dx, new):
+    """x := x ⊕ (α - 1) gap, and to the last bit x where α = 1; dx, new: scratch, the latter for a configuration."""
+    n, nq, closed = 2 * tree.nv, tree.nq, True
+    for i in range(n):
+        closed = closed and gap[i] == 0.0
+    if closed:
+        return
+    share = alpha - 1.0
+    for i in range(n):
+        dx[i] = share * gap[i]
+    integrate_configuration(tree, x, dx, 1.0, new)
+    for i in range(nq):
+        x[i] = where_less(share * share, 1e-300, x[i], new[i])
+    for i in range(tree.nv):
+        x[nq + i] += dx[tree.nv + i]
+
+
+def _track(  # type: ignore[no-untyped-def]
+    context, arena, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes
+):
+    """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
+
+    Gains and gaps of no knots, (0, ...), are zeros, and so is k then.
+    notes (s, N, .): contact forces of every step, points' in the world's axes and surfaces' in their own.
+    """
+    (N, nu), nx, n, most = U.shape, X.shape[1], gaps.shape[1], notes.shape[2]
+    modes, controls, steps, gains = Modes(context), rows_of(U), rows_of(k), rows_of(K)
+    tree = modes.tree
+    nominal, low, high, torn = rows_of(X), rows_of(lower), rows_of(upper), rows_of(gaps)
+    to_X, to_U, to_notes = rows_of(Xs), rows_of(Us), rows_of(notes)
+    own = Rolling(as_quads(memory_of(arena)[1:]), tree, nu)
+    for begin in range(0, len(alphas), QUAD):
+        count = min(QUAD, len(alphas) - begin)
+        alpha = spread(0.0, own.x[0])
+        for lane in range(QUAD):
+            alpha = with_lane(alpha, lane, alphas[begin + min(lane, count - 1)])
+        for i in range(nx):
+            own.x[i] = nominal[0, i]
+        give_lanes(own.x, nx, to_X, begin, 0, count)
+        for t in range(N):
+            mode = schedule[t]
+            if t == 0 or mode != schedule[t - 1]:
+                w = bench(modes, mode, own.end)
+            if len(gains) > 0:
+                difference_state(tree, nominal[t], own.x, own.dx)
+                own_gains = as_matrix(gains[t], nu, n)
+                feedback(alpha, controls[t], steps[t], own_gains, low[t], high[t], n, nu, own.dx, own.u)
+            else:
+                for i in range(nu):
+                    own.u[i] = controls[t, i]
+            give_lanes(own.u, nu, to_U, begin, t * nu, count)
+            advance(modes, mode, own.x, own.u, w)
+            give_lanes(w.f, modes.table[mode, 2], to_notes, begin, t * most, count)
+            if len(torn) > 0:
+                open_gap(tree, alpha, torn[t], own.x, own.dx, own.q)
+            give_lanes(own.x, nx, to_X, begin, (t + 1) * nx, count)
+
+
+class Roller(NamedTuple):
+    """Kernels of a system's steps and rollouts."""
+
+    step: Any
+    track: Any
+
+
+def _roller(name: str, bench: Any, advance: Any) -> Roller:
+    """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
+    both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
+    return Roller(*(kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both))
+
+
+FREE = _roller("freely", free_bench, advance_freely)
+TOUCHING = _roller("touching", touching_bench, advance_touching)

@@ -1,0 +1,308 @@
+"""A robot's system of one mode or many: all that does not depend on which steps its modes are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positive, said
+from ddp.machine.number import QUAD
+from ddp.system import Contraction, Expansion
+from dynamics.arrays.lanes import arena
+from dynamics.geometry.configuration import difference_batch, integrate_batch
+from dynamics.geometry.joint_motion import GROUPS
+from dynamics.rigid_bodies.passive import passive_torques
+from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.robots.equipment import pairs_of_limits
+from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.samples import check_configurations
+from dynamics.steps import hessians, rollouts
+from dynamics.steps.gaps import closing_callback
+from dynamics.steps.modes import Layout, Mode, modes_of
+
+Array = NDArray[np.float64]
+
+
+class SteppedRobot(ABC):
+    """``x' = f_k(x, u)`` of a robot, x = (q, v), whose knots k are of the modes that a schedule has."""
+
+    schedule: NDArray[np.int64]
+
+    def __init__(
+        self, robot: Robot, dt: float, actuation: ArrayLike | None, damping: bool | None, springs: bool | None,
+        control_limits: ArrayLike | None,
+    ) -> None:  # fmt: skip
+        check_robot(robot, ProblemError)
+        self.robot = robot
+        self._nx, self._n = robot.nq + robot.nv, 2 * robot.nv
+        self.damping = robot.equipment.damped if damping is None else flag("damping", damping)
+        self.springs = springs is None or flag("springs", springs)
+        self._tree = robot.resisting(self.damping, self.springs)
+        self._dt = positive("dt", dt)
+        if control_limits is None and actuation is None and robot.equipment.drives:
+            control_limits = robot.control_limits
+        self.actuation = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+        self.actuation = self.actuation.copy()
+        if self.actuation.shape[1] == 0:
+            raise ProblemError(f"actuation: expected at least one column, got shape {self.actuation.shape}")
+        self._nu = int(self.actuation.shape[1])
+        if control_limits is None:
+            control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
+        self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
+
+    def _compose(
+        self, modes: list[Mode], schedule: list[int], method: Array, layout: Layout, roller: rollouts.Roller
+    ) -> None:
+        """Enter the modes, which of them each knot is of, and the kernels of their steps."""
+        self.schedule = self._extended = np.array(schedule, dtype=np.int64)
+        self._described, self._layout, self._roller = modes, layout, roller
+        self._modes = modes_of(self._tree, self.actuation, method, modes, layout)
+        self._forces, self._contacts = int(self._modes.table[:, 2].max()), int(self._modes.table[:, 1].max())
+        most = self._contacts, self._forces
+        self._room_of_rollouts = rollouts.size(self._tree, self.nu, len(method) - 1, *most)
+        self._room_of_contractions = hessians.size(self._tree, layout, self.robot.nq, self.nu, *most)
+
+    # -- sizes and abilities -----------------------------------------------------------------------------------------
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        return self._nx
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of the state, 2 nv."""
+        return self._n
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return self._nu
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]; with phases, of those that have none of their own."""
+        return self._dt
+
+    @property
+    def record_size(self) -> int:
+        """Floats that a knot keeps for its second order, see modes.py."""
+        return int(self._layout.end)
+
+    @property
+    def thread_safe(self) -> bool:
+        """Always: every thread has its own workspace."""
+        return True
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a rollout does for the price of one."""
+        return QUAD
+
+    @property
+    def batched(self) -> bool:
+        """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
+        return True
+
+    @property
+    def notes_size(self) -> int:
+        """Numbers of the forces of the mode with the most of them."""
+        return self._forces
+
+    def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
+        """The modes of some knots; beyond the schedule, those of the last mode."""
+        begin = min(first, len(self.schedule))
+        if begin + count > len(self._extended):
+            beyond = np.full(begin + count - len(self._extended), self._modes.count - 1)
+            self._extended = np.concatenate([self._extended, beyond])
+        return self._extended[begin : begin + count]
+
+    # -- states ------------------------------------------------------------------------------------------------------
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
+        """``x1 ⊖ x0``: (n,) or (N, n)."""
+        X0, X1, single = _paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
+        out = np.empty((len(X0), self.n))
+        difference_batch(self.robot.tree, X0, X1, out)
+        return out[0] if single else out
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> Array:
+        """``x ⊕ dx``: (nx,) or (N, nx). A complex dx gives a complex state, for complex-step derivatives."""
+        dtype = np.complex128 if any(_is_complex(value) for value in (x, dx)) else np.float64
+        X, dX, single = _paired("x", x, self.nx, "dx", dx, self.n, dtype)
+        out = np.empty((len(X), self.nx), dtype)
+        integrate_batch(self.robot.tree, X, dX, out)
+        return np.asarray(out[0] if single else out)
+
+    def check_state(self, field: str, x: ArrayLike) -> None:
+        """Raise ProblemError if an x (..., nx) is not a state of this robot."""
+        self._states(field, x)
+
+    def _states(self, field: str, x: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+        """One state, or a batch if no ``shape`` is asked for, as a batch; ProblemError if one is not a state."""
+        X = self._batch(field, x, self.nx) if shape is None else as_array(field, x, shape)[None]
+        check_configurations(self.robot, field, X[:, : self.robot.nq], ProblemError)
+        return X
+
+    def _batch(self, field: str, value: ArrayLike, size: int) -> Array:
+        single = axes(value) < 2
+        return as_array(field, value, (size,) if single else (None, size)).reshape(-1, size)
+
+    # -- steps and rollouts ------------------------------------------------------------------------------------------
+
+    def step(self, x: ArrayLike, u: ArrayLike, first: int = 0) -> Array:
+        """The next state: x (nx,), u (nu,) of knot ``first``, or batches (M, .) from there. NaN where it diverges."""
+        X, U, first = self._states("x", x), self._batch("u", u, self.nu), integer("knot", first)
+        if len(X) != len(U):
+            raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
+        Xn = np.empty_like(X)
+        self._roller.step(self._modes.address, arena(self._room_of_rollouts), self._modes_from(first, len(U)), X, U, Xn)
+        return Xn[0] if axes(x) == 1 else Xn
+
+    def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
+        """The states (N+1, nx) that controls U (N, nu) lead to from x0; NaN from where it diverges."""
+        X, U = self._states("x0", x0, (self.nx,)), as_array("U", U, (None, self.nu))
+        K, gaps = np.empty((0, self.nu, self.n)), np.empty((0, self.n))
+        return self.track(X, U, U, K, np.zeros(1), gaps, U, U)[0][0]
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge.
+
+        K and gaps of no knots, (0, ...), are zeros, and then k and limits do not count.
+        """
+        return self.track_noting(X, U, k, K, alphas, gaps, lower, upper)[:2]
+
+    def track_noting(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array]:
+        """``track``, with the contact forces (S, N, notes_size) of all knots."""
+        X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
+        if not lower.shape == upper.shape == U.shape:
+            lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
+        Xs, Us, notes = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape)), np.empty((s, N, self._forces))
+        schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
+        self._roller.track(
+            self._modes.address, arena(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high, Xs, Us,
+            notes,
+        )  # fmt: skip
+        return Xs, Us, notes
+
+    # -- derivatives -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """A, B and record of M knots, of which the first has index ``first``."""
+
+    @abstractmethod
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """Complete the records of ``expand``."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
+        hessians.contract(self._modes.address, arena(self._room_of_contractions), record, weight, out)
+
+    def contraction(self) -> Contraction:
+        """The compiled second order of single knots."""
+        return self._contraction
+
+    @cached_property
+    def _contraction(self) -> Contraction:
+        return hessians.contraction(self._modes)
+
+    def closing(self) -> Contraction:
+        """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""
+        return self._closing
+
+    @cached_property
+    def _closing(self) -> Contraction:
+        if not self._bent.any():
+            return Contraction(0, 0, None)
+        return Contraction(closing_callback().address, self._tree.address, self._tree)
+
+    @cached_property
+    def _bent(self) -> NDArray[np.bool_]:
+        """Which bodies' joints move by a group that does not commute."""
+        return np.isin(self._tree.kind, GROUPS)
+
+    def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
+        out = self._expand_one(x, u, knot)
+        return out.A[0], out.B[0]
+
+    def hessian(self, x: ArrayLike, u: ArrayLike, weight: ArrayLike, knot: int = 0) -> Array:
+        """The exact Hessian (n+nu, n+nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        out, H = self._expand_one(x, u, knot), np.empty((1, self.n + self.nu, self.n + self.nu))
+        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
+        return H[0]
+
+    def _expand_one(self, x: ArrayLike, u: ArrayLike, knot: int) -> Expansion:
+        X, U, knot = self._states("x", x, (self.nx,)), as_array("u", u, (self.nu,))[None], integer("knot", knot)
+        out = self._expansion(X, U, knot)
+        if not np.isfinite(out.A).all():
+            raise self._undefined(X[0], knot)
+        return out
+
+    def _expansion(self, X: Array, U: Array, first: int = 0) -> Expansion:
+        """First order and complete records of M knots."""
+        (M, nu), n = U.shape, self.n
+        out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, self.record_size)))
+        self.expand(X, U, out, first)
+        self.expand_second(X, U, out, first)
+        return out
+
+    @abstractmethod
+    def _undefined(self, x: Array, knot: int) -> Exception:
+        """The error of a knot that has no next state."""
+
+    # -- torques -----------------------------------------------------------------------------------------------------
+
+    def holding_torques(self, x: ArrayLike) -> Array:
+        """The torques (nv,) that, with springs, keep a robot at rest in the configuration of x."""
+        at_rest = as_array("x", x, (self.nx,)).copy()
+        at_rest[self.robot.nq :] = 0.0
+        q, still = np.split(at_rest, [self.robot.nq])
+        return np.asarray(inverse_dynamics(self.robot, q, still, still) - self.passive_torques(at_rest[None])[0])
+
+    def passive_torques(self, X: Array) -> Array:
+        """Torques (M, nv) of the springs and the viscous friction that act, at states X (M, nx)."""
+        return passive_torques(self._tree, X[:, : self.robot.nq], X[:, self.robot.nq :])
+
+
+def _paired(
+    a_field: str, a: ArrayLike, a_size: int, b_field: str, b: ArrayLike, b_size: int, dtype: type
+) -> tuple[Array, Array, bool]:
+    """Two arguments as batches of one length, and whether both were single samples."""
+    if (
+        isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        and a.dtype == b.dtype == dtype and (a.shape, b.shape) == ((a_size,), (b_size,))
+    ):  # fmt: skip
+        return a[None].copy(), b[None].copy(), True
+    try:
+        A, B = (_real_or_complex(value, dtype) for value in (a, b))
+        N = max(1 if A.ndim == 1 else len(A), 1 if B.ndim == 1 else len(B))
+        first: Array = np.array(np.broadcast_to(A, (N, a_size)))
+        second: Array = np.array(np.broadcast_to(B, (N, b_size)))
+    except Exception:  # whatever numpy, or an object that says it is an array, comes up with
+        raise ProblemError(
+            f"{a_field}, {b_field}: expected numbers of shapes ({a_size},), ({b_size},) or batches of them,"
+            f" got {said(a)}, {said(b)}"
+        ) from None
+    return first, second, A.ndim == 1 and B.ndim == 1
+
+
+def _is_complex(value: ArrayLike) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "c"
+
+
+def _real_or_complex(value: ArrayLike, dtype: type) -> Array:
+    """An array of ``dtype``, unless that loses what it holds."""
+    array = np.asarray(value)
+    if array.dtype.kind not in REAL + ("c" if dtype is np.complex128 else "") or np.ma.is_masked(value):
+        raise TypeError("expected numbers")
+    return array.astype(dtype)
