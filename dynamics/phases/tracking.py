@@ -30,7 +30,8 @@ FINAL = 10.0
 """Weight of errors at the end, once, over that of errors per second, in units of √(h / g)."""
 
 STIFFNESS, DAMPING = 1.0, 0.1
-"""Of joints against errors that contacts forbid, in units of m g h [N m/rad] and m g h √(h / g) [N m s/rad]."""
+"""Stiffness and damping of joints against errors that contacts forbid, in units of m g h [N m/rad] and
+m g h √(h / g) [N m s/rad]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Deviation of a state from a reference on the way between two knots, as one C function."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dynamics.geometry.joint_motion import is_group
 
 @inline
 def _write_pair(block, h, out, upper, lower, stride, knots, count):
-    """As many columns of E, lanes in a block, to rows of each knot's matrix, ``stride`` apart: h E, and lower E."""
+    """Write columns of E, lanes in a block, to rows of each knot's matrix, ``stride`` apart: h E, and lower E."""
     transpose(block)
     for k in range(WIDTH):
         row, knot = load(block, WIDTH * k), min(k, knots - 1) * stride  # the last one is repeated

@@ -15,7 +15,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 POLICIES = "tracking", "solver", "pd", "open"
 
 STIFFNESS, DAMPING = 4.0, 4.0 / 30.0
-"""Of a joint PD per mass of the robot [N m/(rad kg), N m s/(rad kg)]: 60 and 2 for a Go2 of 15 kg."""
+"""Gains of a joint PD per mass of the robot [N m/(rad kg), N m s/(rad kg)]: 60 and 2 for a Go2 of 15 kg."""
 
 
 def named(solution: Solution, name: str, delay: float = 0.0) -> Policy:
