@@ -33,13 +33,13 @@ from numba.core import compiler, event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
-from ddp.compiling import content, library, lowering, passes, store
+from ddp.compiling import calls, content, library, passes, store
 from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
-_NAMES = "compiled", "kernel", "library", "lowering", "passes", "whole"
+_NAMES = "calls", "compiled", "kernel", "library", "passes", "whole"
 _HERE = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 
 SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
@@ -66,8 +66,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 
     def __init__(self, *args: Any) -> None:
         typing_context, target, library, kinds, result, flags, local = args
-        super().__init__(typing_context, target, library, kinds, result, lowering.Options(flags), local)
-        lowering.count_few(self.state.targetctx)
+        super().__init__(typing_context, target, library, kinds, result, flags, local)
         self.state.typingctx = passes.answers(typing_context)
 
     def define_pipelines(self) -> list[Any]:
@@ -261,7 +260,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _compile(self, args: Any) -> Any:
         with event.trigger_event("numba:compile", {"dispatcher": self, "args": args, "return_type": None}):
             found = self._compiler.compile(args, None)
-            found.library._ensure_finalized()  # so that it is known whether it can raise
+            if found.library.can_raise(found.fndesc.mangled_name):
+                found.reload_init.append(calls.raises)
             found.reload_init[:] = dict.fromkeys(found.reload_init)
             return found
 
@@ -277,8 +277,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         if is_findable(self.py_func):
             name = self.py_func.__module__, self.py_func.__qualname__
             linked = library.Callee(cres, library.Needed(*name, args, cres.fndesc.mangled_name))
-        call = lowering.call_of(cres.fndesc, lowering.raises in cres.reload_init, [linked])
-        self.targetctx._defns[cres.entry_point].append(call, call.signature)
+        call = calls.Call(cres.fndesc, calls.raises in cres.reload_init, [linked])
+        self.targetctx.insert_func_defn([(call, cres.entry_point, cres.fndesc.argtypes)])
         self.overloads[args] = cres
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -306,7 +306,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         names: dict[str, Any] = {"__name__": self.py_func.__module__, "kernel": self}
         exec(f"def entry({given}):\n    return kernel({given})", names)
         names["entry"].__qualname__ = f"{self.py_func.__qualname__}.entry"
-        counted = not lowering.is_borrowing(self.overloads[args].signature)
+        counted = not calls.is_borrowing(self.overloads[args].signature)
         options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}
         made = CPUDispatcher(names["entry"], targetoptions=options, pipeline_class=Pipeline)
         return made._compiler.compile(args, None)

@@ -14,8 +14,6 @@ import numba
 from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 
-from ddp.compiling import lowering
-
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
@@ -52,11 +50,14 @@ class Needed(NamedTuple):
 
 _loaded: set[Needed] = set()
 
+_ALIGNED = "alignstack(64)"
+"""LLVM lays registers of eight doubles across cache lines, and pages, where it keeps them on a stack aligned to 16."""
+
 _STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
 """Status that a kernel returns: zero, unless it raises something."""
 
-_EXCEPTION = "%excinfo"
-"""Where it writes what it raises, an argument: though it may catch that itself."""
+_EXCEPTION = re.compile(r"%excinfo(?![.\w])")
+"""Argument that says where it writes what it raises; of calls in it, which have their own, numbers follow the name."""
 
 
 @cache
@@ -101,13 +102,18 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
     ) -> None:
         super().__init__(codegen, name)
         self._needed, self._level, self._only_inlined = needed, level, only_inlined
-        self.main: str | None = None
         self.enable_object_caching()
 
     def add_linking_library(self, library: Any) -> None:
         library._ensure_finalized()
         self._needed.extend(need for need in library._reload_init if need not in self._needed)
         super().add_linking_library(library)
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        for function in ir_module.functions:
+            if not function.is_declaration:
+                set.add(function.attributes, _ALIGNED)  # llvmlite does not know it
+        super().add_ir_module(ir_module)
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -116,11 +122,12 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         passes, builder = self._codegen._module_pass_manager(opt=self._level)
         passes.run(self._final_module, builder)
         self._shared_module = self._for_linking()
-        if self.main:
-            text = str(self._final_module.get_function(self.main))
-            raising = any(code != "0" for code in _STATUS.findall(text)) or text.count(_EXCEPTION) > 1
-            if raising and lowering.raises not in self._needed:
-                self._needed.append(lowering.raises)
+
+    def can_raise(self, symbol: str) -> bool:
+        """Whether the kernel of a symbol can raise something."""
+        self._ensure_finalized()
+        text = str(self.get_function(symbol))
+        return any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1
 
     def _for_linking(self) -> Any:
         """Copy of the module for callers to link, as it is before machine code is made of it."""

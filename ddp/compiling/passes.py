@@ -7,12 +7,12 @@ at every use: 58 CPU seconds in place of 42 for a pendulum's first solve.
 from __future__ import annotations
 
 from functools import cache
+from types import CodeType
 from typing import Any
 
 from numba import types
-from numba.core import compiler
-
-from ddp.compiling import lowering
+from numba.core import compiler, typed_passes, untyped_passes
+from numba.core.compiler_machinery import register_pass
 
 
 class _Answers:
@@ -45,10 +45,28 @@ answers = cache(_Answers)
 """The answers of a typing context."""
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class ArrayExpressions(typed_passes.NopythonRewrites):  # type: ignore[misc]
+    """numba's fusion of operations on whole arrays, for kernels that have any."""
+
+    _name = "array_expressions"
+
+    def run_pass(self, state: Any) -> bool:
+        """Rewrite a kernel; whether it was."""
+        has_arrays = any(isinstance(kind, types.Array) for kind in state.typemap.values())
+        return has_arrays and bool(super().run_pass(state))
+
+
 def passes(state: Any) -> Any:
-    """numba's passes from bytecode to machine code, with the lowering of kernels."""
+    """numba's passes from bytecode to machine code, but for those that change nothing in a kernel.
+
+    A function without functions in it has none to inline; of what passes report, nothing is read.
+    """
     made = compiler.DefaultPassBuilder.define_nopython_pipeline(state, "kernel")
-    replaced = {compiler.NativeLowering: lowering.Lowering}
-    made.passes = [(replaced.get(one, one), description) for one, description in made.passes]
+    left = {typed_passes.AnnotateTypes, typed_passes.DumpParforDiagnostics}
+    if not any(isinstance(one, CodeType) for one in state.func_id.func.__code__.co_consts):
+        left |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
+    replaced = {typed_passes.NopythonRewrites: ArrayExpressions}
+    made.passes = [(replaced.get(one, one), told) for one, told in made.passes if one not in left]
     made.finalize()
     return made

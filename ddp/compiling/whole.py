@@ -47,7 +47,7 @@ class WholeLibrary(Library):
                 for need in library._reload_init:
                     self._note(need)
             for function in module.functions:
-                if not function.is_declaration and function.name != self.main:
+                if not function.is_declaration and function.linkage != binding.Linkage.external:
                     function.add_function_attribute("alwaysinline")
             _simplify(module, self._codegen._module_pass_manager(opt=1)[1])
         super()._optimize_final_module()

@@ -45,11 +45,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-from ddp.machine.number import LanesType, lanes, quads
+from ddp.machine.number import lanes, quads
 
 WORD = ir.IntType(64)
-_ALIGNED = "alignstack(64)"
-"""LLVM lays registers of eight doubles across cache lines where it keeps them on a stack aligned to 16."""
 
 
 class RowsType(types.Type):
@@ -106,8 +104,6 @@ def loaded(builder: Any, kind: RowsType, where: Any) -> Any:
     value.align = 8
     if kind.constant:
         value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    if isinstance(kind.number, LanesType):
-        set.add(builder.function.attributes, _ALIGNED)  # llvmlite does not know it
     return value
 
 

@@ -1,4 +1,4 @@
-"""How kernels are called: records by pointers, whatever the callee keeps of them, and errors where there are any."""
+"""Calls of kernels: of records, of what they keep and give back, and of what raises."""
 
 from __future__ import annotations
 
