@@ -106,22 +106,20 @@ class Backward:
         self._multipliers, self._reuse = multipliers, reuse
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
-        self._steps, halves, self._batched, blockwise, blocks = structure or structure_of(dynamics)
+        steps, halves, self._batched, blockwise, blocks = structure or structure_of(dynamics)
         self._blockwise = blockwise and multipliers != VALUE and not limited
-        self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, self._steps[1])))
-        self._weights = np.zeros((N, n))
-        self._followed, self._costate = False, np.zeros(n)
+        self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, steps[1])))
+        self._followed = False
         everywhere = (multipliers != VALUE and not self._blockwise) or reuse or limited
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
         self._limited = limited
-        self._separable, self._gaps, self._torn = np.zeros(N + 1, dtype=bool), np.zeros((N, n)), False
+        self._separable = np.zeros(N + 1, dtype=bool)
         self._contraction: Contraction | None = None
         self._closing = dynamics.closing()
         bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
-        self._horizon = horizon_of(
-            derivatives, self._second, self._steps, halves, self._closing, bends, blocks, limited
-        )
+        self._horizon = horizon_of(derivatives, self._second, steps, self._closing, bends, blocks, limited)
+        self._weights = self._horizon.weights
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
             self._take(self._in_blocks)
@@ -162,13 +160,11 @@ class Backward:
     @property
     def gaps(self) -> Array:
         """Open gaps (N, n)."""
-        return self._gaps
+        return self._horizon.gaps
 
     @gaps.setter
     def gaps(self, gaps: Array) -> None:
-        self._gaps, self._torn = gaps, bool(gaps.any())
-        if self._torn:
-            self._horizon.gaps = gaps
+        self._horizon.gaps, self._horizon.torn = gaps, int(gaps.any())
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
@@ -190,7 +186,7 @@ class Backward:
         """
         if self._multipliers in (VALUE, COSTATE):
             return self._multipliers
-        known = self._followed and not self._torn
+        known = self._followed and not self._horizon.torn
         if known and (self._batched or self._multipliers == POLICY):
             return POLICY
         return COSTATE if costates else VALUE
@@ -253,11 +249,7 @@ class Backward:
 
     def _weigh(self, start: int, stop: int, multiplier: str) -> None:
         """The weights of these knots, after those of the knots behind them."""
-        d, closing = self._derivatives, self._closing
-        weigh(
-            start, stop, d.A, d.B, d.lz, self._K, multiplier == POLICY, *self._steps, self._gaps,
-            closing.address if self._torn else 0, closing.context, self._costate, self._weights,
-        )  # fmt: skip
+        weigh(self._horizon.address, start, stop, multiplier == POLICY)
 
     def _swept(
         self, blend: float, mu: float, contraction: str, kept: bool = False, by_costate: bool = False,
@@ -267,14 +259,13 @@ class Backward:
         blend, mu = float(blend), float(mu)
         if blend > 0.0 and not kept:
             self._contract_within()
-        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._torn):
+        if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._horizon.torn):
             done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:
                 self._judge(-1)
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
         failed, slope, change, gradient = self._recursion(
-            self._horizon.address, self._room.address, 0, len(self._k), NOTHING, blend, mu, self._torn, by_costate,
-            kept, known,
+            self._horizon.address, self._room.address, 0, len(self._k), NOTHING, blend, mu, by_costate, kept, known
         )  # fmt: skip
         self._judge(failed)
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
@@ -285,19 +276,12 @@ class Backward:
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
         """Policy, or a better one, whose model's step is in the box: see `limits`."""
-        d, u, x = self._derivatives, np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
-        open_gaps = self._torn
-        value = np.inf if open_gaps else 0.0  # of a step that does not move
-        work = np.empty_like(u), np.empty_like(x), np.empty_like(u)
-        p = self._horizon
-        bends = p.bends[: len(u) if open_gaps and self._closing.address else 0]
-        model = d.A, d.B, d.lz, d.lzz, d.exact, d.diagonal, self.separable, self._second, bends
+        u, x = np.zeros_like(self._k), np.zeros((len(self._k) + 1, self._K.shape[2]))
+        value = np.inf if self._horizon.torn else 0.0  # of a step that does not move
         best: Sweep | None = None
         sweep = found
         for _ in range(MOST_SWEEPS):
-            cost, slope, done = improve(
-                *model, float(blend), float(mu), self.gaps, p.low, p.high, sweep.k, sweep.K, value, u, x, *work, p.held
-            )
+            cost, slope, done = improve(self._horizon.address, float(blend), float(mu), value, u, x)
             if cost < value:
                 k = u - np.einsum("kij,kj->ki", sweep.K, x[:-1])
                 best, value = found._replace(k=k, K=sweep.K.copy(), d0=-slope, expected=-cost), cost
@@ -347,8 +331,8 @@ class Behind:
         if self._failed < 0 and start < self._N:
             blend, mu, by_costate = self._how
             self._failed, *sums = of._recursion(
-                of._horizon.address, of._room.address, start, min(stop, self._N), self._sums, blend, mu, of._torn,
-                by_costate, self.weighted, False,
+                of._horizon.address, of._room.address, start, min(stop, self._N), self._sums, blend, mu, by_costate,
+                self.weighted, False,
             )  # fmt: skip
             self._sums = tuple(sums)
 

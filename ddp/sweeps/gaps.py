@@ -14,9 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, kernel
+from ddp.machine.memory import address_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
 from ddp.machine.transposed import add_transposed_times
+from ddp.sweeps.horizon import Horizon, pairs_at
+from ddp.sweeps.riccati import count
 from ddp.sweeps.room import rows_at
 
 
@@ -62,54 +65,66 @@ def cross(r, blocks, J, C, blend):
 
 
 @kernel
-def weigh(start, stop, A, B, lz, K, follows, h, bent, gaps, closing, context, p, weights):
+def weigh(horizon, start, stop, follows):
     """weights (N, n) of the knots start .. stop-1: the costates of the next states, through gaps Jᵀ p.
 
-    p (n,), the costate of knot ``stop``, at N set to l_x, becomes that of ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to
-    which, if it ``follows`` the policy du = K dx, K (N, nu, n), comes Kᵀ (l_u + Bᵀ w).
-    h, bent (g, 2): of a semi-implicit step, whose other rows of δq' are δq + h δv', see riccati.py; h = 0 for others.
-    closing: zero where J = 1 for every gap.   Sums are in whole registers, and so are what they are added to.
+    horizon: the address of a `Horizon`, whose p, ``costate`` (n,) of knot ``stop``, at N set to l_x, becomes that of
+    ``start``: with w = Jᵀ p, p = l_x + Aᵀ w, to which, if it ``follows`` the policy du = K dx, comes Kᵀ (l_u + Bᵀ w).
+    Of a semi-implicit step the rows of δq' that are not bent are δq + h δv', see riccati.py.
     """
-    n, nu = p.size, B.shape[2]
-    m, halves = n // 2, h > 0.0 and bent[:, 1].sum() < n // 2
-    both, own, effective, slope = np.empty((2, n, n)), np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)
-    at_p, at_w, at_slope = own.ctypes.data, effective.ctypes.data, slope.ctypes.data
+    z = Horizon(horizon)
+    n, nu, bent = z.n, z.nu, pairs_at(address_of(z.bent), z.runs)
+    m, crossing = n // 2, z.torn != 0 and z.closing != 0
+    halves = z.h > 0.0 and count(bent) < m
+    own, effective, l_u = np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)  # sums are in whole registers
+    p, w, slope = np.int64(own.ctypes.data), np.int64(effective.ctypes.data), np.int64(l_u.ctypes.data)
+    closed = np.empty((2, n, n))
     for j in range(n):
-        own[j] = p[j] if stop < A.shape[0] else lz[stop, j]
+        own[j] = z.costate[j] if stop < z.N else z.lz[stop, j]
     for t in range(stop - 1, start - 1, -1):
+        A, B = address_of(z.A[t]), address_of(z.B[t])
         for j in range(n):
             effective[j] = own[j]
-        if closing != 0 and gaps[t].any():
-            call_contraction(closing, context, gaps[t].ctypes.data, at_p, both.ctypes.data)
+        if crossing and is_open(z.gaps[t], n):
+            J = np.int64(closed.ctypes.data)
+            call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), p, J)
             for j in range(n):
                 own[j] = 0.0
-            add_transposed_times(at_p, at_w, both.ctypes.data, n, n, n)
+            add_transposed_times(p, w, J, n, n, n)
             for j in range(n):
                 effective[j] = own[j]
         for j in range(n):
-            weights[t, j], own[j] = effective[j], lz[t, j]
+            z.weights[t, j], own[j] = effective[j], z.lz[t, j]
         for i in range(nu):
-            slope[i] = lz[t, n + i]
+            l_u[i] = z.lz[t, n + i]
         if halves:
             for b in range(bent.shape[0]):
-                add_rows_of(A, B, t, bent[b, 0], bent[b, 1], follows, at_w, at_p, at_slope)
-            pass_on(m, h, bent, own, effective)
-            add_rows_of(A, B, t, m, n - m, follows, at_w, at_p, at_slope)
+                add_rows_of(A, B, n, nu, bent[b, 0], bent[b, 1], follows, w, p, slope)
+            pass_on(m, z.h, bent, own, effective)
+            add_rows_of(A, B, n, nu, m, n - m, follows, w, p, slope)
         else:
-            add_rows_of(A, B, t, 0, n, follows, at_w, at_p, at_slope)
+            add_rows_of(A, B, n, nu, 0, n, follows, w, p, slope)
         if follows:
-            add_transposed_times(at_p, at_slope, K[t].ctypes.data, n, nu, n)
+            add_transposed_times(p, slope, address_of(z.K[t]), n, nu, n)
     for j in range(n):
-        p[j] = own[j]
+        z.costate[j] = own[j]
 
 
 @kernel
-def add_rows_of(A, B, t, first, count, follows, w, p, slope):
-    """p += Aᵀ w and, if the policy is followed, slope += Bᵀ w of some rows of knot t; w, p, slope: addresses."""
-    n, nu = A.shape[2], B.shape[2]
-    add_transposed_times(p, w + 8 * first, A.ctypes.data + 8 * n * (t * n + first), n, count, n)
+def is_open(gap, n):
+    """Whether any number of a gap (n,) is not zero."""
+    total = 0.0
+    for i in range(n):
+        total += abs(gap[i])
+    return total != 0.0
+
+
+@kernel
+def add_rows_of(A, B, n, nu, first, count, follows, w, p, slope):
+    """p += Aᵀ w and, if the policy is followed, slope += Bᵀ w of some rows of one knot: addresses but for sizes."""
+    add_transposed_times(p, w + 8 * first, A + 8 * n * first, n, count, n)
     if follows:
-        add_transposed_times(slope, w + 8 * first, B.ctypes.data + 8 * nu * (t * n + first), nu, count, nu)
+        add_transposed_times(slope, w + 8 * first, B + 8 * nu * first, nu, count, nu)
 
 
 @kernel

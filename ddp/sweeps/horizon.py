@@ -21,10 +21,11 @@ from ddp.system import Contraction
 class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
 
-    h, bent: of semi-implicit steps, see riccati.py; h = 0 for others.   runs: how many of bent the sweep makes use of.
+    h, bent (runs, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
-    Hessians or, ``in_blocks``, those of `system.Abilities`, whose nn have entries in the first ``nn`` of bent.
-    gaps (N, n), crossed (g, 2): where they bend derivatives, bends (., 2, n, n): how; see gaps.py.
+    Hessians or, ``in_blocks``, those of `system.Abilities`.
+    gaps (N, n), torn: whether any is open, crossed (crossings, 2): where they bend derivatives, bends (., 2, n, n):
+    how; see gaps.py.   weights (N, n), costate (n,): see `gaps.weigh`.
     low, high, held (N, nu): see box.py.   action (nu, nu): Q_uu of the last knot that a sweep came to.
     """
 
@@ -44,15 +45,17 @@ class Horizon(Struct):
     record: Array = matrix(constant=False)
     T: Array = matrix(constant=False)
     in_blocks: int = integer()
-    nn: int = integer()
     contraction: int = integer()
     context: int = integer()
     gaps: Array = matrix()
+    torn: int = integer()
     closing: int = integer()
     closing_context: int = integer()
     bends: Array = matrix(constant=False)
     crossed: NDArray[np.int64] = integers(2)
     crossings: int = integer()
+    weights: Array = matrix(constant=False)
+    costate: Array = reals(constant=False)
     limited: int = integer()
     low: Array = matrix()
     high: Array = matrix()
@@ -63,22 +66,19 @@ class Horizon(Struct):
 
 
 def horizon_of(
-    d: Derivatives, second: Array, steps: Halves, swept: Halves, closing: Contraction, bends: Array,
-    crossed: NDArray[np.int64], limited: bool,
+    d: Derivatives, second: Array, steps: Halves, closing: Contraction, bends: Array, crossed: NDArray[np.int64],
+    limited: bool,
 ) -> Horizon:  # fmt: skip
-    """A `Horizon` without gaps, with a policy of zeros; its user keeps what C functions need.
-
-    steps, swept: see `Structure`.
-    """
+    """A `Horizon` without gaps, with a policy of zeros; its user keeps what C functions need."""
     N, n, nu = d.B.shape
     free = np.full((N if limited else 0, nu), np.inf)
     return Horizon(
         N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
-        separable=np.zeros(N + 1, dtype=np.int64), h=swept[0], bent=steps[1], runs=len(swept[1]), record=d.record,
-        T=second, in_blocks=0, nn=len(steps[1]), contraction=0, context=0,
-        gaps=np.zeros((0, n)), closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
-        crossings=len(crossed), limited=limited, low=-free, high=free, held=np.zeros_like(free), k=np.zeros((N, nu)),
-        K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
+        separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], runs=len(steps[1]), record=d.record,
+        T=second, in_blocks=0, contraction=0, context=0, gaps=np.zeros((N, n)), torn=0,
+        closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed, crossings=len(crossed),
+        weights=np.zeros((N, n)), costate=np.zeros(n), limited=limited, low=-free, high=free,
+        held=np.zeros_like(free), k=np.zeros((N, nu)), K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
     )  # fmt: skip
 
 

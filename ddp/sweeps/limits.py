@@ -18,6 +18,7 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.algebra import dot
+from ddp.sweeps.horizon import Horizon
 
 SMALLEST, SMALLEST_OPEN = 2.0**-4, 2.0**-12
 """The smallest β that is tried; and without feedback, K = 0 in the formula, where that does not help: then the step is
@@ -25,136 +26,136 @@ that of projected Newton to the letter, which lowers the cost of a convex model 
 
 
 @kernel
-def improve(
-    A, B, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, gaps, low, high, k, K, value, u, x, U, X, W,
-    held,
-):  # fmt: skip
-    """Improve the model's step u (N, nu), x (N+1, n), of cost ``value``, by a policy: new cost, slope, whether done.
+def improve(horizon, blend, mu, value, u, x):
+    """Improve the model's step u (N, nu), x (N+1, n), of cost ``value``, by the policy of the last sweep.
 
-    separable (N+1,): where ``diagonal`` (N+1, nz) is all there is of l_zz and the exact Hessian.
-    bends (N, 2, n, n): J and C of every gap, see gaps.py; (0, 2, n, n) where none is open, or states are flat.
-    U, W, X: work space of the same shapes. Nothing changes, and ``value`` is returned, where no β brings a decrease.
+    horizon: the address of a `Horizon`, whose ``held`` becomes what the gradient at the new step holds. Returns the new
+    cost, the slope, and whether nothing is left to improve. Nothing changes, and ``value`` is returned, where no β
+    brings a decrease.
     """
-    y = np.zeros_like(X)
-    model = lz, lzz, exact, diagonal, separable, second, bends, blend, mu
+    p = Horizon(horizon)
+    U, X, W, y = np.empty_like(u), np.empty_like(x), np.empty_like(u), np.zeros_like(x)
     for gain in (1.0, 0.0):
-        beta, smallest, target = 1.0, SMALLEST, k
+        beta, smallest = 1.0, SMALLEST
         if gain == 0.0:
-            roll(A, B, bends, gaps, low, high, False, k, K, 1.0, 1.0, u, x, W, X, y)
-            smallest, target = SMALLEST_OPEN, W
+            roll(p, False, 1.0, 1.0, u, x, W, W, X, y)
+            smallest = SMALLEST_OPEN
         while beta >= smallest:
-            clipped = roll(A, B, bends, gaps, low, high, True, target, K, gain, beta, u, x, U, X, y)
-            cost, slope = model_cost(*model, U, X, y)
+            clipped = roll(p, True, gain, beta, u, x, W, U, X, y)
+            cost, slope = model_cost(p, blend, mu, U, X, y)
             if cost < value:
-                for t in range(len(x)):
-                    for i in range(x.shape[1]):
-                        x[t, i] = X[t, i]
-                    if t < len(u):
-                        for i in range(u.shape[1]):
-                            u[t, i] = U[t, i]
-                new = find_held(A, B, *model, low, high, u, x, y, held)
+                u[:], x[:] = U, X
+                new = find_held(p, blend, mu, u, x, y)
                 return cost, slope, gain * beta == 1.0 and not clipped and not new
             beta *= 0.5
     return value, 0.0, True
 
 
 @kernel
-def roll(A, B, bends, gaps, low, high, limited, k, K, gain, beta, u, x, U, X, y):
-    """(U, X): the model's rollout, clipped if ``limited``, and whether anything was; y[t + 1] = F z of knot t."""
-    N, nu = u.shape
-    n = X.shape[1]
+def is_bent(p):
+    """Whether gaps bend what they are crossed by: J and C are in ``bends`` then, for every one."""
+    return p.torn != 0 and p.closing != 0
+
+
+@kernel
+def roll(p, limited, gain, beta, u, x, W, U, X, y):
+    """(U, X): the model's rollout, clipped if ``limited``, and whether anything was; y[t + 1] = F z of knot t.
+
+    It goes to the policy's k with feedback, ``gain`` = 1, to the controls W without, ``gain`` = 0.
+    """
+    n, nu, bent = p.n, p.nu, is_bent(p)
     clipped = False
     dx = np.empty(n)
     X[0] = 0.0
-    for t in range(N):
+    for t in range(p.N):
         for j in range(n):
             dx[j] = X[t, j] + (beta - 1.0) * x[t, j]
         for i in range(nu):
-            total = u[t, i] + beta * (k[t, i] - u[t, i]) + gain * dot(K[t, i], dx, n)
+            aim = p.k[t, i] if gain > 0.0 else W[t, i]
+            total = u[t, i] + beta * (aim - u[t, i]) + gain * dot(p.K[t][i * n :], dx, n)
             U[t, i] = total
             if limited:
-                U[t, i] = min(max(total, low[t, i]), high[t, i])
+                U[t, i] = min(max(total, p.low[t, i]), p.high[t, i])
             clipped = clipped or abs(U[t, i] - total) > 1e-9 * (1.0 + abs(total))
         for i in range(n):
-            y[t + 1, i] = dot(A[t, i], X[t], n) + dot(B[t, i], U[t], nu)
+            y[t + 1, i] = dot(p.A[t][i * n :], X[t], n) + dot(p.B[t][i * nu :], U[t], nu)
         for i in range(n):
-            X[t + 1, i] = gaps[t, i] + (y[t + 1, i] if len(bends) == 0 else dot(bends[t, 0, i], y[t + 1], n))
+            X[t + 1, i] = p.gaps[t, i] + (dot(p.bends[t][i * n :], y[t + 1], n) if bent else y[t + 1, i])
     return clipped
 
 
 @kernel
-def gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c):
+def gradient_at(p, t, blend, mu, U, X, y, g, c):
     """g (nz,) := l_z + H z of knot t, the last of which has no controls; c (n,) := C y of the gap before it."""
-    nz, n, N = g.size, X.shape[1], U.shape[0]
-    size = nz if t < N else n
+    n, nz, bent = p.n, p.n + p.nu, is_bent(p) and t > 0
+    size = nz if t < p.N else n
     for i in range(size):
-        g[i] = lz[t, i]
+        g[i] = p.lz[t, i]
     for j in range(size):
         z = X[t, j] if j < n else U[t, j - n]
         g[j] += mu * z
-        if separable[t]:
-            g[j] += diagonal[t, j] * z
-        if blend < 1.0 and not separable[t]:
-            for i in range(size):
-                g[i] += (1.0 - blend) * lzz[t, j, i] * z
-        if blend > 0.0 and not separable[t]:
-            for i in range(size):
-                g[i] += blend * exact[t, j, i] * z
-        if blend > 0.0 and t < N:
-            for i in range(size):
-                g[i] += blend * second[t, j, i] * z
+        if p.separable[t]:
+            g[j] += p.diagonal[t, j] * z
+        elif blend < 1.0:
+            add_times(g, (1.0 - blend) * z, p.lzz[t][j * nz :], size)
+        if blend > 0.0 and not p.separable[t]:
+            add_times(g, blend * z, p.exact[t][j * nz :], size)
+        if blend > 0.0 and t < p.N:
+            add_times(g, blend * z, p.T[t][j * nz :], size)
     for i in range(n):
-        c[i] = blend * dot(bends[t - 1, 1, i], y[t], n) if t > 0 and len(bends) > 0 else 0.0
+        c[i] = blend * dot(p.bends[t - 1][(n + i) * n :], y[t], n) if bent else 0.0
 
 
 @kernel
-def model_cost(lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y):
+def add_times(g, factor, row, size):
+    """g += factor times a row, their first ``size`` numbers."""
+    for i in range(size):
+        g[i] += factor * row[i]
+
+
+@kernel
+def model_cost(p, blend, mu, U, X, y):
     """Σ l_z·z + ½ zᵀ H z + ½ yᵀ C y, and its linear part."""
-    N, nu = U.shape
-    n = X.shape[1]
+    n, nu = p.n, p.nu
     g, c = np.zeros(n + nu), np.zeros(n)
     cost, slope = 0.0, 0.0
-    for t in range(N + 1):
-        gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c)
+    for t in range(p.N + 1):
+        gradient_at(p, t, blend, mu, U, X, y, g, c)
         for i in range(n):
-            cost += 0.5 * ((g[i] + lz[t, i]) * X[t, i] + c[i] * y[t, i])
-            slope += lz[t, i] * X[t, i]
-        if t < N:
+            cost += 0.5 * ((g[i] + p.lz[t, i]) * X[t, i] + c[i] * y[t, i])
+            slope += p.lz[t, i] * X[t, i]
+        if t < p.N:
             for i in range(nu):
-                cost += 0.5 * (g[n + i] + lz[t, n + i]) * U[t, i]
-                slope += lz[t, n + i] * U[t, i]
+                cost += 0.5 * (g[n + i] + p.lz[t, n + i]) * U[t, i]
+                slope += p.lz[t, n + i] * U[t, i]
     return cost, slope
 
 
 @kernel
-def find_held(A, B, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, low, high, U, X, y, held):
+def find_held(p, blend, mu, U, X, y):
     """held (N, nu): -1, 1 of controls that the model's gradient pushes against a limit; whether that is new."""
-    N, nu = U.shape
-    n = X.shape[1]
+    n, nu = p.n, p.nu
     g, c, s, m = np.zeros(n + nu), np.zeros(n), np.zeros(n), np.zeros(n)
     released = False
-    for t in range(N, -1, -1):
-        gradient_at(t, lz, lzz, exact, diagonal, separable, second, bends, blend, mu, U, X, y, g, c)
-        if t < N:
+    for t in range(p.N, -1, -1):
+        gradient_at(p, t, blend, mu, U, X, y, g, c)
+        if t < p.N:
             for i in range(n):
-                for j in range(n):
-                    g[j] += A[t, i, j] * m[i]
-                for j in range(nu):
-                    g[n + j] += B[t, i, j] * m[i]
+                add_times(g, m[i], p.A[t][i * n :], n)
+                add_times(g[n:], m[i], p.B[t][i * nu :], nu)
             for i in range(nu):
-                slope, before = g[n + i], held[t, i]
-                held[t, i] = 0.0
-                if U[t, i] <= low[t, i] and slope > 0.0:
-                    held[t, i] = -1.0
-                elif U[t, i] >= high[t, i] and slope < 0.0:
-                    held[t, i] = 1.0
-                released = released or held[t, i] != before
-        bent = t > 0 and len(bends) > 0
+                slope, before = g[n + i], p.held[t, i]
+                p.held[t, i] = 0.0
+                if U[t, i] <= p.low[t, i] and slope > 0.0:
+                    p.held[t, i] = -1.0
+                elif U[t, i] >= p.high[t, i] and slope < 0.0:
+                    p.held[t, i] = 1.0
+                released = released or p.held[t, i] != before
+        bent = is_bent(p) and t > 0
         for i in range(n):  # m: the gradient in y of the gap before knot t
             s[i] = g[i]
             m[i] = c[i] if bent else g[i]
         if bent:
             for i in range(n):
-                for j in range(n):
-                    m[j] += bends[t - 1, 0, i, j] * s[i]
+                add_times(m, s[i], p.bends[t - 1][i * n :], n)
     return released

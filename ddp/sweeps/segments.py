@@ -92,7 +92,7 @@ class Segments:
         def swept(part: _Segment) -> tuple[int, float, float]:
             knots = part.start, part.stop, NOTHING
             failed, _, change, steepest = self._recursion(
-                horizon.address, part.room.address, *knots, blend, mu, False, False, True, False
+                horizon.address, part.room.address, *knots, blend, mu, False, True, False
             )
             return failed, change, steepest
 

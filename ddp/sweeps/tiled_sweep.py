@@ -55,7 +55,7 @@ def act(p, r, t, rows, blend, mu):
         load_costs(p, r, t, blend)
     if blend > 0.0 and p.in_blocks:
         T = own(p.T, t)
-        bend(r, blend, T, pairs_at(address_of(p.bent), p.nn))
+        bend(r, blend, T, bent)
     load(r, bent, address_of(p.A[t]), address_of(p.B[t]))
     action_value(r, p.h, bent, rows, start, stride, address_of(p.lz[t]), blend, T)
     if T != 0:
@@ -66,18 +66,19 @@ def act(p, r, t, rows, blend, mu):
 
 
 @kernel
-def sweep(horizon, room, start, stop, before, blend, mu, torn, by_costate, kept, known):
+def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known):
     """The knots start .. stop-1: the failed one (or -1), the slope, the full step's change, the gradient's max-norm.
 
     It begins with the last knot's value, or, where stop < N, with the value that the room holds.
     horizon, room: addresses of a `Horizon` and a `Room`.
     before: slope, change and max-norm of later knots, which it continues: zeros where it begins.
-    torn: whether any gap is open.   by_costate: what gaps' curvature is contracted with.
+    by_costate: what gaps' curvature is contracted with.
     kept, known: whether T, and what limits hold, are those of an earlier sweep.
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
     q, limited = rows_at(r.q, 2, r.ld), p.limited != 0
+    torn = p.torn != 0
     plain = not limited and not torn
     slope, change, steepest = before
     if stop == p.N:

@@ -51,14 +51,14 @@ def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, s
     sweep = sweep_of(n, nu, h > 0.0) if sized else tiled_sweep.sweep
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
     room = RoomOwner(n, nu, h > 0.0)
-    horizon = horizon_of(d, second, halves, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
+    horizon = horizon_of(d, second, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
     horizon.separable = separable.astype(np.int64)
     if T is not None:
         horizon.T, horizon.in_blocks = T, True
     failed, *sums = -1, *tiled_sweep.NOTHING
     for stop, start in pairwise(stops):
         if failed < 0:
-            how = blend, mu, False, False, True, False
+            how = blend, mu, False, True, False
             failed, *sums = sweep(horizon.address, room.address, start, stop, tuple(sums), *how)
     return failed, horizon.k, horizon.K, -sums[1], sums[2], horizon.action
 
