@@ -169,7 +169,7 @@ def kalman(
     x, u = as_state(system, "x", x), as_array("u", u, (system.nu,))
     check_equilibrium(system, x, u)
     A, B = system.linearize(x, u)
-    C, T = _jacobian(several, x[None])[0], free_directions(held, A, B)
+    C, T = _jacobian(several, x[None])[0], free_directions(system, x, held, A, B)
     P = T @ riccati(T.T @ A.T @ T, T.T @ C.T, T.T @ W @ T, V, "the sensors do not see it", "W, V") @ T.T
     return Observer(x.copy(), u.copy(), _gain(P, C, V), P, system, several)
 

@@ -117,8 +117,8 @@ def lqr(
     """The regulator of an infinite horizon about an equilibrium ``f(x, u) = x``.
 
     Q (n, n) or (n,), R (nu, nu) or (nu,): weights of one step, positive semidefinite and definite.
-    held (m, n): rows C of what cannot deviate, as ``dynamics.held_directions`` has them of contacts: deviations stay in
-    ``C dx = 0``, and the policy is of their part in there.
+    held (m, n): rows C of what cannot deviate. The policy is of deviations with ``C dx = 0``, which steps have to keep.
+    Default: those that the dynamics know, as a ``PhasedDynamics`` does of the contacts of its first phase.
     Raises ProblemError for what does not fit, is no equilibrium, or cannot be stabilised.
     """
     system = as_system(dynamics)
@@ -127,7 +127,7 @@ def lqr(
     Q, R = weights("Q", Q, n), weights("R", R, nu, definite=True)
     check_equilibrium(system, x, u)
     A, B = system.linearize(x, u)
-    T = free_directions(held, A, B)
+    T = free_directions(system, x, held, A, B)
     P = riccati(T.T @ A @ T, T.T @ B, T.T @ Q @ T, R, "the controls do not reach it", "Q, R")
     K = -np.linalg.solve(R + B.T @ T @ P @ T.T @ B, B.T @ T @ P @ T.T @ A @ T) @ T.T
     return Regulator(x.copy(), u.copy(), K, T @ P @ T.T, system)
@@ -185,13 +185,14 @@ def check_equilibrium(system: System, x: Array, u: Array) -> None:
         raise ProblemError(f"x, u: expected an equilibrium, which a step does not move, got one moved by {moved:.3g}")
 
 
-def free_directions(held: ArrayLike | None, A: Array, B: Array) -> Array:
-    """An orthonormal basis (n, m) of the deviations that nothing holds, which steps A, B must keep."""
+def free_directions(system: System, x: Array, held: ArrayLike | None, A: Array, B: Array) -> Array:
+    """An orthonormal basis (n, m) of the deviations from x that nothing holds, which steps A, B must keep."""
     from scipy.linalg import null_space
 
-    n = len(A)
-    if held is None:
+    n, known = len(A), ability(system, "held_directions")
+    if held is None and known is None:
         return np.eye(n)
+    held = known(x) if held is None else held
     C = as_array("held", held, (None, n))
     T = np.asarray(null_space(C)) if C.size else np.eye(n)
     left = max(np.abs(C @ M).max(initial=0.0) for M in (A @ T, B))

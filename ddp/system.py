@@ -202,6 +202,9 @@ class Abilities(Protocol):
     def step_durations(self, count: int) -> Array:
         """How long each of the knots 0 .. count-1 takes [s], 0 for an event; without it, dt."""
 
+    def held_directions(self, x: Array) -> Array:
+        """Rows C (m, n) of what cannot deviate about a state x of the first knot: motion keeps ``C dx = 0``."""
+
     def by_duration(self, X: Array, U: Array) -> Array:
         """Derivatives (M, n) of the next state by how long the knots 0 .. M-1 take, tangent vectors there."""
 

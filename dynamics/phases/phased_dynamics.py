@@ -23,6 +23,7 @@ from dynamics.contacts.contact import (
     compile_contacts,
     forces,
 )
+from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.quantities.quantities import frame_velocity_derivatives
@@ -159,6 +160,11 @@ class PhasedDynamics(SteppedRobot):
                 zh[k, :nz] = K[:, :nv] @ Mw
                 zh[k, :nv] -= w
         return a, zh
+
+    def held_directions(self, x: ArrayLike, knot: int = 0) -> Array:
+        """Rows C (2 nc, n): deviations from x that the contacts of a knot's phase allow have ``C dx = 0``."""
+        q, v = np.split(as_array("x", x, (self.nx,)), [self.robot.nq])
+        return held_directions(self.robot, q, v, self.phase_of(knot).contacts)
 
     def nominal_control(self, x: ArrayLike, knot: int = 0) -> Array:
         """The controls (nu,) that best balance gravity and springs in x, with a knot's contacts, by least squares."""
