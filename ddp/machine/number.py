@@ -28,7 +28,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typeconv.rules import default_casting_rules
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model, type_callable
 
 from ddp.compiling.kernel import by_types, inline, kernel
@@ -43,6 +42,10 @@ class LanesType(types.Type):
     def __init__(self, width: int) -> None:
         self.width, self.vector = width, ir.VectorType(ir.DoubleType(), width)
         super().__init__(name=f"lanes{width}")
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+        """How well a number can be given for lanes: a float as well as an integer for a float; None if not at all."""
+        return typingctx.can_convert(types.int32, types.float64) if other == types.float64 else None
 
 
 lanes, quads = LanesType(WIDTH), LanesType(QUAD)
@@ -67,10 +70,6 @@ def _float_to_lanes(context, builder, fromty, toty, value):  # type: ignore[no-u
     undefined = ir.Constant(toty.vector, ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, toty.width), [0] * toty.width))
-
-
-for _kind in (lanes, quads):
-    default_casting_rules.safe(types.float64, _kind)
 
 
 def common(*kinds: Any) -> Any:
