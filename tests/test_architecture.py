@@ -13,7 +13,7 @@ FRONT = "mayne"
 SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / package).rglob("*.py"))]
 MACHINE = {
     f"ddp.machine.{name}"
-    for name in ("aligned", "lanes", "memory", "number", "registers", "rows", "simd", "struct", "tiles")
+    for name in ("aligned", "fields", "lanes", "memory", "number", "registers", "rows", "simd", "struct", "tiles")
 }  # fmt: skip
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
@@ -133,7 +133,6 @@ DOCUMENTED = {
 PRIVATE = {
     "numba.core.codegen.JITCodeLibrary", "numba.core.compiler_lock.global_compiler_lock",
     "numba.core.registry.CPUDispatcher",  # one library and one symbol a kernel
-    "numba.core.typeconv.rules.default_casting_rules",  # a number that is given where lanes are expected
     "numba.core.typing", "numba.core.typing.templates.AbstractTemplate",
     "numba.core.typing.templates.AttributeTemplate", "numba.core.typing.templates.infer_getattr",
     "numba.core.typing.templates.infer_global",  # kernels by types, and fields of records by name

@@ -21,7 +21,7 @@ Where they come from:
     memory_of(array)               working memory: an array (n,) of its numbers, an array (n, 8) of n lanes
     rows_at(quads, 6)              makes a function, for kernels, of an address (int64)
     as_quads(memory)               the memory of a vector of any numbers as a vector of quads
-    Bodies(memory, tree).f         a declared record of working memory: see struct.py
+    Bodies(memory, tree).f         a declared record of working memory: see fields.py
     Tree(address).placement        a declared struct, written by Python: see struct.py
 
 A driver makes rows of its arrays on its first lines and hands rows on: below them nothing counts references.
@@ -72,7 +72,7 @@ class _RowsModel(models.StructModel):
         super().__init__(manager, kind, members)
 
 
-# -- words and instructions: what struct.py is written with ------------------------------------------
+# -- words and instructions: what struct.py and fields.py are written with ---------------------------------
 
 
 def word(value: int) -> Any:

@@ -1,8 +1,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
-"""Records of memory by declaration: structs that Python writes and kernels read, and kernels' working memory.
+"""Structs: a few words behind one address, written by Python and read by kernels.
 
-A *struct* is a few words behind one address. Python makes it of numbers and arrays, which it keeps alive; kernels read
-words by name.
+Python makes a struct of numbers and arrays, which it keeps alive; kernels read words by name.
 
     class Chain(Struct):
         n: int = integer()
@@ -21,25 +20,11 @@ words by name.
         chain = Chain(address)               # of an address, or of a Chain as it is
         for i in range(chain.n):
             chain.out[i] = chain.h * chain.mass[i, 0]
-
-*Fields* are working memory: rows of any number (memory.py) in a row of memory, sized by words of a struct.
-
-    class Bodies(Fields):
-        R, p = rows("n", 9), rows("n", 3)    # of one count: side by side, so that a record is a pointer and constants
-        x = vector("2 n + 1")                # apart, contiguous
-        M = matrix_of("n", "n")              # apart
-
-    ws = Bodies(memory, chain)               # in kernels: ws.R[b], ws.M[i, j], len(ws.M); ws.end is what follows
-    Bodies.size(chain)                       # in Python: how many numbers it takes; or Bodies.size(n=2)
-
-A count that the struct does not have is given after it: ``Contacts(memory, tree, m)``, ``Contacts.size(tree, m=4)``.
-Nothing is initialised, and nothing checked.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -57,18 +42,7 @@ from numba.extending import (
     unbox,
 )
 
-from ddp.machine.memory import (
-    WORD,
-    RowsType,
-    after,
-    made,
-    part,
-    read_word,
-    sum_of_products,
-    word,
-)
-
-# -- structs -----------------------------------------------------------------------------------------
+from ddp.machine.memory import WORD, RowsType, made, read_word
 
 
 class _Word:
@@ -103,6 +77,11 @@ class _Word:
         return read_word(context, builder, address, begin, self.kind)
 
 
+def _start(array: Any) -> int:
+    """Address of an array's first number."""
+    return int(array.ctypes.data)
+
+
 class _Rows(_Word):
     """An array of a struct: its address and, of a matrix, pitch and count."""
 
@@ -115,7 +94,7 @@ class _Rows(_Word):
         array = np.asarray(value, dtype=self.dtype)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        if not self.kind.constant and array is not value:
+        if not self.kind.constant and not (isinstance(value, np.ndarray) and _start(array) == _start(value)):
             raise TypeError(f"{self.name}: expected a contiguous array of {self.dtype.__name__}, to be written to")
         if self.kind.columns is not None and array.size % self.kind.columns:
             raise TypeError(f"{self.name}: expected rows of {self.kind.columns} numbers, got shape {array.shape}")
@@ -123,7 +102,7 @@ class _Rows(_Word):
 
     def written(self, value: Any) -> list[int]:
         sizes = [] if self.words == 1 else [int(np.prod(value.shape[1:])), len(value)]
-        return [int(value.ctypes.data), *sizes]
+        return [_start(value), *sizes]
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         start = builder.inttoptr(
@@ -176,7 +155,7 @@ def matrix(constant: bool = True) -> Any:
     return _Rows(types.float64, None, constant)
 
 
-def _named(cls: type, described: str) -> str:
+def named(cls: type, described: str) -> str:
     """A name of what a class declares: short, since symbols are made of it, and another after a change."""
     digest = hashlib.sha256(f"{cls.__module__} {described}".encode()).hexdigest()
     return f"{cls.__qualname__}_{digest[:12]}"
@@ -188,7 +167,7 @@ class StructType(types.Type):
     def __init__(self, struct: type[Struct]) -> None:
         self.struct = struct
         fields = ", ".join(f"{name}: {field.described()}" for name, field in struct._fields.items())
-        super().__init__(name=_named(struct, fields))
+        super().__init__(name=named(struct, fields))
 
 
 @register_model(StructType)
@@ -241,8 +220,8 @@ def _remade(cls: type[Struct], values: dict[str, Any]) -> Struct:
 
 
 def _typer_of_struct(kind: StructType) -> Any:
-    def typer(context):  # type: ignore[no-untyped-def]
-        def result(value):  # type: ignore[no-untyped-def]
+    def typer(context):
+        def result(value):
             if value == kind:
                 return kind(kind)
             return kind(types.int64) if isinstance(value, types.Integer) else None
@@ -252,17 +231,17 @@ def _typer_of_struct(kind: StructType) -> Any:
     return typer
 
 
-def _itself(context, builder, sig, args):  # type: ignore[no-untyped-def]
+def _itself(context, builder, sig, args):
     return args[0]
 
 
 @typeof_impl.register(Struct)
-def _typeof(value, context):  # type: ignore[no-untyped-def]
+def _typeof(value, context):
     return type(value).struct_type
 
 
 @unbox(StructType)
-def _unbox(kind, value, c):  # type: ignore[no-untyped-def]
+def _unbox(kind, value, c):
     held = c.pyapi.object_getattr_string(value, "address")
     address = c.pyapi.long_as_longlong(held)
     c.pyapi.decref(held)
@@ -281,206 +260,8 @@ class _StructAttributes(AttributeTemplate):
 
 
 @lower_getattr_generic(StructType)
-def _struct_attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-def]
+def struct_attribute(context, builder, kind, value, name):
+    """Read a word, rows or an address of a struct by its name."""
     if name == "address":
         return value
     return kind.struct._fields[name].read(context, builder, value, kind.struct._places[name])
-
-
-# -- working memory ----------------------------------------------------------------------------------
-
-Count = tuple[tuple[int, str], ...]
-"""Σ factor · count over names of counts; '' is one."""
-
-
-def _count(text: str | int) -> Count:
-    """A count of text: '2 nv + nu + 8'."""
-    found = []
-    for term in str(text).split("+"):
-        factor, name = re.fullmatch(r"\s*(\d*)\s*\*?\s*([A-Za-z_]\w*)?\s*", term).groups()  # type: ignore[union-attr]
-        found.append((int(factor or 1), name or ""))
-    return tuple(found)
-
-
-class _Field:
-    """Rows of working memory.
-
-    count: how many.   columns: numbers in a row; None of a matrix, whose rows have ``width`` numbers.
-    shared: whether rows of one count lie side by side.
-    """
-
-    def __init__(self, count: Count, columns: int | None, width: Count, shared: bool) -> None:
-        self.count, self.columns, self.width, self.shared = count, columns, width, shared
-
-
-def rows(count: str, columns: int) -> Any:
-    """Rows of some numbers; those of one count lie side by side."""
-    return _Field(_count(count), columns, (), True)
-
-
-def vector(count: str) -> Any:
-    """Numbers one after the other."""
-    return _Field(_count(count), 1, (), False)
-
-
-def rows_apart(count: str, columns: int) -> Any:
-    """Rows of some numbers one after the other."""
-    return _Field(_count(count), columns, (), False)
-
-
-def matrix_of(count: str, columns: str) -> Any:
-    """A matrix of so many rows and columns."""
-    return _Field(_count(count), None, _count(columns), False)
-
-
-class _Block:
-    """Fields that begin at one word of a record: of one count side by side, or one alone.
-
-    pitch: numbers in a row of all of them (of a matrix: ``width``).   first: the place of its address in a record.
-    """
-
-    def __init__(self, count: Count, pitch: int, width: Count) -> None:
-        self.count, self.pitch, self.width = count, pitch, width
-
-
-class FieldsType(types.Type):
-    """A record of working memory of some numbers."""
-
-    def __init__(self, fields: type[Fields], number: Any) -> None:
-        self.fields, self.number = fields, number
-        super().__init__(name=f"{_named(fields, fields._described)}_{number}")
-
-    def field(self, name: str) -> RowsType:
-        """The type of a field."""
-        field, block = self.fields._fields[name], self.fields._blocks[self.fields._places[name][0]]
-        return RowsType(self.number, field.columns, None if field.columns is None else block.pitch)
-
-
-@register_model(FieldsType)
-class _FieldsModel(models.StructModel):
-    """An address for each block, pitch and count for each matrix after it, and the end."""
-
-    def __init__(self, manager: Any, kind: Any) -> None:
-        pointer = types.CPointer(kind.number)
-        members = []
-        for k, block in enumerate(kind.fields._blocks):
-            members.append((f"block{k}", pointer))
-            if block.width:
-                members += [(f"pitch{k}", types.intp), (f"count{k}", types.intp)]
-        super().__init__(manager, kind, [*members, ("end", pointer)])
-
-
-class Fields:
-    """Working memory by declaration: ``Name(memory, struct, *counts)`` in kernels, ``Name.size(...)`` in Python."""
-
-    _fields: ClassVar[dict[str, _Field]]
-    _blocks: ClassVar[list[_Block]]
-    _places: ClassVar[dict[str, tuple[int, int]]]
-    """Place of a field: its block, and how many numbers before it a row has."""
-    _counts: ClassVar[list[str]]
-    """Names of counts, in the order of the declaration."""
-    end: Any
-    """Rest of the memory, inside kernels."""
-    _described: ClassVar[str]
-
-    def __init__(self, memory: Any, *counts: Any) -> None:
-        raise TypeError(f"{type(self).__name__} is for kernels")
-
-    def __init_subclass__(cls) -> None:
-        cls._fields = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
-        cls._blocks, cls._places, cls._counts = [], {}, []
-        shared: dict[Count, int] = {}
-        for name, field in cls._fields.items():
-            at = shared.get(field.count) if field.shared else None
-            if at is None:
-                at = len(cls._blocks)
-                cls._blocks.append(_Block(field.count, 0, field.width))
-                if field.shared:
-                    shared[field.count] = at
-            block = cls._blocks[at]
-            cls._places[name] = at, block.pitch
-            block.pitch += field.columns or 0
-            for _, one in (*field.count, *field.width):
-                if one and one not in cls._counts:
-                    cls._counts.append(one)
-        cls._described = ", ".join(
-            f"{name}: {f.count} {f.columns} {f.width} {f.shared}" for name, f in cls._fields.items()
-        )
-        type_callable(cls)(_typer_of_fields(cls))
-        lower_builtin(cls, RowsType, types.VarArg(types.Any))(_lower_fields)
-
-    @classmethod
-    def size(cls, struct: Any = None, **counts: int) -> int:
-        """How many numbers it takes; counts from a struct and by name."""
-        known = {name: counts[name] if name in counts else int(getattr(struct, name)) for name in cls._counts}
-        known[""] = 1
-
-        def value(count: Count) -> int:
-            return sum(factor * known[name] for factor, name in count)
-
-        return sum(value(block.count) * (value(block.width) if block.width else block.pitch) for block in cls._blocks)
-
-
-def _typer_of_fields(cls: type[Fields]) -> Any:
-    def typer(context):  # type: ignore[no-untyped-def]
-        def result(memory, a=None, b=None, c=None, d=None):  # type: ignore[no-untyped-def]
-            if not isinstance(memory, RowsType) or memory.columns != 1:
-                return None
-            given = [one for one in (a, b, c, d) if one is not None]
-            numbers = [types.intp if isinstance(one, types.Integer) else one for one in given]
-            return FieldsType(cls, memory.number)(memory, *numbers)
-
-        return result
-
-    return typer
-
-
-def _lower_fields(context, builder, sig, args):  # type: ignore[no-untyped-def]
-    kind = sig.return_type
-    known = {"": word(1)}
-    more = []
-    for one, value in zip(sig.args[1:], args[1:], strict=True):
-        if isinstance(one, StructType):
-            for name in kind.fields._counts:
-                if name in one.struct._fields:
-                    known[name] = _struct_attribute(context, builder, one, value, name)
-        else:
-            more.append(value)
-    missing = [name for name in kind.fields._counts if name not in known]
-    if len(missing) != len(more):
-        raise TypeError(f"{kind.fields.__name__}: expected counts {missing} after the struct, got {len(more)}")
-    known.update(zip(missing, more, strict=True))
-
-    def total(count: Count) -> Any:
-        return sum_of_products(builder, [(factor, known[name]) for factor, name in count])
-
-    start, words = part(builder, args[0], 0), []
-    for block in kind.fields._blocks:
-        count = total(block.count)
-        pitch = total(block.width) if block.width else word(block.pitch)
-        words += [start, pitch, count] if block.width else [start]
-        start = after(builder, start, builder.mul(count, pitch))
-    return made(context, builder, kind, *words, start)
-
-
-@infer_getattr
-class _FieldsAttributes(AttributeTemplate):
-    key = FieldsType
-
-    def generic_resolve(self, kind: Any, name: str) -> Any:
-        if name == "end":
-            return RowsType(kind.number)
-        return kind.field(name) if name in kind.fields._fields else None
-
-
-@lower_getattr_generic(FieldsType)
-def _fields_attribute(context, builder, kind, value, name):  # type: ignore[no-untyped-def]
-    places = [0]
-    for block in kind.fields._blocks:
-        places.append(places[-1] + (3 if block.width else 1))
-    if name == "end":
-        return made(context, builder, RowsType(kind.number), part(builder, value, places[-1]))
-    at, before = kind.fields._places[name]
-    start = after(builder, part(builder, value, places[at]), word(before))
-    sizes = [part(builder, value, places[at] + k) for k in (1, 2)] if kind.fields._blocks[at].width else []
-    return made(context, builder, kind.field(name), start, *sizes)

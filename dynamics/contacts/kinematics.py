@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.struct import Fields, rows, rows_apart
+from ddp.machine.fields import Fields, rows, rows_apart
 from dynamics.arrays.lanes import lane_matrix
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT

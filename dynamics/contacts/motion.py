@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.number import spread
-from ddp.machine.struct import Fields, matrix_of, vector
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
 from dynamics.contacts.products import last_dof, threes

@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, rows
 from ddp.machine.number import smaller, spread
-from ddp.machine.struct import Fields, rows
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,

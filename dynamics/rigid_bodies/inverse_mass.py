@@ -11,10 +11,10 @@ and the accelerations that follow from u are the column of M⁻¹. Between torqu
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.fields import Fields, vector
 from ddp.machine.lanes import give_lanes, take_lanes
 from ddp.machine.memory import as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, WIDTH, lane_of, spread
-from ddp.machine.struct import Fields, vector
 from dynamics.geometry.spatial import add6, dot6, scale6
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, place, turned
 from dynamics.robots.tree import Tree

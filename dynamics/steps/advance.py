@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.number import spread, square_root, where_less
-from ddp.machine.struct import Fields, matrix_of, vector
 from dynamics.contacts.contact import Contacts
 from dynamics.contacts.kinematics import place_contacts
 from dynamics.contacts.motion import push, push_size, respond_to_units, see_impact, see_motion, solve_contacts

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.number import all_less, spread, where_less
-from ddp.machine.struct import Fields, matrix_of, rows, rows_apart, vector
 from dynamics.contacts.algebra import times6
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques

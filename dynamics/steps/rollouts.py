@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import kernel, specialised
+from ddp.machine.fields import Fields, vector
 from ddp.machine.lanes import give_lanes, take_lanes
 from ddp.machine.memory import as_matrix, as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
-from ddp.machine.struct import Fields, vector
 from dynamics.geometry.configuration import difference_state, integrate_configuration
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench

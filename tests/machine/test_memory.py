@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.fields import Fields, matrix_of, rows, vector
 from ddp.machine.memory import (
     as_matrix,
     as_vector,
@@ -18,19 +19,7 @@ from ddp.machine.memory import (
     rows_of,
 )
 from ddp.machine.number import WIDTH, lane_of, quads, spread, width
-from ddp.machine.struct import (
-    Fields,
-    Struct,
-    integer,
-    integers,
-    matrix,
-    matrix_of,
-    nested,
-    real,
-    reals,
-    rows,
-    vector,
-)
+from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals
 
 
 class Chain(Struct):
@@ -126,6 +115,23 @@ def test_a_copy_of_a_struct_has_memory_of_its_own(copied):
     assert out.tolist() == [7.0, 5.0]
     first_mass(masses.address, out)
     assert out.tolist() == [1.0, 2.0]
+
+
+class Counted(Struct):
+    out: np.ndarray = reals(constant=False)
+
+
+@kernel
+def count(address):
+    Counted(address).out[0] += 1.0
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda struct: pickle.loads(pickle.dumps(struct))])
+def test_a_copy_of_a_struct_that_kernels_write_to_is_written_to_by_itself(copied):
+    counted = Counted(out=np.zeros(1))
+    other = copied(counted)
+    count(other)
+    assert (counted.out[0], other.out[0]) == (0.0, 1.0)
 
 
 def test_a_struct_refuses_names_shapes_and_copies_of_what_kernels_write_to(chain):
