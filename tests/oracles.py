@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pinocchio as pin
 
@@ -229,3 +231,10 @@ def passive(system, q, v):
                 at, of = (slice(i, i + joint.nv) for i in (joint.idx_v, joint.idx_q))
                 tau[at] -= equipment.stiffness[at] * (q[of] - equipment.springref[at])
     return tau
+
+
+def contract_rows(address, context, record, weight, out):
+    """Call a contraction's C function for every knot: record (M, .), weight (M, n), out (M, nz, nz)."""
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
+    for knot in zip(record, weight, out, strict=True):
+        call(context, *(part.ctypes.data for part in knot))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamics.steps import runge_kutta
+from dynamics.steps import schemes
 
 PAGES = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n### ")[1:]
 BLOCKS = {page.split("\n", 1)[0]: re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) for page in PAGES}
@@ -19,7 +19,7 @@ def test_there_are_pages_on_what_is_added_most():
 
 @pytest.mark.parametrize("page", BLOCKS)
 def test_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.setattr(runge_kutta, "INTEGRATORS", dict(runge_kutta.INTEGRATORS))
+    monkeypatch.setattr(schemes, "INTEGRATORS", dict(schemes.INTEGRATORS))
     assert BLOCKS[page]
     for number, block in enumerate(BLOCKS[page]):
         name = f"page_{number}"

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, integer, items, numbers, said
 from ddp.machine.number import QUAD
-from ddp.system import Expansion
-from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
@@ -21,7 +19,6 @@ from dynamics.contacts.contact import (
     are_regular,
     as_impacts,
     compile_contacts,
-    forces,
 )
 from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase
@@ -29,11 +26,9 @@ from dynamics.phases.tracking import TrackedPhases
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot
-from dynamics.steps import contact_linearization
 from dynamics.steps.held_steps import as_held
-from dynamics.steps.modes import HELD, IMPACT, STEP, Mode, whole_layout
-from dynamics.steps.rollouts import TOUCHING
-from dynamics.steps.runge_kutta import SEMI_IMPLICIT
+from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
+from dynamics.steps.schemes import TOUCHING
 from dynamics.steps.stepped_robot import SteppedRobot
 
 Array = NDArray[np.float64]
@@ -76,10 +71,7 @@ class PhasedDynamics(SteppedRobot):
             exactly = phase.held and bool(phase.contacts)
             h = self.dt if phase.dt is None else phase.dt
             modes.append(Mode(HELD, as_held(contacts), 0.0, h) if exactly else Mode(STEP, contacts, 0.0, h))
-        layout = whole_layout(robot.nq, robot.nv, self.nu, max(forces(mode.contacts) for mode in modes))
-        self._compose(modes, schedule, SEMI_IMPLICIT, layout, TOUCHING)
-        most = self._contacts, self._forces
-        self._room_of_expansions = contact_linearization.size(self._tree, layout, robot.nq, self.nu, *most)
+        self._compose(TOUCHING, modes, schedule)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
         self._regular = all(are_regular(robot, contacts) for contacts in touching)
 
@@ -180,16 +172,6 @@ class PhasedDynamics(SteppedRobot):
             J = frame_velocity_derivatives(self.robot, q, still, contact.frame, contact.reference).dv
             columns.append(J[: contact.size].T)
         return np.hstack(columns)
-
-    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """A, B and record of M knots, of which the first has index ``first``."""
-        system = self._modes.address, arena(self._room_of_expansions), self._modes_from(first, len(U))
-        contact_linearization.linearize(*system, X, U, out.A, out.B, out.record)
-
-    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        """Reset the weights g on forces in the records: ``expand`` has written everything else."""
-        g = int(self._layout.g)
-        out.record[:, g : g + self._forces] = 0.0
 
     def noted_forces(
         self, contacts: Contacts, first: int, count: int, restitution: float | None = None

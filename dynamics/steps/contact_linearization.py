@@ -31,7 +31,7 @@ from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layou
 from dynamics.steps.rollouts import run_end
 
 
-def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
+def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold, for at most m contacts and nc forces."""
     nv = tree.nv
     own = where.end + 4 * nv + nc + nu + 6 * (2 * nv + nu) + 72
@@ -195,3 +195,10 @@ def judge(D, pivots, a, are_held, A, t):
             fine = fine and D[i, lane] > 0.0 and np.isfinite(a[i, lane])
         if not fine:
             A[t + lane] = np.nan
+
+
+@kernel
+def forget_weights(context, A, B, record):
+    """Reset the weights g on forces in records: ``linearize`` has written everything else."""
+    modes = Modes(context)
+    record[:, modes.g : modes.g + modes.forces] = 0.0

@@ -15,7 +15,6 @@ from dynamics.rigid_bodies.kinematics import workspace
 from dynamics.steps.curvature import second_scratch
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
-from dynamics.steps.runge_kutta_linearization import stage_sizes
 
 
 @kernel
@@ -28,24 +27,31 @@ def contract_rows(address, context, record, weight, out):
         call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
 
 
-def contract_explicit_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function for the explicit steps of runge_kutta.py, likewise; its context are `Modes`."""
+@kernel
+def contract_knots(context, arena, record, weight, out):
+    """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records (M, .)."""
     modes = Modes(context)
     tree, method, nu, h = modes.tree, modes.method, modes.nu, step_of(modes, 0)
-    nq, nv, stages = tree.nq, tree.nv, len(method) - 1
-    n, nz = 2 * nv, 2 * nv + nu
-    stored = carray(pointer(record), stages * stage_sizes(nq, nv, nu)[1])
-    H = carray(pointer(hessian), (nz, nz))
-    ws, c, d = workspace(tree, stored), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
+    stages = len(method) - 1
+    ws, c, d = workspace(tree, record), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
     no_fext = np.zeros((0, 6))
-    contract_explicit(tree, method, nq, nu, h, stored, carray(pointer(weight), n), no_fext, ws, c, d, H)
+    for t in range(len(record) - 1, -1, -1):  # as in a sweep: those written last are in the fastest memory
+        contract_explicit(tree, method, tree.nq, nu, h, record[t], weight[t], no_fext, ws, c, d, out[t])
+
+
+def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    modes = Modes(context)
+    nz, n = 2 * modes.tree.nv + modes.nu, 2 * modes.tree.nv
+    stored = carray(pointer(record), (1, modes.end))
+    contract_knots(context, stored, stored, carray(pointer(weight), (1, n)), carray(pointer(hessian), (1, nz, nz)))
 
 
 @cache
 def _callback() -> Any:
-    return callback(contract_explicit_at)
+    return callback(contract_at)
 
 
-def explicit_contraction(modes: Modes) -> Contraction:
+def contraction(modes: Modes) -> Contraction:
     """The second order of single knots of an explicit step, as a C function."""
     return Contraction(_callback().address, modes.address, modes)

@@ -23,18 +23,18 @@ from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivativ
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
 from dynamics.rigid_bodies.passive import actuate, drive, resist
 from dynamics.robots.tree import Tree
-from dynamics.steps.modes import Modes, step_of
+from dynamics.steps.modes import Layout, Modes, step_of
 from dynamics.steps.step_rows import write_steps
 
 
-def size(tree: Tree, nu: int, record_size: int) -> int:
+def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for ``linearize``."""
     nv = tree.nv
-    return lane_workspace_size(tree) + record_size + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 72
+    return lane_workspace_size(tree) + where.end + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 72
 
 
 @kernel
-def linearize(context, arena, X, U, A, B, record):
+def linearize(context, arena, schedule, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
     (N, nu), modes = U.shape, Modes(context)
     tree, h = modes.tree, step_of(modes, 0)
@@ -56,9 +56,10 @@ def linearize(context, arena, X, U, A, B, record):
 
 
 @kernel
-def keep_rates(h, A, B, Z, ld, record):
-    """[a_q a_v a_u] of every knot from A and B into its record from ``Z`` on, rows of ld numbers."""
-    N, n, nu = B.shape
+def keep_rates(context, A, B, record):
+    """[a_q a_v a_u] of every knot from A and B into its record, as z_y."""
+    (N, n, nu), modes = B.shape, Modes(context)
+    h, Z, ld = step_of(modes, 0), modes.Z, modes.ld
     nv = n // 2
     for t in range(N):
         rates, E = record[t].ctypes.data + 8 * Z, A[t].ctypes.data + 8 * nv * n

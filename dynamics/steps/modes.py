@@ -36,6 +36,7 @@ class Modes(Struct):
     """All modes of a system.
 
     nu: controls.   pulls (., 3): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
+    forces: of the mode with the most.
     table (count, 5): kind, contacts m, forces nc, where its integers and its reals begin.
     own_integers: 5 m each, own_reals: 27 m + 2 each, those of ``Contacts``, the restitution and the step of time [s].
     g, K, Z, end, lk, ld: the `Layout` of records.
@@ -46,6 +47,7 @@ class Modes(Struct):
     pulls: Array = matrix()
     method: Array = matrix()
     count: int = integer()
+    forces: int = integer()
     table: NDArray[np.int64] = integers(5)
     own_integers: NDArray[np.int64] = integers()
     own_reals: Array = reals()
@@ -87,12 +89,13 @@ def modes_of(tree: Tree, S: Array, method: Array, given: list[Mode], layout: Lay
         reals += [np.ravel(c.placement), np.ravel(c.target), np.ravel(c.gains), np.array([restitution, step])]
     return Modes(
         tree=tree, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given),
-        table=np.array(table, dtype=np.int64), own_integers=np.concatenate(integers).astype(np.int64),
+        forces=max(row[2] for row in table), table=np.array(table, dtype=np.int64),
+        own_integers=np.concatenate(integers).astype(np.int64),
         own_reals=np.concatenate(reals).astype(np.float64), **layout._asdict(),
     )  # fmt: skip
 
 
-def whole_layout(nq: int, nv: int, nu: int, most: int) -> Layout:
+def whole_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
     """The `Layout` of records of modes with so many forces at most."""
     nz, ld, g = nv + most, padded(2 * nv + nu), nq + 2 * nv + 1 + most
     K, lk = padded(g + most), padded(nz)
@@ -100,11 +103,25 @@ def whole_layout(nq: int, nv: int, nu: int, most: int) -> Layout:
     return Layout(g, K, Z, Z + nz * ld, lk, ld)
 
 
-def free_layout(nq: int, nv: int, nu: int) -> Layout:
-    """The ``Layout`` of a system without contacts, whose first order writes q, v, a, M⁻¹ and no mode."""
+def free_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
+    """The `Layout` of semi-implicit steps without contacts, whose first order writes q, v, a, M⁻¹ and no mode."""
     K, ld = nq + 2 * nv, padded(2 * nv + nu)
     Z = K + nv * nv
     return Layout(K, K, Z, Z + nv * ld, nv, ld)
+
+
+def explicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
+    """The `Layout` of explicit steps, whose records are those of their stages and have no parts."""
+    end = int(stages * stage_sizes(nq, nv, nu)[1])
+    return Layout(end, end, end, end, 0, 0)
+
+
+@kernel
+def stage_sizes(nq, nv, nu):
+    """Floats that one stage of an explicit step keeps of the acceleration, and in all."""
+    nz = 2 * nv + nu
+    of_acceleration = nq + 2 * nv + nv * nv + nv * nz
+    return of_acceleration, of_acceleration + 2 * nv * nz
 
 
 @kernel

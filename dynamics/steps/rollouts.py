@@ -15,7 +15,7 @@ from ddp.machine.memory import as_matrix, as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from dynamics.geometry.configuration import difference_state, integrate_configuration
 from dynamics.robots.tree import Tree
-from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench
+from dynamics.steps.advance import advance_freely, free_bench
 from dynamics.steps.advance import size as size_of_bench
 from dynamics.steps.modes import Modes
 
@@ -46,7 +46,7 @@ def run_end(schedule, t):
 
 bench: Any = free_bench
 advance: Any = advance_freely
-"""How a system's knots are stepped: in the two templates below others take their place, see ``_roller``."""
+"""How a system's knots are stepped: in the two templates below others take their place, see ``roller``."""
 
 
 def _step(context, arena, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
@@ -162,11 +162,7 @@ class Roller(NamedTuple):
     track: Any
 
 
-def _roller(name: str, bench: Any, advance: Any) -> Roller:
+def roller(name: str, bench: Any, advance: Any) -> Roller:
     """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
     both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
     return Roller(*(kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both))
-
-
-FREE = _roller("freely", free_bench, advance_freely)
-TOUCHING = _roller("touching", touching_bench, advance_touching)

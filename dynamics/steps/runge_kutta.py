@@ -39,17 +39,14 @@ def method(A: Sequence[Sequence[float]], brackets: Mapping[int, tuple[float, int
     return table
 
 
-SEMI_IMPLICIT = method([()])
-"""No stages: steps of semi-implicit Euler have their own code."""
+NONE = method([()])
+"""No stages: the method of steps that are not explicit."""
 
 EULER = method([(), (1.0,)])
 RK4 = method(
     [(), (1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)],
     {2: (1 / 8, 0, 1), 4: (1 / 12, 0, 3)},
 )
-
-INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT, "euler": EULER, "rk4": RK4}
-"""Steps of a robot without contacts by name."""
 
 
 @kernel

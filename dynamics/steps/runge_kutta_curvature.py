@@ -15,12 +15,12 @@ from ddp.compiling.kernel import kernel
 from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, twist_of
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
+from dynamics.steps.modes import stage_sizes
 from dynamics.steps.runge_kutta_linearization import (
     add_bracket,
     add_scaled,
     bracket_of,
     rates_of,
-    stage_sizes,
     twist_rates,
     velocities_of,
 )

@@ -27,7 +27,7 @@ from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspa
 from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import accelerations_of, multiply_rows
 from dynamics.steps.linearization import relate_controls, relation_scratch
-from dynamics.steps.modes import Modes, step_of
+from dynamics.steps.modes import Layout, Modes, stage_sizes, step_of
 from dynamics.steps.runge_kutta import reach_stage
 
 
@@ -42,23 +42,15 @@ class Rates(NamedTuple):
     J: np.ndarray
 
 
-@kernel
-def stage_sizes(nq, nv, nu):
-    """Floats that one stage keeps of the acceleration, and in all."""
-    nz = 2 * nv + nu
-    of_acceleration = nq + 2 * nv + nv * nv + nv * nz
-    return of_acceleration, of_acceleration + 2 * nv * nz
-
-
-def size(tree: Tree, nq: int, nu: int, stages: int) -> int:
+def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
     """How many lanes the arena must hold for ``linearize_explicit``."""
-    nv = tree.nv
+    nq, nv = tree.nq, tree.nv
     own, _ = stage_sizes(nq, nv, nu)
     return int(lane_workspace_size(tree) + own + nq + nu + 2 * (stages + 2) * nv + 3 * nv**2 + 2 * nv)
 
 
 @kernel
-def linearize_explicit(context, arena, X, U, A, B, record):
+def linearize_explicit(context, arena, schedule, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an explicit step."""
     (N, nu), modes = U.shape, Modes(context)
     tree, method, h = modes.tree, modes.method, step_of(modes, 0)

@@ -12,6 +12,7 @@ from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positi
 from ddp.machine.number import QUAD
 from ddp.system import Contraction, Expansion
 from dynamics.arrays.lanes import arena
+from dynamics.contacts.contact import forces
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
 from dynamics.rigid_bodies.passive import passive_torques
@@ -21,7 +22,8 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
 from dynamics.steps import hessians, rollouts
 from dynamics.steps.gaps import closing_callback
-from dynamics.steps.modes import Layout, Mode, modes_of
+from dynamics.steps.modes import Mode, modes_of
+from dynamics.steps.schemes import Scheme
 
 Array = NDArray[np.float64]
 
@@ -53,17 +55,18 @@ class SteppedRobot(ABC):
             control_limits = np.tile([-np.inf, np.inf], (self._nu, 1))
         self.control_limits = pairs_of_limits("control_limits", control_limits, self._nu, ProblemError)
 
-    def _compose(
-        self, modes: list[Mode], schedule: list[int], method: Array, layout: Layout, roller: rollouts.Roller
-    ) -> None:
-        """Enter the modes, which of them each knot is of, and the kernels of their steps."""
+    def _compose(self, scheme: Scheme, modes: list[Mode], schedule: list[int]) -> None:
+        """Enter the scheme of steps, the modes, and which of them each knot is of."""
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
-        self._described, self._layout, self._roller = modes, layout, roller
-        self._modes = modes_of(self._tree, self.actuation, method, modes, layout)
-        self._forces, self._contacts = int(self._modes.table[:, 2].max()), int(self._modes.table[:, 1].max())
-        most = self._contacts, self._forces
-        self._room_of_rollouts = rollouts.size(self._tree, self.nu, len(method) - 1, *most)
-        self._room_of_contractions = hessians.size(self._tree, layout, self.robot.nq, self.nu, *most)
+        self._forces = max(forces(mode.contacts) for mode in modes)
+        most = max(len(mode.contacts.body) for mode in modes), self._forces
+        tree, nu, stages = self._tree, self.nu, scheme.stages
+        self._scheme, self._described = scheme, modes
+        self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, self._forces, stages)
+        self._modes = modes_of(tree, self.actuation, scheme.method, modes, self._layout)
+        self._room_of_rollouts = rollouts.size(tree, nu, stages, *most)
+        self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
+        self._room_of_contractions = hessians.size(tree, self._layout, self.robot.nq, nu, *most)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
@@ -105,7 +108,7 @@ class SteppedRobot(ABC):
     @property
     def batched(self) -> bool:
         """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
-        return True
+        return self._scheme.stages == 0
 
     @property
     def notes_size(self) -> int:
@@ -159,7 +162,8 @@ class SteppedRobot(ABC):
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        self._roller.step(self._modes.address, arena(self._room_of_rollouts), self._modes_from(first, len(U)), X, U, Xn)
+        system = self._modes.address, arena(self._room_of_rollouts), self._modes_from(first, len(U))
+        self._scheme.roller.step(*system, X, U, Xn)
         return Xn[0] if axes(x) == 1 else Xn
 
     def rollout(self, x0: ArrayLike, U: ArrayLike) -> Array:
@@ -187,7 +191,7 @@ class SteppedRobot(ABC):
         low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
         Xs, Us, notes = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape)), np.empty((s, N, self._forces))
         schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
-        self._roller.track(
+        self._scheme.roller.track(
             self._modes.address, arena(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high, Xs, Us,
             notes,
         )  # fmt: skip
@@ -195,17 +199,20 @@ class SteppedRobot(ABC):
 
     # -- derivatives -------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots, of which the first has index ``first``."""
+        self._scheme.linearize(
+            self._modes.address, arena(self._room_of_expansions), self._modes_from(first, len(U)), X, U, *out
+        )
 
-    @abstractmethod
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete the records of ``expand``."""
+        if self._scheme.complete is not None:
+            self._scheme.complete(self._modes.address, *out)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
-        hessians.contract(self._modes.address, arena(self._room_of_contractions), record, weight, out)
+        self._scheme.contract(self._modes.address, arena(self._room_of_contractions), record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
@@ -213,7 +220,7 @@ class SteppedRobot(ABC):
 
     @cached_property
     def _contraction(self) -> Contraction:
-        return hessians.contraction(self._modes)
+        return self._scheme.contraction(self._modes)
 
     def closing(self) -> Contraction:
         """Log(Exp(gap) Exp(y)) to second order, compiled; flat where no joint is a free-flyer, spherical or planar."""

@@ -8,6 +8,7 @@ import pytest
 from contact_oracles import FEET, points_of_a_shank
 from oracles import (
     chain_of,
+    contract_rows,
     fourth_order,
     passive,
     random_inertia,
@@ -22,7 +23,6 @@ import dynamics
 from ddp.errors import ProblemError
 from ddp.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
-from dynamics.steps.contraction import contract_rows
 
 
 def held(robot, q, frames, kind="point"):

@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
-from oracles import as_matrices, random_state, random_tree, relative_error
+from oracles import as_matrices, contract_rows, random_state, random_tree, relative_error
 
 import dynamics
 from ddp.compiling.kernel import compilations, kernel
@@ -23,7 +23,6 @@ from dynamics.arrays.memory import recycled
 from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.views import folded, rows_of, view, views_of
 from dynamics.geometry.coefficients import stumpff
-from dynamics.steps.contraction import contract_rows
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
 

@@ -6,14 +6,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
-from oracles import fourth_order, passive, random_tree, relative_error, sprung
+from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics
 from ddp.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
-from dynamics.steps.contraction import contract_rows
 
 
 def trot(rng):

@@ -8,7 +8,8 @@ from scipy.integrate import solve_ivp
 
 import dynamics
 from dynamics import RobotDynamics
-from dynamics.steps.runge_kutta import INTEGRATORS, method
+from dynamics.steps.runge_kutta import method
+from dynamics.steps.schemes import INTEGRATORS, explicit
 
 TIME = 0.4
 
@@ -57,7 +58,7 @@ OTHERS = {
 @pytest.fixture(autouse=True)
 def _known_methods(monkeypatch):
     for name, table in OTHERS.items():
-        monkeypatch.setitem(INTEGRATORS, name, table)
+        monkeypatch.setitem(INTEGRATORS, name, explicit(table))
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -1,0 +1,79 @@
+"""Schemes of steps: the kernels that step, linearise and contract knots, one record for each kind of steps.
+
+A scheme is all that a system needs to know of its steps. One that is listed in `INTEGRATORS` serves robots without
+contacts; `TOUCHING` serves phases of contacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.system import Contraction
+from dynamics.robots.tree import Tree
+from dynamics.steps import contact_linearization, contraction, hessians, linearization, runge_kutta_linearization
+from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench
+from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
+from dynamics.steps.rollouts import Roller, roller
+from dynamics.steps.runge_kutta import EULER, NONE, RK4
+
+Array = NDArray[np.float64]
+
+
+class Scheme(NamedTuple):
+    """Kernels of one kind of steps; all are given the address of `Modes` first, and an arena of lanes where they work.
+
+    roller: steps and rollouts.
+    linearize ``(modes, arena, schedule, X, U, A, B, record)``: first order, and what records keep of it.
+    complete ``(modes, A, B, record)``: the rest of records, for the second order; None if there is none.
+    contract ``(modes, arena, record, weight, out)``: second order of many knots.
+    contraction ``(modes)``: second order of single knots, as a C function.
+    layout ``(nq, nv, nu, nc, stages)``: of records.
+    room ``(tree, layout, nu, stages, m, nc)``: lanes that ``linearize`` works in, for m contacts and nc forces at most.
+    method: of explicit steps, see runge_kutta.py.
+    halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
+    """
+
+    roller: Roller
+    linearize: Any
+    complete: Any
+    contract: Any
+    contraction: Callable[[Modes], Contraction]
+    layout: Callable[[int, int, int, int, int], Layout]
+    room: Callable[[Tree, Layout, int, int, int, int], int]
+    method: Array = NONE
+    halves: bool = False
+
+    @property
+    def stages(self) -> int:
+        """Stages of an explicit step."""
+        return len(self.method) - 1
+
+
+_FREE = roller("freely", free_bench, advance_freely)
+
+SEMI_IMPLICIT = Scheme(
+    _FREE, linearization.linearize, linearization.keep_rates, hessians.contract, hessians.contraction, free_layout,
+    linearization.size, halves=True,
+)  # fmt: skip
+
+TOUCHING = Scheme(
+    roller("touching", touching_bench, advance_touching), contact_linearization.linearize,
+    contact_linearization.forget_weights, hessians.contract, hessians.contraction, whole_layout,
+    contact_linearization.size,
+)  # fmt: skip
+
+
+def explicit(method: Array) -> Scheme:
+    """The scheme of explicit steps by a method of runge_kutta.py."""
+    return Scheme(
+        _FREE, runge_kutta_linearization.linearize_explicit, None, contraction.contract_knots, contraction.contraction,
+        explicit_layout, runge_kutta_linearization.size, method,
+    )  # fmt: skip
+
+
+INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT, "euler": explicit(EULER), "rk4": explicit(RK4)}
+"""Schemes of robots without contacts by name."""

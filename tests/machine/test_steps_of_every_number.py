@@ -1,0 +1,101 @@
+"""Steps of every mode give the same next states for floats, complex numbers, quads and lanes."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from one_source import EveryNumber
+from oracles import random_placement, random_tree, sprung
+
+from ddp.compiling.kernel import kernel
+from ddp.machine.number import lane_of
+from dynamics import Contact, Phase, PhasedDynamics, RobotDynamics
+from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
+from dynamics.steps.modes import Modes
+from dynamics.steps.schemes import INTEGRATORS
+
+ROUNDING = 1e-12
+"""Of next states, relative to the largest number: of trees whose mass matrix is as well conditioned as random ones'."""
+
+
+@kernel
+def touching(x, y):
+    """Write the next state, and working memory after it, of x: the address of modes, a mode, a state, a control."""
+    modes, mode = Modes(int(lane_of(x[0], 0))), int(lane_of(x[1], 0))
+    nx = modes.tree.nq + modes.tree.nv
+    for i in range(nx):
+        y[i] = x[2 + i]
+    advance_touching(modes, mode, y, x[2 + nx :], touching_bench(modes, mode, y[nx:]))
+
+
+@kernel
+def freely(x, y):
+    """Do what ``touching`` does, without contacts."""
+    modes, mode = Modes(int(lane_of(x[0], 0))), int(lane_of(x[1], 0))
+    nx = modes.tree.nq + modes.tree.nv
+    for i in range(nx):
+        y[i] = x[2 + i]
+    advance_freely(modes, mode, y, x[2 + nx :], free_bench(modes, mode, y[nx:]))
+
+
+def samples(system, count, rng):
+    """Random states and controls of a system."""
+    robot = system.robot
+    Q = np.stack([robot.random_configuration(rng) for _ in range(count)])
+    return np.hstack([Q, rng.normal(size=(count, robot.nv))]), rng.normal(size=(count, system.nu))
+
+
+def all_agree(number, system, mode, X, U):
+    """The next states by floats, after those by all other numbers were found to be theirs."""
+    head = np.tile([float(system._modes.address), float(mode)], (len(X), 1))
+    number.m = system.nx + size(system._tree, system._scheme.stages, 12, 24)
+    given = np.hstack([head, X, U])
+    expected, *others = (
+        found[:, : system.nx]
+        for found in (
+            number.floats(given), number.floats(given, np.complex128).real, number.registers(given, 4),
+            number.registers(given, 8),
+        )
+    )  # fmt: skip
+    assert np.isfinite(expected).all()
+    for found in others:
+        assert np.abs(found - expected).max() <= ROUNDING * np.abs(expected).max()
+    return expected
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_steps_without_contacts_do_not_depend_on_the_kind_of_number(integrator, rng):
+    number = EveryNumber(freely, 0)
+    for seed in range(25):
+        robot = random_tree(seed)
+        system = RobotDynamics(sprung(robot, rng) if robot.nq == robot.nv else robot, 0.01, integrator=integrator)
+        X, U = samples(system, 11, rng)
+        assert np.abs(all_agree(number, system, 0, X, U) - system.step(X, U)).max() <= ROUNDING * 1e3
+
+
+def phased(seed, rng):
+    """A random tree that its last body's frame touches the world with: a step of time, one held, an impact."""
+    robot = random_tree(seed, bodies=7)
+    robot.model.addFrame(pin.Frame("tip", robot.model.njoints - 1, 0, random_placement(rng), pin.OP_FRAME))
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, robot.q0)
+    there = data.oMf[robot.frame_id("tip")].translation.copy()
+    touching, held = Contact("tip"), Contact("tip", target=there)
+    phases = [Phase(touching, 1, impact=True, restitution=0.3), Phase(held, 1, held=True)]
+    return PhasedDynamics(robot, 0.01, phases)
+
+
+def test_steps_under_contacts_do_not_depend_on_the_kind_of_number(rng):
+    number = EveryNumber(touching, 0)
+    for seed in range(25):
+        system = phased(seed, rng)
+        nq = system.robot.nq
+        X, U = samples(system, 11, rng)
+        X[:, :nq] = [
+            pin.integrate(system.robot.model, system.robot.q0, 1e-3 * rng.normal(size=system.robot.nv)) for _ in X
+        ]
+        X[:, nq:] *= 0.1
+        for knot, mode in enumerate(system.schedule):
+            after = all_agree(number, system, mode, X, U)
+            for x, u, mine in zip(X, U, after, strict=True):
+                truth = system.step(x, u, knot)
+                assert np.abs(mine - truth).max() <= ROUNDING * np.abs(truth).max()
