@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, said, text
 from viz.contacts import named
-from viz.plots import COLORS, MARKERS, canvas, literal, plain, write, written
+from viz.plots import COLORS, MARKERS, Array, canvas, literal, plain, write, written
 
 
 def plot_differences(
@@ -19,7 +19,8 @@ def plot_differences(
 ) -> Path:
     """Draw errors of differences against their step, both on logarithmic axes, to ``path`` (.png, .pdf, .svg).
 
-    deltas (k,): steps.   errors: name of a method -> its largest and its average errors (k, 2); zeros are left out.
+    deltas (k,): steps.   errors: name of a method -> its largest and its average errors (k, 2). Zeros are left out, and
+    so is all above 1e100.
     Bad input raises ProblemError, which names the argument.
     """
     steps = as_array("deltas", deltas, (None,))
@@ -33,10 +34,11 @@ def plot_differences(
     axes = figure.subplots()
     for k, (name, rows) in enumerate(curves.items()):
         for column, (kind, style) in enumerate((("largest", "-"), ("average", "--"))):
-            drawn = np.where(rows[:, column] > 0.0, rows[:, column], np.nan)
+            shown = drawable(steps) & drawable(rows[:, column])
             axes.plot(
-                steps, drawn, style, color=COLORS[k % len(COLORS)], marker=MARKERS[k % len(MARKERS)], markersize=3.0,
-                markerfacecolor="white" if column else None, linewidth=1.2, label=f"{name}, {kind}",
+                steps[shown], rows[shown, column], style, color=COLORS[k % len(COLORS)], linewidth=1.2,
+                marker=MARKERS[k % len(MARKERS)], markersize=3.0, markerfacecolor="white" if column else None,
+                label=f"{name}, {kind}",
             )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -46,3 +48,8 @@ def plot_differences(
     plain(axes)
     literal(axes.legend(frameon=False, fontsize=9))
     return write(figure, target)
+
+
+def drawable(values: Array) -> NDArray[np.bool_]:
+    """Whether logarithmic axes can show numbers."""
+    return np.asarray((values > 1e-100) & (values < 1e100))

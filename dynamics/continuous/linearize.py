@@ -9,7 +9,8 @@ forward dynamics, which the perturbed motion obeys to first order,
 
 where ID_q is the left-trivialised (geometric) derivative of inverse dynamics at the nominal accelerations
 (``inverse_dynamics_derivatives``). Bos, Traversaro, Pucci & Saccon, "Efficient geometric linearization of moving-base
-rigid robot dynamics", J. Geometric Mechanics, 2022. Nothing in it is singular at any attitude.
+rigid robot dynamics", J. Geometric Mechanics, 2022; its table 5 holds the twist along inertial axes fixed, its table 7
+that along the body's, which here is held throughout. Nothing is singular at any attitude.
 """
 
 from __future__ import annotations

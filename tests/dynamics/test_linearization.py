@@ -24,11 +24,12 @@ def along_every_direction(robot, q, v):
     return np.ascontiguousarray(X[:, : robot.nq]), np.ascontiguousarray(X[:, robot.nq :])
 
 
-def accelerations_by_complex_step(robot, q, v, tau, fext):
-    """∂a/∂(q, v) (nv, 2 nv)."""
-    Q, V = along_every_direction(robot, q, v)
-    n, a = len(Q), np.empty_like(V)
-    T, F = np.tile(tau, (n, 1)).astype(complex), np.tile(fext[1:], (n, 1, 1)).astype(complex)
+def accelerations_by_complex_step(robot, q, v, tau, fext, S):
+    """∂a/∂(q, v, u) (nv, 2 nv + nu), τ = S u."""
+    (Q, V), nu = along_every_direction(robot, q, v), S.shape[1]
+    Q, V = np.concatenate([Q, np.tile(q, (nu, 1))]), np.concatenate([V, np.tile(v, (nu, 1))])
+    T = tau + 1j * STEP * np.concatenate([np.zeros((2 * robot.nv, robot.nv)), S.T])
+    F, a = np.tile(fext[1:], (len(Q), 1, 1)).astype(complex), np.empty_like(V)
     assert batch.forward_dynamics(robot.tree, Q, V, T, F, a) < 0
     return a.imag.T / STEP
 
@@ -47,9 +48,8 @@ def brackets(robot, v):
 def exact(robot, q, v, tau, fext, S):
     """A and B by oracles."""
     nv = robot.nv
-    motion = np.hstack([brackets(robot, v), np.eye(nv)])
-    A = np.vstack([motion, accelerations_by_complex_step(robot, q, v, tau, fext)])
-    return A, np.vstack([np.zeros((nv, S.shape[1])), np.linalg.solve(dynamics.mass_matrix(robot, q), S)])
+    motion = np.hstack([brackets(robot, v), np.eye(nv), np.zeros_like(S)])
+    return np.split(np.vstack([motion, accelerations_by_complex_step(robot, q, v, tau, fext, S)]), [2 * nv], axis=1)
 
 
 @pytest.mark.parametrize("seed", TREES)
