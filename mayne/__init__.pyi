@@ -110,6 +110,7 @@ from mayne import (
     gaits as gaits,
     legged as legged,
     legs as legs,
+    linearization as linearization,
     obstacles as obstacles,
     pendulum as pendulum,
     quadrotor as quadrotor,

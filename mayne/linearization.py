@@ -1,0 +1,3 @@
+"""Linearisation of a moving base against differences: `problems.linearization`."""
+
+from problems.linearization import *
