@@ -35,10 +35,8 @@ def copy_rows(out, ldo, x, ldx, rows, columns):
 @kernel
 def copy_upper(out, ldo, x, ldx, rows, columns):
     """out := x on and above its diagonal."""
-    out, x = floats_at(out), floats_at(x)
-    for i in range(rows):
-        for j in range(i // WIDTH * WIDTH, columns, WIDTH):
-            store(out, i * ldo + j, load_some(x, i * ldx + j, columns - j))
+    for i in range(0, rows, WIDTH):
+        copy_rows(out + 8 * i * (ldo + 1), ldo, x + 8 * i * (ldx + 1), ldx, min(rows - i, WIDTH), columns - i)
 
 
 @kernel
@@ -54,11 +52,8 @@ def add_rows(out, ldo, factor, x, ldx, rows, columns):
 @kernel
 def add_upper(out, ldo, factor, x, ldx, rows, columns):
     """out += factor x on and above its diagonal."""
-    out, x = floats_at(out), floats_at(x)
-    for i in range(rows):
-        for j in range(i // WIDTH * WIDTH, columns, WIDTH):
-            total = multiply_add(factor, load_some(x, i * ldx + j, columns - j), load(out, i * ldo + j))
-            store(out, i * ldo + j, total)
+    for i in range(0, rows, WIDTH):
+        add_rows(out + 8 * i * (ldo + 1), ldo, factor, x + 8 * i * (ldx + 1), ldx, min(rows - i, WIDTH), columns - i)
 
 
 @kernel

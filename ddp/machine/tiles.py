@@ -33,7 +33,7 @@ def _plus_product(tile, a, i, ai, ak, B, j, ldb, K):
     return tile
 
 
-@for_constants
+@for_constants(but=("ldc", "lds", "begin", "end"))
 def _strip(rows, C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
     """C := S + a B of 6, 2 or 1 rows."""
     C, S, a, B = floats_at(C), floats_at(S), floats_at(a), floats_at(B)
@@ -47,41 +47,42 @@ def _strip(rows, C, ldc, S, lds, begin, end, a, ai, ak, B, ldb, K):
         store_tile(C, j, ldc, _plus_product(load_tile(S, j, lds, rows, 1), a, 0, ai, ak, B, j, ldb, K))
 
 
-@for_constants
-def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
-    """C[:rows, :end] := S[:rows, :end] + a B[:, :end], a being (rows, K); end is a multiple of eight."""
-    i = 0
-    while rows - i >= 6:
-        _strip(6, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 6
-    while rows - i >= 2:
-        _strip(2, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-        i += 2
-    if rows > i:
-        _strip(1, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, 0, end, a + 8 * i * ai, ai, ak, B, ldb, K)
-
-
-@for_constants
-def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
-    """Product in the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
+@for_constants(but=("ldc", "lds", "first", "rows", "end"))
+def _strips(upper, C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
+    """C := S + a B in the rows first .. rows-1, from the first column or from the diagonal on."""
     i = first
     while rows - i >= 6:
-        _strip(6, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        begin, factor = upper * (i // WIDTH * WIDTH), a + 8 * i * ai
+        _strip(6, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, factor, ai, ak, B, ldb, K)
         i += 6
     while rows - i >= 2:
-        _strip(2, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        begin, factor = upper * (i // WIDTH * WIDTH), a + 8 * i * ai
+        _strip(2, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, factor, ai, ak, B, ldb, K)
         i += 2
     if rows > i:
-        _strip(1, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, i // 8 * 8, end, a + 8 * i * ai, ai, ak, B, ldb, K)
+        begin, factor = upper * (i // WIDTH * WIDTH), a + 8 * i * ai
+        _strip(1, C + 8 * i * ldc, ldc, S + 8 * i * lds, lds, begin, end, factor, ai, ak, B, ldb, K)
 
 
-@for_constants
+@for_constants(but=("ldc", "lds", "rows", "end"))
+def product(C, ldc, S, lds, rows, end, a, ai, ak, B, ldb, K):
+    """C[:rows, :end] := S[:rows, :end] + a B[:, :end], a being (rows, K); end is a multiple of eight."""
+    _strips(0, C, ldc, S, lds, 0, rows, end, a, ai, ak, B, ldb, K)
+
+
+@for_constants(but=("ldc", "lds", "first", "rows", "end"))
+def upper_product(C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K):
+    """Product in the rows first .. rows-1, on and above the diagonal; below it C is left half computed."""
+    _strips(1, C, ldc, S, lds, first, rows, end, a, ai, ak, B, ldb, K)
+
+
+@for_constants(but=("ldc", "rows", "end"))
 def add_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """C[:rows, :end] += a B[:, :end]."""
     product(C, ldc, C, ldc, rows, end, a, ai, ak, B, ldb, K)
 
 
-@for_constants
+@for_constants(but=("ldc", "rows", "end"))
 def add_upper_product(C, ldc, rows, end, a, ai, ak, B, ldb, K):
     """Add a product on and above the diagonal of C, whose lower triangle is left half computed."""
     upper_product(C, ldc, C, ldc, 0, rows, end, a, ai, ak, B, ldb, K)

@@ -31,7 +31,7 @@ def arrive(r, gap):
     for i in range(r.n):
         slope += v[2, i] * gap[i]
         change += 0.5 * v[0, i] * gap[i]
-    add_product(r.v, r.lx, 1, r.lx, gap.ctypes.data, 0, 1, r.V, r.lx, r.n)
+    add_product(r.v, r.lx, 1, r.lx, gap.ctypes.data, r.n, 1, r.V, r.lx, r.n)
     for i in range(r.n):
         change += 0.5 * v[0, i] * gap[i]
     return slope, change

@@ -280,4 +280,4 @@ def value(r):
     upper_product(r.V, lx, r.Q, ld, 0, n, lx, r.N, 1, ld, r.Q + 8 * n * ld, ld, nu)
     complete(r)
     copy_rows(r.v, lx, r.q, ld, 2, n)
-    add_product(r.v, lx, 1, lx, r.y, 0, 1, r.N, ld, nu)
+    add_product(r.v, lx, 1, lx, r.y, nu, 1, r.N, ld, nu)

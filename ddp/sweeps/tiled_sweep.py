@@ -180,5 +180,5 @@ def follow(horizon, room, t):
         slope += gradient[i] * k[i]
     out = r.v + 16 * r.lx
     copy_rows(out, r.lx, r.q + 16 * r.ld, r.ld, 1, r.n)
-    add_product(out, r.lx, 1, r.lx, r.q + 8 * (2 * r.ld + r.n), 0, 1, r.K, r.lx, r.nu)
+    add_product(out, r.lx, 1, r.lx, r.q + 8 * (2 * r.ld + r.n), r.nu, 1, r.K, r.lx, r.nu)
     return slope

@@ -147,4 +147,4 @@ def weigh_residuals(K, lk, nz, on_z, omega):
     """omega := K⁻ᵀ on_z, in whole registers: with on_z = -w, the weights ω on residuals. K⁻¹ has rows of lk numbers."""
     at, lx = omega.ctypes.data, (nz + 7) // 8 * 8
     clear_rows(at, lx, 1, lx)
-    add_product(at, lx, 1, lx, on_z.ctypes.data, 0, 1, K.ctypes.data, lk, nz)
+    add_product(at, lx, 1, lx, on_z.ctypes.data, nz, 1, K.ctypes.data, lk, nz)
