@@ -44,13 +44,14 @@ def inverse_mass_matrix(context, arena, Q, out):
         take_lanes(samples, begin, count, tree.nq, x.q)
         place(tree, x.q, x.v, w)
         pivot = articulate(tree, x.v, w)
-        for lane in range(count):
-            if not lane_of(pivot, lane) > 0.0:
-                return begin + lane
         for j in range(nv):
             twist(tree, j, w)
             accelerate(tree, w, x.a)
             give_lanes(x.a, nv, matrices, begin, j * nv, count)  # of a symmetric matrix columns are rows
+            pivot += 0.0 * x.a[j]
+        for lane in range(count):
+            if not lane_of(pivot, lane) > 0.0:
+                return begin + lane
     return -1
 
 

@@ -173,10 +173,7 @@ def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
 def inverse_mass_matrix(robot: Robot, q: ArrayLike) -> Array:
     """M⁻¹ (nv, nv), by articulated bodies under unit torques. ModelError if M is singular."""
     s = Stack(robot, q)
-    out = np.empty((s.N, robot.nv, robot.nv))
-    tree = robot.tree
-    s.check(inverse_mass.inverse_mass_matrix(tree.address, arena(inverse_mass.size(tree)), s.q, out))
-    return s.results((out,))[0]
+    return s.results((_inverse_mass(s),))[0]
 
 
 def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike | None = None) -> Array:
@@ -203,8 +200,8 @@ def _asked(T: Array, symmetric: bool) -> Array:
     return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2))) if flag("symmetric", symmetric) else T
 
 
-def _inverse_mass(s: Samples) -> Array:
+def _inverse_mass(s: Samples | Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
-    out = s.matrices(3)
-    batch.forward_dynamics_derivatives(s.robot.tree, s.q, s.first, s.second, s.fext, out)
-    return np.asarray(out[2])
+    tree, out = s.robot.tree, np.empty((s.N, s.robot.nv, s.robot.nv))
+    s.check(inverse_mass.inverse_mass_matrix(tree.address, arena(inverse_mass.size(tree)), s.q, out))
+    return out

@@ -199,5 +199,9 @@ def test_singular_mass_matrices_are_told():
     for call in (dynamics.inverse_mass_matrix, dynamics.inverse_mass_matrix_derivatives):
         with pytest.raises(ModelError, match="the mass matrix is not positive definite"):
             call(robot, np.zeros(1))
+    overflowing = chain_of("prismatic", "revolute", "prismatic")
+    for value in (1e155, 1e300):
+        with pytest.raises(ModelError, match="the mass matrix of sample 5 is not positive definite"):
+            dynamics.inverse_mass_matrix(overflowing, np.where(np.arange(21).reshape(7, 3) == 17, value, 0.1))
     with pytest.raises(ModelError, match="the mass matrix of sample 0 is not positive definite"):
         dynamics.linearize(robot, *np.zeros((3, 2, 1)))
