@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf versions kills abuse clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -51,6 +51,10 @@ bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 bench-mjcf: $(VENV)/.developed
 	@$(INSTALL) dm_control
 	@$(BIN)/python tests/benchmarks/mjcf_table.py $(OPTIONS)
+
+# Policies of gaits in MuJoCo's contacts beside a joint PD: `make bench-policy OPTIONS="--gaits go2:trot"`.
+bench-policy: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/policies.py $(OPTIONS)
 
 $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."

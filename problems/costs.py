@@ -117,6 +117,55 @@ class ControlCost(KernelTerm):
 
 
 @dataclass(frozen=True, eq=False)
+class ControlLimits(KernelTerm):
+    """``½ Σ_i w_i (how far u_i is beyond its limits)²``: zero within them, with a continuous gradient.
+
+    lower, upper (nu,): infinite where there is none.   weights (nu,). ``Problem(control_limits=...)`` is exact instead,
+    and takes more iterations where many limits hold.
+    The Hessian is that of the quadratic pieces: w_i beyond a limit, 0 within.
+    """
+
+    lower: Array
+    upper: Array
+    weights: Array
+
+    def __post_init__(self) -> None:
+        nu = as_array("lower", self.lower, (None,), finite=False).size
+        lower, upper = (checks.limits(name, getattr(self, name), nu) for name in ("lower", "upper"))
+        if (lower > upper).any():
+            i = int(np.argmax(lower > upper))
+            raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]} at [{i}]")
+        checks.settle(self, lower=lower, upper=upper, weights=checks.weights("weights", self.weights, nu))
+
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
+    def _bound(self) -> CompiledCost:
+        return bind(state_kernels.control_limit_cost, self.lower, self.upper, self.weights, separable=True)
+
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("controls", U, self.weights.size)
+
+    def value(self, x: ArrayLike, u: ArrayLike) -> float:
+        """The cost of one knot."""
+        return float(self.values(*one_knot(x, u))[0])
+
+    def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
+        """(nu,): the derivative by u."""
+        return self.weights * self._excess(u)
+
+    def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
+        """(nu, nu): the second derivative by u."""
+        return np.diag(np.where(self._excess(u) != 0.0, self.weights, 0.0))
+
+    def _excess(self, u: ArrayLike) -> Array:
+        given = as_array("u", u, self.weights.shape)
+        return given - np.clip(given, self.lower, self.upper)
+
+
+@dataclass(frozen=True, eq=False)
 class JointLimits(LimitTerm):
     """``½ w Σ_j (how far joint j is beyond its limits)²``: zero within them, with a continuous gradient.
 

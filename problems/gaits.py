@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, axes, positive
 from ddp.problem import Problem
 from problems import checks, legs, schedule, strides
-from problems.legged import Weights, follow_nominal, legged
+from problems.legged import EFFORT, GRIP, Weights, follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Groups, Schedule
 from problems.sensitivity import with_durations
@@ -46,8 +46,9 @@ step_height [m], step_duration [s]: of swinging feet.   support_duration [s]: ho
 flight_duration [s]: how long no foot stands in between, instead, if it is not zero."""
 
 STANDING = """\
-friction: of the ground.   cones: "barrier", a cost on forces near and beyond their cones of friction; or "constraint":
-moreover, none leaves its cone.
+friction: of the ground.   effort, grip: shares of the robot's limits of control (None: no limit) and of the friction
+that the plan may use; feedback has the rest.
+cones: "barrier", a cost on forces near and beyond their cones; or "constraint": moreover, none leaves its cone.
 gains (1/s², 1/s): of Baumgarte's stabilisation, which pull feet that stand to where they should and slow them down,
 but for an error in proportion to dt²; without them every step of time ends with feet exactly where they stand.
 ground [m]: the height of level ground; by default the ground is where the feet are.
@@ -85,6 +86,8 @@ def _stepping(
     support_duration: float | None = None,
     flight_duration: float = 0.0,
     friction: float = 0.7,
+    effort: float | None = EFFORT,
+    grip: float = GRIP,
     cones: str = "barrier",
     footholds: str = "cost",
     gains: tuple[float, float] | None = None,
@@ -109,7 +112,8 @@ def _stepping(
     moving = strides.straight((speed, sideways), turning, start, end, rest)
     lift = LIFT * stand.height if step_height is None else positive("step_height", step_height)
     laid = strides.lay_out(stand, plan, dt, moving, lift)
-    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
+    problem = legged(laid, weights, friction, gains, cones=cones, footholds=footholds, effort=effort, grip=grip)
+    return _lasting(problem, phase_durations)
 
 
 def _with_arguments_of(
@@ -178,6 +182,8 @@ def jump(
     land_duration: float | None = None,
     step_height: float | None = None,
     friction: float = 0.7,
+    effort: float | None = EFFORT,
+    grip: float = GRIP,
     cones: str = "barrier",
     footholds: str = "cost",
     gains: tuple[float, float] | None = None,
@@ -215,7 +221,8 @@ def jump(
         return pin.SE3(np.eye(3), np.array([0.0, 0.0, 0.5 * g * s * (flight - s)]))
 
     laid = strides.lay_out(stand, plan, dt, moving, tuck, ballistic)
-    return _lasting(legged(laid, weights, friction, gains, cones=cones, footholds=footholds), phase_durations)
+    problem = legged(laid, weights, friction, gains, cones=cones, footholds=footholds, effort=effort, grip=grip)
+    return _lasting(problem, phase_durations)
 
 
 @_explained(STANDING)
@@ -230,6 +237,8 @@ def stand(
     pitch: float = 0.1,
     yaw: float = 0.2,
     friction: float = 0.7,
+    effort: float | None = EFFORT,
+    grip: float = GRIP,
     cones: str = "barrier",
     gains: tuple[float, float] | None = None,
     ground: float | None = None,
@@ -256,7 +265,8 @@ def stand(
 
     still = strides.straight((0.0, 0.0), 0.0, 0.0, 0.0)
     laid = strides.lay_out(stands, plan, dt, still, 0.0, swaying)
-    return _lasting(legged(laid, weights, friction, gains, cones=cones), phase_durations)
+    problem = legged(laid, weights, friction, gains, cones=cones, effort=effort, grip=grip)
+    return _lasting(problem, phase_durations)
 
 
 def _pace(

@@ -26,7 +26,7 @@ from dynamics.robots.model import Robot
 from problems import checks
 from problems.constraints import FramePoseEquality, FramePositionEquality
 from problems.contact_costs import StateLimits, friction_cone, friction_constraint
-from problems.costs import ControlCost, FramePose, FramePosition, FrameVelocity, StateCost
+from problems.costs import ControlCost, ControlLimits, FramePose, FramePosition, FrameVelocity, StateCost
 from problems.layout import scalar_joints
 from problems.legs import Stance
 from problems.strides import Strides
@@ -39,6 +39,9 @@ SOLE = (0.08, 0.04)
 """Half length and half width [m] of feet that are surfaces."""
 
 
+EFFORT, GRIP = 0.9, 0.65
+"""Shares of limits of control and of friction that plans may use: what is left is the feedback's."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -49,7 +52,8 @@ class Weights:
     foot [1/h²]: swinging feet about their paths.   friction [1/(m g)²]: forces beyond their cones.   limits [1/rad²]:
     joints beyond their limits.   landing [1/h²], landing_speed [1/(g h)]: of feet where they touch down, once.
     impulse [1/(m² g h)]: impulses of touch-down beyond their cones, once.
-    final: factor on the weights of the state at the end, once, in units of √(h/g).
+    final: factor on the weights of the state at the end, once, in units of √(h/g).   effort [1/limit²]: controls beyond
+    their share of the robot's limits.
     """
 
     torque: float = 1.0
@@ -66,6 +70,7 @@ class Weights:
     landing_speed: float = 300.0
     impulse: float = 10.0
     final: float = 10.0
+    effort: float = 100.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -81,11 +86,13 @@ def legged(
     cones: str = "barrier",
     footholds: str = "cost",
     impulses: str = "cost",
-    effort: float | None = None,
+    effort: float | None = EFFORT,
+    grip: float = GRIP,
 ) -> Problem:
     """The problem of moving along strides; its guess is to `follow_nominal`.
 
-    friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside that cone.
+    friction: the coefficient between feet and ground; forces are kept within a pyramid of eight faces inside the cone
+    of its share ``grip``.
     gains (1/s², 1/s): of Baumgarte's stabilisation, that pull feet which stand to where they should and slow them down,
     but for an error in proportion to dt²; by default every step of time ends with feet exactly where they stand.
     sole: half length and half width [m] of feet that are surfaces.
@@ -93,7 +100,8 @@ def legged(
     footholds: "cost" on where feet touch down; or "constraint": moreover, they do so in their places.
     impulses: "cost" on impulses beyond their cones; or "constraint": moreover, none leaves its cone. That is hard to
     solve: gaits touch down so softly that impulses are near the tips of their cones.
-    effort: share of the robot's limits of control that the plan may use; feedback has the rest as well. None: no limit.
+    effort: share of the robot's limits of control that the plan may use, but for a few per cent; None: all and more.
+    grip: share of ``friction`` that it may use. Feedback has the rest of both.
     """
     for field, value, kind in (("laid", laid, Strides), ("weights", weights, Weights)):
         if not isinstance(value, kind) and not (value is None and field == "weights"):
@@ -104,23 +112,23 @@ def legged(
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
     w, stance = Weights() if weights is None else weights, laid.stance
     robot, h = stance.robot, stance.height
-    g, inside, mu = stance.gravity, np.cos(np.pi / FACES), positive("friction", friction)
+    g, mu, inside = stance.gravity, positive("friction", friction), positive("grip", grip) * np.cos(np.pi / FACES)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
         phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else (), held=held))
     system = PhasedDynamics(robot, laid.dt, phases, control_limits=robot.control_limits)
     state = _state_weights(stance, w)
-    reach = (-np.inf, np.inf) if effort is None else tuple(positive("effort", effort) * robot.control_limits.T)
     cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
     limits = StateLimits(robot, *_joint_limits(robot), w.limits)
+    always = [cheap, limits, *_torque_limits(robot, effort, w)]
     during: dict[range, list[BatchTerm]] = {}
     at: dict[int, list[BatchTerm]] = {}
     constraints: dict[int | range, list[Constraint]] = {}
     size = sole if stance.surface else None
     for i in range(len(laid.counts)):
         knots = laid.knots(i)
-        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), cheap, limits]
+        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), *always]
         contacts = laid.contacts(i, gains)
         if contacts:
             weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
@@ -157,7 +165,7 @@ def legged(
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
     problem = Problem(
         dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during,
-        constraints_at=constraints, control_limits=reach,
+        constraints_at=constraints, control_limits=(-np.inf, np.inf),
     )  # fmt: skip
     return problem.with_guess(follow_nominal(problem))
 
@@ -168,6 +176,17 @@ def _state_weights(stance: Stance, w: Weights) -> Array:
         raise ProblemError(f"robot: expected one free-flying base before all joints, got {robot.name}")
     units = Units(stance.height, stance.mass, stance.gravity)
     return units.of_state(robot.nv - 6, w.position, w.rotation, w.posture, w.velocity, w.turning, w.speed)
+
+
+def _torque_limits(robot: Robot, effort: float | None, w: Weights) -> list[BatchTerm]:
+    """Cost on controls beyond their share of the limits, if there are any."""
+    size = np.abs(robot.control_limits).max(axis=1)
+    if effort is None or not np.isfinite(size).any():
+        return []
+    share = positive("effort", effort)
+    weights = np.where(np.isfinite(size), w.effort / np.where(np.isfinite(size), size, 1.0) ** 2, 0.0)
+    lower, upper = share * robot.control_limits.T
+    return [ControlLimits(lower, upper, weights)]
 
 
 def _joint_limits(robot: Robot) -> tuple[Array, Array]:

@@ -90,12 +90,12 @@ ALL: dict[str, Entry] = {
                 ("base" if family == "quadruped" else "base_link",),
             )
             for family, name, build, description, cost, robot in (
-                ("quadruped", "walk", gaits.walk, "a quadruped walks: one foot after the other", 0.033557, "anymal"),
-                ("quadruped", "trot", gaits.trot, "a quadruped trots: diagonal pairs of feet", 0.019266, "anymal"),
-                ("quadruped", "pace", gaits.pace, "a quadruped paces: both feet of a side", 0.059151, "anymal"),
-                ("quadruped", "bound", gaits.bound, "a quadruped bounds: fore, hind feet", 0.13972, "anymal"),
-                ("quadruped", "jump", gaits.jump, "a quadruped jumps and stands again", 0.12826, "anymal"),
-                ("quadruped", "stand", gaits.stand, "a quadruped stands, moving its body", 0.011897, "anymal"),
+                ("quadruped", "walk", gaits.walk, "a quadruped walks: one foot after the other", 0.036221, "anymal"),
+                ("quadruped", "trot", gaits.trot, "a quadruped trots: diagonal pairs of feet", 0.01934, "anymal"),
+                ("quadruped", "pace", gaits.pace, "a quadruped paces: both feet of a side", 0.061686, "anymal"),
+                ("quadruped", "bound", gaits.bound, "a quadruped bounds: fore, hind feet", 0.205, "anymal"),
+                ("quadruped", "jump", gaits.jump, "a quadruped jumps and stands again", 0.13943, "anymal"),
+                ("quadruped", "stand", gaits.stand, "a quadruped stands, moving its body", 0.011924, "anymal"),
                 ("biped", "step", gaits.step, "a biped takes two steps on its soles", 0.042933, "talos_legs"),
             )
         ),

@@ -18,12 +18,12 @@ DDP_BARS = {
     "arm/throw": (28, 0.2035),
     "quadruped/reorientation": (60, 2.7003),
     "quadrotor/loop": (14, 17.138),
-    "quadruped/walk": (14, 0.033557),
-    "quadruped/trot": (5, 0.019266),
-    "quadruped/pace": (12, 0.059151),
-    "quadruped/bound": (14, 0.13972),
-    "quadruped/jump": (6, 0.12826),
-    "quadruped/stand": (4, 0.011897),
+    "quadruped/walk": (14, 0.036221),
+    "quadruped/trot": (5, 0.01934),
+    "quadruped/pace": (12, 0.061686),
+    "quadruped/bound": (14, 0.205),
+    "quadruped/jump": (7, 0.13943),
+    "quadruped/stand": (4, 0.011924),
     "biped/step": (7, 0.042933),
 }
 """Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""

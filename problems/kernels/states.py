@@ -72,6 +72,19 @@ def control_cost(target, weights, first, X, U, scale, order, l, lz, lzz):
 
 
 @kernel
+def control_limit_cost(lower, upper, weights, first, X, U, scale, order, l, lz, lzz):
+    """ControlLimits: w beyond a limit, nothing within."""
+    n = lz.shape[1] - weights.size
+    for k in range(U.shape[0]):
+        for i in range(weights.size):
+            w, e = scale * weights[i], beyond(U[k, i], lower[i], upper[i])
+            l[k] += 0.5 * w * e * e
+            if order > VALUES and e != 0.0:
+                lz[k, n + i] += w * e
+                lzz[k, n + i, n + i] += w
+
+
+@kernel
 def square_cost(column, tangent, target, weights, first, X, U, scale, order, l, lz, lzz):
     """StateCost where x is flat and has one target: ½ Σ w (x_column - target)²."""
     for k in range(X.shape[0]):

@@ -16,6 +16,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, World
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -96,6 +97,8 @@ def simulate(
     problem, system = _problem(solution)
     kick, factor, late = _push(push), positive("mass", mass), _at_least_zero("delay", delay)
     every, spread = 1.0 / positive("rate", rate), _at_least_zero("noise", noise)
+    if kick is not None and not system.robot.is_floating:
+        raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
     softness, rng = positive("softness", softness), np.random.default_rng(integer("seed", seed))
     if policy is None or isinstance(policy, str):
@@ -104,13 +107,16 @@ def simulate(
         known = ", ".join(POLICIES)
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
     plan = solution.policy
+    if late > plan.duration:
+        raise ProblemError(f"delay: expected at most {plan.duration:g} s, the motion's duration, got {late:g}")
     controller = named(solution, "tracking" if policy is None else policy) if not callable(policy) else policy
     count = max(1, round(plan.duration / every))
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
-    world = world_of(solution, mu, softness, every / max(1, np.ceil(every / TIMESTEP - 1e-9)))
-    if factor != 1.0:
-        world.heavier(1, factor)
-    return _played(solution, plan, controller, world, every, count, kick, late, spread, rng)
+    with quietly():  # a fall is a result
+        world = world_of(solution, mu, softness, every / max(1, np.ceil(every / TIMESTEP - 1e-9)))
+        if factor != 1.0:
+            world.heavier(1, factor)
+        return _played(solution, plan, controller, world, every, count, kick, late, spread, rng)
 
 
 def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:
@@ -155,7 +161,8 @@ def _played(
             world.push(data, _heading(X[0]) @ kick)
             X[k] = np.concatenate(world.state(data))
         measured = system.integrate(X[k], deviations * rng.normal(size=system.n)) if spread > 0.0 else X[k]
-        waiting.append(controller(min(t, plan.duration * (1.0 - 1e-9)), measured))
+        answer = controller(min(t, plan.duration * (1.0 - 1e-9)), measured)
+        waiting.append(as_array("policy", answer, (system.nu,)))
         U[k] = waiting.popleft()
         world.apply(data, S @ U[k])
         for _ in range(substeps):

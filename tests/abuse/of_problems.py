@@ -42,6 +42,7 @@ def subjects():
     rest = np.concatenate([ur5.q0, np.zeros(6)])
     one = {"robot": ur5, "weight": 1.0}
     ball = obstacles.Sphere([0.5, 0.1, 0.3], 0.05)
+    one6 = np.ones(6)
     moved = solve(arm.reach(ur5, horizon=3), throw=False)
     found = [
         Subject("simulate", problems.simulate, {"solution": moved}, ("rate",), {"solution": ("solution",)}),
@@ -59,6 +60,7 @@ def subjects():
         Subject("quadrotor.thrusters", quadrotor.thrusters, {}),
         Subject("quadruped.weightless", quadruped.weightless, {"robot": dynamics.load("solo12")}, others=OTHERS),
         Subject("quadruped.reorientation", quadruped.reorientation, {"horizon": 3}, others=OTHERS),
+        Subject("ControlLimits", costs.ControlLimits, {"lower": -one6, "upper": one6, "weights": one6}),
         Subject("StateCost", costs.StateCost, {"dynamics": arms, "target_x": rest, "weights": np.ones(12)}),
         Subject("ControlCost", costs.ControlCost, {"target_u": np.zeros(6), "weights": np.ones(6)}),
         Subject("costs.JointLimits", costs.JointLimits, one),
@@ -99,7 +101,7 @@ def subjects():
         known = {"robot": ur5, "target": 0.0, "weight": 1.0} if name == "Energy" else {}
         known = known or {"robot": ur5, "target": np.ones(6), "weights": np.ones(6)}
         found.append(Subject(name, getattr(inertial_costs, name), known))
-    for term in (subject for subject in found[14:21]):
+    for term in (subject for subject in found[15:22]):
         made = term.call(**term.arguments)
         valid, others = {"x": rest, "u": np.ones(6)}, {"x": ("numbers in a state",), "u": ("controls",)}
         for part in ("value", "gradient", "hessian"):

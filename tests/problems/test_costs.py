@@ -16,6 +16,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.costs import (
     CenterOfMass,
     ControlCost,
+    ControlLimits,
     FramePose,
     FramePosition,
     FrameVelocity,
@@ -166,6 +167,22 @@ def test_control_cost_is_a_parabola_in_u_alone(rng):
     np.testing.assert_allclose(lzz[0], np.diag(np.concatenate([np.zeros(8), 3.0 * weights])), atol=1e-15)
 
 
+def test_limits_of_controls_are_zero_within_and_quadratic_beyond():
+    term, x = ControlLimits([-1.0, -np.inf, -2.0], [0.5, 1.0, np.inf], [2.0, 3.0, 4.0]), np.zeros(4)
+    within, beyond = np.array([0.5, -100.0, 7.0]), np.array([0.75, 1.5, -2.5])
+    assert term.value(x, within) == 0.0
+    assert not term.gradient(x, within).any()
+    assert term.value(x, beyond) == pytest.approx(0.5 * (2.0 * 0.25**2 + 3.0 * 0.5**2 + 4.0 * 0.5**2), rel=1e-14)
+    l, lz, lzz = np.zeros(1), np.zeros((1, 7)), np.zeros((1, 7, 7))
+    term.expand(x[None], beyond[None], 3.0, True, l, lz, lzz)
+    np.testing.assert_allclose(lz[0, 4:], 3.0 * term.gradient(x, beyond), rtol=1e-14)
+    np.testing.assert_allclose(term.gradient(x, beyond), [0.5, 1.5, -2.0], rtol=1e-14)
+    np.testing.assert_allclose(lzz[0, 4:, 4:], 3.0 * term.hessian(x, beyond), rtol=1e-14)
+    np.testing.assert_array_equal(term.hessian(x, beyond), np.diag([2.0, 3.0, 4.0]))
+    with pytest.raises(ProblemError, match=r"lower: expected at most upper, got 2.0 > 1.0 at \[0\]"):
+        ControlLimits([2.0], [1.0], [1.0])
+
+
 def test_joint_limits_are_zero_within_and_quadratic_beyond(robots):
     robot = robots["hyq"]
     model = robot.model
@@ -199,6 +216,7 @@ def every_term(robot, rng):
     return [
         StateCost(system, x, rng.uniform(size=system.n)),
         ControlCost(np.zeros(system.nu), rng.uniform(size=system.nu)),
+        ControlLimits(np.full(system.nu, -0.5), np.full(system.nu, 0.4), rng.uniform(size=system.nu)),
         JointLimits(robot, 1.0),
         CenterOfMass(robot, np.zeros(3), 1.0),
         FramePose(robot, frame, pin.SE3.Identity(), np.ones(6)),
@@ -226,7 +244,7 @@ def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots
             for a, b in zip(whole, parts, strict=True):
                 np.testing.assert_array_equal(a, b)
             np.testing.assert_allclose(whole[0], 2.0 + 0.3 * term.values(X, U), rtol=1e-14)
-            if not isinstance(term, ControlCost):
+            if not isinstance(term, (ControlCost, ControlLimits)):
                 for k in range(5):
                     np.testing.assert_allclose(whole[1][k], 3.0 + 0.3 * term.gradient(X[k], U[k]), rtol=1e-13)
                     H = 4.0 + 0.3 * term.hessian(X[k], U[k], exact=exact)

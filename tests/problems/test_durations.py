@@ -31,7 +31,9 @@ def quiet():
     logging.getLogger("mayne").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize("options", [{"friction": 0.25}, {"footholds": "constraint", "cones": "constraint"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"friction": 0.25, "grip": 1.0}, {"footholds": "constraint", "cones": "constraint"}], ids=str
+)
 def test_the_gradient_by_durations_is_that_of_optima_found_again(options, rng):
     problem = uneven(**options)
     T = problem.dynamics.phase_durations

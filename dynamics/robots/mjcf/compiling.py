@@ -98,21 +98,29 @@ def _release(path: Path, spec: Any, model: Any) -> None:
 
 
 @contextmanager
-def _errors_of(mujoco: ModuleType, path: Path) -> Iterator[list[str]]:
-    """Collect what MuJoCo warns of, which it would write into a file, and turn its errors into ModelErrors."""
+def quietly() -> Iterator[list[str]]:
+    """Within the block, collect what MuJoCo warns of, which it would write into a file of the working folder."""
+    mujoco = import_mujoco()
     said: list[str] = []
     usual = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(said.append)
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        yield said
+    finally:
+        mujoco.set_mju_user_warning(usual)
+
+
+@contextmanager
+def _errors_of(mujoco: ModuleType, path: Path) -> Iterator[list[str]]:
+    """Collect MuJoCo's warnings, and turn its errors into ModelErrors."""
+    try:
+        with quietly() as said, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
         said += [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
         said[:] = [_one_line(warning) for warning in said]
     except (ValueError, RuntimeError, TypeError, KeyError, mujoco.FatalError, mujoco.UnexpectedError) as reason:
         raise _refusal(path, f"MuJoCo cannot read it ({_one_line(str(reason))})") from None
-    finally:
-        mujoco.set_mju_user_warning(usual)
 
 
 def _refusal(path: Path, reason: str) -> ModelError:
