@@ -285,6 +285,12 @@ def memory_of(typingctx, array):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def hold(typingctx, array):  # type: ignore[no-untyped-def]
+    """Keep an array that a kernel has made alive until here: rows of it do not."""
+    return types.none(array), lambda context, builder, sig, args: context.get_dummy_value()
+
+
+@intrinsic
 def as_matrix(typingctx, vector, rows, columns):  # type: ignore[no-untyped-def]
     """A vector as a matrix (rows, columns) in the same memory."""
     kind = vector.of(None)
@@ -312,6 +318,22 @@ def as_quads(typingctx, rows):  # type: ignore[no-untyped-def]
         return made(context, builder, kind, builder.bitcast(part(builder, args[0], 0), place))
 
     return kind(rows), codegen
+
+
+@intrinsic
+def columns_from(typingctx, matrix, k):  # type: ignore[no-untyped-def]
+    """A matrix without its first k columns, in the same memory."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return builder.insert_value(args[0], after(builder, part(builder, args[0], 0), args[1]), 0)
+
+    return matrix(matrix, types.intp), codegen
+
+
+@intrinsic
+def columns_of(typingctx, matrix):  # type: ignore[no-untyped-def]
+    """How far the rows of a matrix are apart: how many columns it has if none is left out."""
+    return types.intp(matrix), lambda context, builder, sig, args: part(builder, args[0], 1)
 
 
 @intrinsic

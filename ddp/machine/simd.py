@@ -9,6 +9,7 @@ Here x is a vector of floats, ``rows_at`` of an address say; i, j, ld are places
     store_some(x, i, y, count)      the first ``count`` of them; nothing is written beyond them
     multiply_add(x, y, z)           x y + z, rounded once
     transpose(x)                    the 8 x 8 floats of x := their transpose
+    prefetch(x, i)                  ask for the cache line of x[i], to write to it soon
     stack(count)                    floats that live as long as the kernel runs: registers where loops over them unroll
 
 A tile is some rows of some registers each, for sums that wait for many products:
@@ -108,6 +109,20 @@ def store_some(typingctx, x, i, y, count):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(x, types.intp, lanes, types.intp), codegen
+
+
+@intrinsic
+def prefetch(typingctx, x, i):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of x[i], to be written to soon: to wait for a line takes longer than to write it."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        line = builder.bitcast(after(builder, part(builder, args[0], 0), args[1]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(_VOID, [line.type, _INT, _INT, _INT])
+        hints = [ir.Constant(_INT, k) for k in (1, 3, 1)]  # to write, and to keep
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [line, *hints])
+        return context.get_dummy_value()
+
+    return types.void(x, types.intp), codegen
 
 
 @intrinsic

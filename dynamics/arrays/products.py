@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Products of small matrices, of floats by BLAS or rows and of lanes in register tiles: eighteen sums at a time.
+"""Products of small matrices in tiles of registers: eighteen sums at a time.
 
 A column of such a matrix has entries for the relatives of its degree of freedom (ancestors, itself, descendants) only,
 and neighbours on one chain have the same ones: ``tree.segment`` and ``tree.relatives``.
@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import by_types, inline, kernel
-from dynamics.arrays.lanes import LaneArrayType
 from dynamics.geometry.spatial import add3, add6, scale3, scale6
 
 
@@ -23,42 +21,6 @@ class Columns(NamedTuple):
     ns: Any
     segment: Any
     relatives: Any
-
-
-def product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
-    """out := sign A B inside kernels, where B (nv, nv) has entries between related degrees of freedom only.
-
-    The columns of B before ``begin`` are zero.
-    """
-    np.dot(A, B, out)
-    out *= sign
-
-
-def coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
-    """out := start + A B inside kernels, start (nv, m) (of lanes: other memory than out) or None; A is ∂²(ωᵀτ)/∂q∂a.
-
-    A has entries between related degrees of freedom only, and none in the rows of joints on the world, whose own
-    displacement the mass matrix does not see.
-    """
-    out[:] = A @ B if start is None else start + A @ B
-
-
-@by_types(product)
-def _product(tree, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
-    return _lane_product if isinstance(A, LaneArrayType) else _float_product
-
-
-@by_types(coupling_product)
-def _coupling_product(tree, start, A, B, out):  # type: ignore[no-untyped-def]
-    return _lane_coupling_product if isinstance(A, LaneArrayType) else _float_coupling_product
-
-
-@kernel
-def _float_product(tree, sign, A, B, begin, out):
-    np.dot(A, B, out)
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = sign * out[i, j]
 
 
 def _begin(start, i, j, A):  # type: ignore[no-untyped-def]
@@ -82,24 +44,9 @@ def _entry(start, i, j, A):
 
 
 @kernel
-def _float_coupling_product(tree, start, A, B, out):
-    for t in range(tree.ns):
-        columns = tree.relatives[tree.segment[t, 2] :]
-        for i in range(tree.segment[t, 0], tree.segment[t, 1]):
-            for j in range(out.shape[1]):
-                out[i, j] = _begin(start, i, j, A)
-            if tree.parent[tree.body[i]] >= 0:
-                for c in range(tree.segment[t, 3] - tree.segment[t, 2]):
-                    k = columns[c]
-                    x = A[i, k]
-                    for j in range(out.shape[1]):
-                        out[i, j] += x * B[k, j]
-
-
-@kernel
 def symmetric_product(tree, A, B, out):
     """out := A B, which is symmetric; B (nv, nv) has entries between a column's ancestors and itself only."""
-    n = out.shape[0]
+    n = tree.nv
     for t in range(tree.ns):
         first, end, start, stop = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2], tree.segment[t, 3]
         while tree.relatives[stop - 1] >= end:
@@ -122,31 +69,76 @@ def symmetric_product(tree, A, B, out):
 
 
 @kernel
-def _lane_product(tree, sign, A, B, begin, out):
-    n = out.shape[0]
+def product(tree, n, sign, A, B, begin, out):
+    """out := sign A B, of n rows, where B has entries between related degrees of freedom only.
+
+    The columns of B before ``begin`` are zero.
+    """
     for i in range(n):
         for j in range(begin):
             out[i, j] = 0.0
+    whole_rows = n - n % 3
     for t in range(tree.ns):
-        first, end = max(begin, tree.segment[t, 0]), tree.segment[t, 1]
+        j, end = max(begin, tree.segment[t, 0]), tree.segment[t, 1]
         rows, count = tree.relatives[tree.segment[t, 2] :], tree.segment[t, 3] - tree.segment[t, 2]
-        whole_columns = end - (end - first) % 3
+        while j + 6 <= end:
+            for i in range(0, whole_rows, 3):
+                _wide_tile(rows, count, sign, None, A, B, out, i, j)
+            for i in range(whole_rows, n):
+                _long_row_tile(rows, count, sign, None, A, B, out, i, j)
+            j += 6
+        whole_columns = end - (end - j) % 3
         for panel in range(0, n, 6):
             i = min(panel, n - 6)  # the last six once more where n is no multiple of six
             if i >= 0:
-                for j in range(first, whole_columns, 3):
-                    _tall_tile(rows, count, sign, A, B, out, i, j)
-                for j in range(whole_columns, end):
-                    _column_tile(rows, count, sign, A, B, out, i, j)
+                for column in range(j, whole_columns, 3):
+                    _tall_tile(rows, count, sign, A, B, out, i, column)
+                for column in range(whole_columns, end):
+                    _column_tile(rows, count, sign, A, B, out, i, column)
             else:
                 for r in range(n):
-                    for j in range(first, end):
-                        out[r, j] = sign * _sum(rows, count, A, B, r, j)
+                    for column in range(j, end):
+                        out[r, column] = sign * _sum(rows, count, A, B, r, column)
 
 
 @kernel
-def _lane_coupling_product(tree, start, A, B, out):
-    m = out.shape[1]
+def dense_product(n, m, inner, sign, A, B, out):
+    """out (n, m) := sign A B, of other memory, A (n, inner)."""
+    whole_rows = n - n % 3
+    for panel in range(0, m, 6):
+        j = min(panel, m - 6)  # the last six once more where m is no multiple of six
+        if j >= 0:
+            for i in range(0, whole_rows, 3):
+                x = _six(B, 0, j)
+                a, b, c = scale6(A[i, 0], x), scale6(A[i + 1, 0], x), scale6(A[i + 2, 0], x)
+                for k in range(1, inner):
+                    x = _six(B, k, j)
+                    a, b = add6(a, scale6(A[i, k], x)), add6(b, scale6(A[i + 1, k], x))
+                    c = add6(c, scale6(A[i + 2, k], x))
+                _put(out, i, j, scale6(sign, a))
+                _put(out, i + 1, j, scale6(sign, b))
+                _put(out, i + 2, j, scale6(sign, c))
+            for i in range(whole_rows, n):
+                a = scale6(A[i, 0], _six(B, 0, j))
+                for k in range(1, inner):
+                    a = add6(a, scale6(A[i, k], _six(B, k, j)))
+                _put(out, i, j, scale6(sign, a))
+        else:
+            for i in range(n):
+                for c in range(m):
+                    total = A[i, 0] * B[0, c]
+                    for k in range(1, inner):
+                        total = total + A[i, k] * B[k, c]
+                    out[i, c] = sign * total
+
+
+@kernel
+def coupling_product(tree, start, A, B, m, out):
+    """out := start + A B of m columns, start (nv, m) other memory than out, or None; A is ∂²(ωᵀτ)/∂q∂a.
+
+    A has entries between related degrees of freedom only, and none in the rows of joints on the world, whose own
+    displacement the mass matrix does not see.
+    """
     for t in range(tree.ns):
         first, end = tree.segment[t, 0], tree.segment[t, 1]
         columns, count = tree.relatives[tree.segment[t, 2] :], tree.segment[t, 3] - tree.segment[t, 2]
@@ -159,9 +151,9 @@ def _lane_coupling_product(tree, start, A, B, out):
             j = min(panel, m - 6)
             if j >= 0:
                 for i in range(first, whole_rows, 3):
-                    _wide_tile(columns, count, start, A, B, out, i, j)
+                    _wide_tile(columns, count, 1.0, start, A, B, out, i, j)
                 for i in range(whole_rows, end):
-                    _long_row_tile(columns, count, start, A, B, out, i, j)
+                    _long_row_tile(columns, count, 1.0, start, A, B, out, i, j)
             else:
                 for i in range(first, end):
                     for k in range(m):
@@ -241,8 +233,8 @@ def _column_tile(inner, count, sign, A, B, out, i, j):
 
 
 @inline
-def _wide_tile(inner, count, start, A, B, out, i, j):
-    """3 x 6 entries of start + A B from (i, j)."""
+def _wide_tile(inner, count, sign, start, A, B, out, i, j):
+    """3 x 6 entries of sign (start + A B) from (i, j)."""
     a, b, c = _begin6(start, i, j, A), _begin6(start, i + 1, j, A), _begin6(start, i + 2, j, A)
     for k in range(count):
         m = inner[k]
@@ -250,18 +242,18 @@ def _wide_tile(inner, count, start, A, B, out, i, j):
         a = add6(a, scale6(A[i, m], x))
         b = add6(b, scale6(A[i + 1, m], x))
         c = add6(c, scale6(A[i + 2, m], x))
-    _put(out, i, j, a)
-    _put(out, i + 1, j, b)
-    _put(out, i + 2, j, c)
+    _put(out, i, j, scale6(sign, a))
+    _put(out, i + 1, j, scale6(sign, b))
+    _put(out, i + 2, j, scale6(sign, c))
 
 
 @inline
-def _long_row_tile(inner, count, start, A, B, out, i, j):
-    """1 x 6 entries of start + A B from (i, j)."""
+def _long_row_tile(inner, count, sign, start, A, B, out, i, j):
+    """1 x 6 entries of sign (start + A B) from (i, j)."""
     a = _begin6(start, i, j, A)
     for k in range(count):
         a = add6(a, scale6(A[i, inner[k]], _six(B, inner[k], j)))
-    _put(out, i, j, a)
+    _put(out, i, j, scale6(sign, a))
 
 
 @inline

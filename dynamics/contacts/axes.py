@@ -13,7 +13,7 @@ from ddp.compiling.kernel import inline, kernel
 from dynamics.contacts.algebra import part3
 from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT
 from dynamics.contacts.products import threes
-from dynamics.geometry.spatial import add3, angular, cross3, dot3, load6, load9, rotate, rotate_back
+from dynamics.geometry.spatial import add3, angular, cross3, dot3, rotate, rotate_back
 
 
 @inline
@@ -35,7 +35,7 @@ def turn_forces(contacts, place, first, f):
     """f from ``first`` on := forces in the axes that were asked for."""
     for i in range(contacts.body.size):
         if is_turned(contacts, i):
-            R = load9(place.R, i)
+            R = place.R[i]
             for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(f, r)
@@ -47,7 +47,7 @@ def turn_weights(contacts, place, first, w):
     """w from ``first`` on := the weights on the relation's forces that are those on forces as asked for."""
     for i in range(contacts.body.size):
         if is_turned(contacts, i):
-            R = load9(place.R, i)
+            R = place.R[i]
             for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(w, r)
@@ -60,18 +60,18 @@ def turn_derivatives(tree, contacts, ws, place, f, fq, fv, ft):
     for i in range(contacts.body.size):
         if not is_turned(contacts, i):
             continue
-        R, to_world = load9(place.R, i), contacts.kind[i] != POINT
+        R, to_world = place.R[i], contacts.kind[i] != POINT
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             for by in (fq, fv, ft):
-                for k in range(by.shape[1]):
+                for k in range(tree.nv):
                     x = (by[r, k], by[r + 1, k], by[r + 2, k])
                     y = rotate(R, x) if to_world else rotate_back(R, x)
                     by[r, k], by[r + 1, k], by[r + 2, k] = y[0], y[1], y[2]
             force = part3(f, r)
             k = tree.iv[contacts.body[i]] + tree.nj[contacts.body[i]] - 1
             while k >= 0:
-                sa = angular(load6(ws.s, k))
+                sa = angular(ws.s[k])
                 turned = cross3(sa, rotate(R, force)) if to_world else rotate_back(R, cross3(force, sa))
                 x = add3((fq[r, k], fq[r + 1, k], fq[r + 2, k]), turned)
                 fq[r, k], fq[r + 1, k], fq[r + 2, k] = x[0], x[1], x[2]
@@ -84,11 +84,11 @@ def add_turning_curvature(tree, contacts, ws, place, w, f, fq, fv, ft, qq, qv, q
 
     fq, fv, ft (nc, nv): the derivatives of the relation's forces.
     """
-    nv = qq.shape[0]
+    nv = tree.nv
     for i in range(contacts.body.size):
         if not is_turned(contacts, i):
             continue
-        R, to_world, b = load9(place.R, i), contacts.kind[i] != POINT, contacts.body[i]
+        R, to_world, b = place.R[i], contacts.kind[i] != POINT, contacts.body[i]
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             weight, force = part3(w, r), part3(f, r)
@@ -96,20 +96,20 @@ def add_turning_curvature(tree, contacts, ws, place, w, f, fq, fv, ft, qq, qv, q
                 weight, force = rotate(R, weight), rotate(R, force)
             k = tree.iv[b] + tree.nj[b] - 1
             while k >= 0:
-                sk = angular(load6(ws.s, k))
+                sk = angular(ws.s[k])
                 x = rotate_back(R, cross3(weight, sk)) if to_world else cross3(sk, weight)
                 for j in range(nv):
                     value = x[0] * fq[r, j] + x[1] * fq[r + 1, j] + x[2] * fq[r + 2, j]
                     qq[k, j] += value
                     qq[j, k] += value
                     qv[k, j] += x[0] * fv[r, j] + x[1] * fv[r + 1, j] + x[2] * fv[r + 2, j]
-                for j in range(ft.shape[1]):
+                for j in range(nv):
                     qt[k, j] += x[0] * ft[r, j] + x[1] * ft[r + 1, j] + x[2] * ft[r + 2, j]
                 turned = cross3(sk, force) if to_world else cross3(sk, weight)
                 y = cross3(turned, weight if to_world else force)
                 j = tree.iv[tree.body[k]] + tree.nj[tree.body[k]] - 1
                 while j >= 0:
-                    value = dot3(angular(load6(ws.s, j)), y)
+                    value = dot3(angular(ws.s[j]), y)
                     qq[k, j] += value
                     if tree.body[j] != tree.body[k]:
                         qq[j, k] += value

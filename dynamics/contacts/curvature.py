@@ -14,6 +14,7 @@ for j on the way from k to the root. For surfaces, motions in the frame's own ax
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import as_vector
 from dynamics.contacts.algebra import (
     add_outer,
     add_vector,
@@ -40,9 +41,7 @@ from dynamics.geometry.spatial import (
     dot3,
     dot6,
     linear,
-    load3,
     load6,
-    load9,
     scale3,
     scale6,
     sub3,
@@ -54,12 +53,12 @@ from dynamics.rigid_bodies.kinematics import clear, sum_over_subtrees
 @kernel
 def sum_forces(tree, contacts, place, f):
     """place.force := Σ f, Σ p fᵀ of points over subtrees."""
-    clear(place.force)
+    clear(as_vector(place.force), 12 * tree.nb)
     for i in range(contacts.body.size):
         if contacts.kind[i] == POINT:
             b, force = contacts.body[i], part3(f, contacts.row[i])
             add_vector(place.force, b, 0, 1.0, force)
-            add_outer(place.force, b, 3, 1.0, load3(place.p, i), force)
+            add_outer(place.force, b, 3, 1.0, place.p[i], force)
     sum_over_subtrees(tree, place.force)
 
 
@@ -69,42 +68,43 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
     sum_forces(tree, contacts, place, f)
     for k in range(tree.nv):
         b = tree.body[k]
-        g = rate(load3_at(place.force, b, 0), load9_at(place.force, b, 3), load6(ws.s, k))
+        g = rate(load3_at(place.force, b, 0), load9_at(place.force, b, 3), ws.s[k])
         j = tree.iv[b] + tree.nj[b] - 1
         while j >= 0:
-            value = dot3(angular(load6(ws.s, j)), g)
+            value = dot3(angular(ws.s[j]), g)
             dq[k, j] -= value
             if tree.body[j] != b:
                 dq[j, k] -= value
             j = tree.previous[j]
     for i in range(contacts.body.size):
         if contacts.kind[i] != POINT:
-            b, R, p, force = contacts.body[i], load9(place.R, i), load3(place.p, i), part6(f, contacts.row[i])
+            b, R, p, force = contacts.body[i], place.R[i], place.p[i], part6(f, contacts.row[i])
             k = tree.iv[b] + tree.nj[b] - 1
             while k >= 0:
-                Jk = seen_from(R, p, load6(ws.s, k))
+                Jk = seen_from(R, p, ws.s[k])
                 j = tree.previous[tree.iv[tree.body[k]]]
                 while j >= 0:
-                    dq[j, k] -= dot6(force, cross_motion(seen_from(R, p, load6(ws.s, j)), Jk))
+                    dq[j, k] -= dot6(force, cross_motion(seen_from(R, p, ws.s[j]), Jk))
                     j = tree.previous[j]
                 k = tree.previous[k]
 
 
 @kernel
-def couple_forces(tree, contacts, ws, place, first, Ryz):
-    """Columns ``first``... of Ryz (nv, nz) := -D_q (J μ), by the forces; needs w, χ of ``virtual_velocities``."""
+def couple_forces(tree, contacts, ws, place, nc, Ryz):
+    """Columns nv... of Ryz (nv, nv + nc) := -D_q (J μ), by the forces; needs w, χ of ``virtual_velocities``."""
+    first = tree.nv
     for k in range(tree.nv):
-        for r in range(first, Ryz.shape[1]):
+        for r in range(first, first + nc):
             Ryz[k, r] = 0.0
     for i in range(contacts.body.size):
         b, r = contacts.body[i], first + contacts.row[i]
-        R, p, w = load9(place.R, i), load3(place.p, i), load6(ws.w, b)
+        R, p, w = place.R[i], place.p[i], ws.w[b]
         Pw = velocity_at(p, w)
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
-            chi = load6(ws.chi, k)
+            chi = ws.chi[k]
             if contacts.kind[i] == POINT:
-                moved = add3(cross3(angular(load6(ws.s, k)), Pw), velocity_at(p, chi))
+                moved = add3(cross3(angular(ws.s[k]), Pw), velocity_at(p, chi))
                 for a in range(3):
                     Ryz[k, r + a] = -moved[a]
             else:
@@ -120,20 +120,20 @@ def sum_duals(tree, contacts, ws, place, nu, f):
 
     Σ (c + kd u + kp p) νᵀ - P(w) fᵀ, where ν stands for ka ν and gains for themselves over ka.
     """
-    clear(place.dual)
+    clear(as_vector(place.dual), 36 * tree.nb)
     for i in range(contacts.body.size):
         if contacts.kind[i] == POINT:
             b = contacts.body[i]
             ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
             n, force = part3(nu, contacts.row[i]), part3(f, contacts.row[i])
-            p, u, c = load3(place.p, i), load3(place.u, i), load3(place.c, i)
+            p, u, c = place.p[i], place.u[i], place.c[i]
             add_vector(place.dual, b, 0, ka, n)
             add_vector(place.dual, b, 3, kd, n)
             add_vector(place.dual, b, 6, kp, n)
             add_outer(place.dual, b, 9, ka, p, n)
             add_outer(place.dual, b, 18, 1.0, add3(scale3(2.0 * ka, u), scale3(kd, p)), n)
             add_outer(place.dual, b, 27, 1.0, add3(scale3(ka, c), add3(scale3(kd, u), scale3(kp, p))), n)
-            add_outer(place.dual, b, 27, -1.0, velocity_at(p, load6(ws.w, b)), force)
+            add_outer(place.dual, b, 27, -1.0, velocity_at(p, ws.w[b]), force)
     sum_over_subtrees(tree, place.dual)
 
 
@@ -147,7 +147,7 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
     sum_duals(tree, contacts, ws, place, nu, f)
     for k in range(tree.nv):
         b = tree.body[k]
-        s, psi, chi = load6(ws.s, k), load6(ws.psi, k), load6(ws.chi, k)
+        s, psi, chi = ws.s[k], ws.psi[k], ws.chi[k]
         F, Fd, Fp = load3_at(place.dual, b, 0), load3_at(place.dual, b, 3), load3_at(place.dual, b, 6)
         N, Q, C = load9_at(place.dual, b, 9), load9_at(place.dual, b, 18), load9_at(place.dual, b, 27)
         force, moment = load3_at(place.force, b, 0), load9_at(place.force, b, 3)
@@ -156,27 +156,27 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
         x = add3(scale3(2.0, rate(F, N, psi)), moved)
         y = add3(matrix_rate(C, angular(s)), cross3(linear(s), Fp))
         y = add3(y, add3(matrix_rate(Q, angular(psi)), cross3(linear(psi), Fd)))
-        y = sub3(add3(y, rate(F, N, load6(ws.psidd, k))), rate(force, moment, chi))
-        z = add3(rate(F, N, load6(ws.eta, k)), moved)
+        y = sub3(add3(y, rate(F, N, ws.psidd[k])), rate(force, moment, chi))
+        z = add3(rate(F, N, ws.eta[k]), moved)
         first = tree.iv[b]
         for j in range(first, first + tree.nj[b]):
-            sj, psij = angular(load6(ws.s, j)), angular(load6(ws.psi, j))
-            value = dot3(sj, y) + dot3(angular(load6(ws.psidd, j)), g) + dot3(psij, x)
-            qq[k, j] += value - dot3(angular(load6(ws.chi, j)), gf)
+            sj, psij = angular(ws.s[j]), angular(ws.psi[j])
+            value = dot3(sj, y) + dot3(angular(ws.psidd[j]), g) + dot3(psij, x)
+            qq[k, j] += value - dot3(angular(ws.chi[j]), gf)
             qv[j, k] += dot3(sj, z) + 2.0 * dot3(psij, g)
             vv[j, k] += dot3(sj, g)
             vv[k, j] += dot3(sj, g)
             qa[j, k] += dot3(sj, g)
         j = tree.previous[first]
         while j >= 0:
-            sj, psij = angular(load6(ws.s, j)), angular(load6(ws.psi, j))
-            value = dot3(sj, y) + dot3(angular(load6(ws.psidd, j)), g) + dot3(psij, x)
-            value = value - dot3(angular(load6(ws.chi, j)), gf)
+            sj, psij = angular(ws.s[j]), angular(ws.psi[j])
+            value = dot3(sj, y) + dot3(angular(ws.psidd[j]), g) + dot3(psij, x)
+            value = value - dot3(angular(ws.chi[j]), gf)
             turned = dot3(sj, g)
             qq[k, j] += value
             qq[j, k] += value
             qv[j, k] += dot3(sj, z) + 2.0 * dot3(psij, g)
-            qv[k, j] += dot3(angular(load6(ws.eta, j)), g) + dot3(sj, x)
+            qv[k, j] += dot3(angular(ws.eta[j]), g) + dot3(sj, x)
             vv[j, k] += 2.0 * turned
             vv[k, j] += 2.0 * turned
             qa[j, k] += turned
@@ -198,7 +198,7 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     """
     b, r = contacts.body[i], contacts.row[i]
     ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
-    R, p, V = load9(place.R, i), load3(place.p, i), load6(place.V, i)
+    R, p, V = place.R[i], place.p[i], place.V[i]
     n, force = part6(nu, r), part6(f, r)
     kappa = scale6(ka, cross_force(V, n))
     g = tree.gravity
@@ -209,12 +209,12 @@ def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     column = place.column
     k = tree.iv[b] + tree.nj[b] - 1
     while k >= 0:
-        s = load6(ws.s, k)
+        s = ws.s[k]
         store6(column, k, 0, seen_from(R, p, s))
-        store6(column, k, 6, seen_from(R, p, load6(ws.psi, k)))
-        store6(column, k, 12, seen_from(R, p, add6(load6(ws.psidd, k), cross_motion(gravity, s))))
-        store6(column, k, 18, seen_from(R, p, load6(ws.eta, k)))
-        store6(column, k, 24, seen_from(R, p, load6(ws.chi, k)))
+        store6(column, k, 6, seen_from(R, p, ws.psi[k]))
+        store6(column, k, 12, seen_from(R, p, add6(ws.psidd[k], cross_motion(gravity, s))))
+        store6(column, k, 18, seen_from(R, p, ws.eta[k]))
+        store6(column, k, 24, seen_from(R, p, ws.chi[k]))
         k = tree.previous[k]
     j = tree.iv[b] + tree.nj[b] - 1
     while j >= 0:

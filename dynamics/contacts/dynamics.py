@@ -20,11 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, axes, flag
+from ddp.machine.aligned import working_memory
+from ddp.machine.number import WIDTH
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
 from dynamics.robots.model import Robot
 from dynamics.robots.samples import Stack
+from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]
 
@@ -107,7 +110,7 @@ def contact_dynamics(
     """
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
     A, F = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
-    s.check(contact_batch.contact_dynamics(*s.knots, A, F))
+    s.run(contact_batch.contact_dynamics, A, F)
     return ContactMotion(*s.results((A, F)))
 
 
@@ -118,7 +121,7 @@ def contact_dynamics_derivatives(
     """First derivatives of accelerations and contact forces."""
     s = _Arguments(robot, q, v, contacts, regularization, tau, fext)
     z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(3))
-    s.check(contact_batch.contact_derivatives(*s.knots, *z))
+    s.run(contact_batch.contact_derivatives, *z)
     a, f = s.split(z)
     return ContactDerivatives(ForwardDerivatives(*a), ForwardDerivatives(*f))
 
@@ -155,7 +158,7 @@ def impact_dynamics(
     """
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     V, L = np.empty((s.N, robot.nv)), np.empty((s.N, s.nc))
-    s.check(contact_batch.impact_dynamics(*s.knots, V, L))
+    s.run(contact_batch.impact_dynamics, V, L)
     return Impact(*s.results((V, L)))
 
 
@@ -166,7 +169,7 @@ def impact_dynamics_derivatives(
     """First derivatives of velocities after an impact and of its impulses."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
-    s.check(contact_batch.impact_derivatives(*s.knots, *z))
+    s.run(contact_batch.impact_derivatives, *z)
     a, f = s.split(z)
     return ImpactDerivatives(ImpactRates(*a), ImpactRates(*f))
 
@@ -216,13 +219,16 @@ class _Arguments(Stack):
         self.nz = robot.nv + self.nc
         epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
         self.knots: tuple[Any, ...]
+        self.tree: Tree
         if not impact:
             wrenches = self._wrenches(fext)
             tau_rows, free = self.rows("tau", tau, robot.nv), robot.resisting(damping=False, springs=False)
-            self.knots = free, self.contacts, self.nc, epsilon, self.q, V, tau_rows, wrenches
+            self.tree = free
+            self.knots = self.contacts, self.nc, epsilon, self.q, V, tau_rows, wrenches
         else:
             e = number("restitution", restitution, 1.0)
-            self.knots = robot.tree.weightless, as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
+            self.tree = robot.tree.weightless or robot.tree
+            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
 
     def _wrenches(self, fext: ArrayLike | None) -> Array:
         if fext is None:
@@ -230,6 +236,12 @@ class _Arguments(Stack):
         shape = (self.robot.model.njoints, 6)
         given = as_array("fext", fext, shape if axes(fext) == 2 else (self.N, *shape))
         return np.ascontiguousarray(np.broadcast_to(given, (self.N, *shape))[:, 1:])
+
+    def run(self, kernel: Any, *out: Any) -> None:
+        """Fill ``out`` with a kernel of batch.py, for eight samples at a time or, if that is less work, for one."""
+        room = contact_batch.size(self.tree, len(self.contacts.body), self.nc)
+        memory = working_memory(room, 1 if 2 * self.N < WIDTH else WIDTH)
+        self.check(kernel(self.tree.address, memory, *self.knots, *out))
 
     def every_weight(self) -> Array:
         """One on each unknown, one after the other."""
@@ -244,7 +256,7 @@ class _Arguments(Stack):
         """Blocks of the Hessians of all weights, (N, W, nv, nv) each."""
         nv = self.robot.nv
         out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
-        self.check(kernel(*self.knots, weights, *out))
+        self.run(kernel, weights, *out)
         if flag("symmetric", symmetric):
             out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
         return out

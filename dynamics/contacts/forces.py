@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, nearest
+from ddp.machine.aligned import working_memory
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces
 from dynamics.rigid_bodies.passive import passive_torques
@@ -107,7 +108,8 @@ class ContactForces:
         nq = self.robot.nq
         Q, V = np.ascontiguousarray(X[:, :nq]), np.ascontiguousarray(X[:, nq:])
         tau = U @ self.actuation.T + passive_torques(self._tree, Q, V)
-        return self._tree, self._arrays, self.size, 0.0, Q, V, tau, np.zeros((len(X), 0, 6))
+        memory = working_memory(contact_batch.size(self._tree, len(self._arrays.body), self.size))
+        return self._tree.address, memory, self._arrays, self.size, 0.0, Q, V, tau, np.zeros((len(X), 0, 6))
 
     @staticmethod
     def _known(failed: int, array: Array) -> Array:

@@ -26,13 +26,8 @@ Accelerations in the workspace hold -gravity, as does ψ''; for points it makes 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, rows, rows_apart
-from dynamics.arrays.lanes import lane_matrix
 from dynamics.contacts.algebra import seen_from, times6, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
@@ -42,75 +37,38 @@ from dynamics.geometry.spatial import (
     angular,
     cross3,
     cross_motion,
-    load3,
-    load6,
-    load9,
     load12,
     rotate,
     rotation_product,
     scale3,
     scale6,
-    store,
     sub6,
 )
 from dynamics.rigid_bodies.bodies import seen_by_parent
-from dynamics.robots.tree import Tree
-
-
-class Place(NamedTuple):
-    """Where contacts are and how they move: scratch of one knot.
-
-    R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
-    c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.
-    error (m, 6): where it stands from its target.   force (nb, 12), dual (nb, 36): sums over subtrees.
-    column (nv, 30): J, E, G, H and X of a surface.   Jlog, curved (6, 6): of a surface's error.
-    """
-
-    R: np.ndarray
-    p: np.ndarray
-    u: np.ndarray
-    c: np.ndarray
-    V: np.ndarray
-    error: np.ndarray
-    force: np.ndarray
-    dual: np.ndarray
-    column: np.ndarray
-    Jlog: np.ndarray
-    curved: np.ndarray
 
 
 class Standing(Fields):
-    """The part of a ``Place`` that motions need and no derivatives."""
+    """Where contacts are and how they move.
+
+    R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
+    c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.
+    error (m, 6): where it stands from its target.   Jlog (6, 6): of a surface's error.
+    """
 
     R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
     Jlog = rows_apart("6", 6)
 
 
-@kernel
-def places(tree, contacts, like):
-    """Scratch of the number type of the array ``like``."""
-    m, nb, dtype = contacts.body.size, tree.nb, like.dtype
-    return Place(
-        np.zeros((m, 9), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype), np.zeros((m, 3), dtype),
-        np.zeros((m, 6), dtype), np.zeros((m, 6), dtype), np.zeros((nb, 12), dtype), np.zeros((nb, 36), dtype),
-        np.zeros((tree.nv, 30), dtype), np.zeros((6, 6), dtype), np.zeros((6, 6), dtype),
-    )  # fmt: skip
+class Place(Fields):
+    """`Standing`, and what derivatives need.
 
+    force (nb, 12), dual (nb, 36): sums over subtrees.   column (nv, 30): J, E, G, H and X of a surface.
+    curved (6, 6): of a surface's error.
+    """
 
-@kernel
-def lane_places(tree, contacts, arena):
-    """Scratch of eight knots."""
-    m, nb = contacts.body.size, tree.nb
-    R, p, u = lane_matrix(arena, m, 9), lane_matrix(arena, m, 3), lane_matrix(arena, m, 3)
-    c, V, error = lane_matrix(arena, m, 3), lane_matrix(arena, m, 6), lane_matrix(arena, m, 6)
-    force, dual = lane_matrix(arena, nb, 12), lane_matrix(arena, nb, 36)
-    column = lane_matrix(arena, tree.nv, 30)
-    return Place(R, p, u, c, V, error, force, dual, column, lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6))
-
-
-def lane_places_size(tree: Tree, m: int) -> int:
-    """How many lanes ``lane_places`` takes for m contacts."""
-    return 30 * m + 48 * tree.nb + 30 * tree.nv + 72
+    R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
+    force, dual, column = rows_apart("nb", 12), rows_apart("nb", 36), rows_apart("nv", 30)
+    Jlog, curved = rows_apart("6", 6), rows_apart("6", 6)
 
 
 # -- the logarithm of a surface's error ------------------------------------------------------------------------------
@@ -120,19 +78,19 @@ def lane_places_size(tree: Tree, m: int) -> int:
 def pose_error(target, R, p, place, i):
     """place.error[i] := log6(target⁻¹ (R, p))."""
     turn, shift = seen_from_target(target, R, p)
-    store(place.error, i, log6(turn, shift))
+    place.error[i] = log6(turn, shift)
 
 
 @kernel
 def pose_jacobian(place, i):
     """place.Jlog := Jlog6 at place.error[i]."""
-    jlog6(load6(place.error, i), place.Jlog)
+    jlog6(place.error[i], place.Jlog)
 
 
 @kernel
 def pose_curvature(place, i, nu):
     """place.curved := the Hessian of nu·log6 at place.error[i]."""
-    log6_hessian(load6(place.error, i), nu, place.curved)
+    log6_hessian(place.error[i], nu, place.curved)
 
 
 @inline
@@ -156,15 +114,16 @@ def place_contacts(tree, contacts, q, ws, place):
     """R, p and the error of every contact; needs placements of bodies with the origin at the root."""
     for i in range(contacts.body.size):
         b = contacts.body[i]
-        Rb, F = load9(ws.R, b), load12(contacts.placement, i)
-        p = add3(load3(ws.p, b), rotate(Rb, (F[9], F[10], F[11])))
+        Rb, F = ws.R[b], load12(contacts.placement, i)
+        p = add3(ws.p[b], rotate(Rb, (F[9], F[10], F[11])))
         R = rotation_product(Rb, (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8]))
-        store(place.R, i, R)
-        store(place.p, i, p)
+        place.R[i] = R
+        place.p[i] = p
         there = add3(p, root_offset(tree, q, contacts.root[i]))
         if contacts.kind[i] == POINT:
             T = load12(contacts.target, i)
-            store(place.error, i, (there[0] - T[9], there[1] - T[10], there[2] - T[11]))
+            for k in range(3):
+                place.error[i, k] = there[k] - T[9 + k]
         elif contacts.gains[i, 2] != 0.0:
             pose_error(load12(contacts.target, i), R, there, place, i)
 
@@ -177,17 +136,17 @@ def move_contacts(tree, contacts, ws, place, value):
     for i in range(contacts.body.size):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
-        R, p, v, a = load9(place.R, i), load3(place.p, i), load6(ws.v, b), load6(ws.a, b)
+        R, p, v, a = place.R[i], place.p[i], ws.v[b], ws.a[b]
         if contacts.kind[i] == POINT:
             u = velocity_at(p, v)
             c = add3(velocity_at(p, a), cross3(angular(v), u))
-            store(place.u, i, u)
-            store(place.c, i, c)
+            place.u[i] = u
+            place.c[i] = c
             for k in range(3):
                 value[r + k] = ka * (c[k] + gravity[k]) + kd * u[k] + kp * place.error[i, k]
         else:
             V, A = seen_from(R, p, v), seen_from(R, p, add6(a, gravity))
-            store(place.V, i, V)
+            place.V[i] = V
             for k in range(6):
                 value[r + k] = ka * A[k] + kd * V[k]
                 if kp != 0.0:
@@ -208,10 +167,10 @@ def contact_jacobian(tree, contacts, ws, place, J):
     """J (nc, nv), in as zeros: the velocities that the constraints see are J v."""
     for i in range(contacts.body.size):
         b, r = contacts.body[i], contacts.row[i]
-        R, p = load9(place.R, i), load3(place.p, i)
+        R, p = place.R[i], place.p[i]
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
-            s = load6(ws.s, k)
+            s = ws.s[k]
             if contacts.kind[i] == POINT:
                 _put(J, r, k, velocity_at(p, s))
             else:
@@ -228,13 +187,13 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
         R, p, u, c, V = (
-            load9(place.R, i), load3(place.p, i), load3(place.u, i), load3(place.c, i), load6(place.V, i),
+            place.R[i], place.p[i], place.u[i], place.c[i], place.V[i],
         )  # fmt: skip
         if contacts.kind[i] != POINT and kp != 0.0:
             pose_jacobian(place, i)
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
-            s, psi, psidd, eta = load6(ws.s, k), load6(ws.psi, k), load6(ws.psidd, k), load6(ws.eta, k)
+            s, psi, psidd, eta = ws.s[k], ws.psi[k], ws.psidd[k], ws.eta[k]
             if contacts.kind[i] == POINT:
                 sa, P = angular(s), velocity_at(p, s)
                 moved = add3(cross3(sa, u), velocity_at(p, psi))

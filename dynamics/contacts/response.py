@@ -16,7 +16,8 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
-from dynamics.contacts.products import dense_product, path_product
+from dynamics.arrays.products import dense_product
+from dynamics.contacts.products import path_product
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
@@ -29,17 +30,16 @@ REGULARIZATION = 1e-6
 @kernel
 def invert_delassus(tree, contacts, epsilon, r):
     """r.G := M⁻¹ Jᵀ and r.S := (J G + ε)⁻¹; needs J and M⁻¹. Redundant contacts have an ε of their own."""
-    nc = r.J.shape[0]
     respond_to_units(tree, contacts, r)
     invert_response(tree, contacts, r.J, r)
-    if epsilon > 0.0 or are_redundant(r.pivots, nc):
-        invert_redundant(tree, contacts, nc, epsilon, r)
+    if epsilon > 0.0 or are_redundant(r.pivots, r.nc):
+        invert_redundant(tree, contacts, r.nc, epsilon, r)
 
 
 @kernel
 def respond_to_units(tree, contacts, r):
     """r.G := M⁻¹ Jᵀ; r.CM is scratch."""
-    nc, nv = r.J.shape
+    nc, nv = r.nc, r.nv
     path_product(tree, contacts, r.J, r.Minv, nv, r.CM)
     for i in range(nc):
         for j in range(nv):
@@ -81,7 +81,7 @@ def eliminate(n, A, x, pivots):
 @kernel
 def invert_response(tree, contacts, C, r):
     """r.S := (C G)⁻¹ by Gauss and Jordan, r.pivots as ``eliminate`` has them, r.CM := C M⁻¹; needs G."""
-    nc, nv = r.J.shape
+    nc, nv = r.nc, r.nv
     path_product(tree, contacts, C, r.Minv, nv, r.CM)
     form_response(tree, contacts, nc, C, r)
     S = r.S
@@ -185,7 +185,7 @@ def invert_regularized(A, epsilon):
 @kernel
 def respond(r, gap):
     """f = -S gap, and a += G f."""
-    nc, nv = r.J.shape
+    nc, nv = r.nc, r.nv
     for i in range(nc):
         total = 0.0 * gap[i]
         for j in range(nc):
@@ -201,16 +201,16 @@ def respond(r, gap):
 @kernel
 def invert_kkt(r):
     """K⁻¹ of a solved relation, its blocks among the scratch as well."""
-    nc, nv = r.J.shape
+    nc, nv = r.nc, r.nv
     K = r.Kinv
     for i in range(nv):
         for j in range(nv):
             K[i, j] = r.Minv[i, j]
     if nc == 0:
         return
-    dense_product(-1.0, r.S, r.CM, r.down)
-    dense_product(1.0, r.G, r.S, r.right)
-    dense_product(1.0, r.G, r.down, r.corner)
+    dense_product(nc, nv, nc, -1.0, r.S, r.CM, r.down)
+    dense_product(nv, nc, nc, 1.0, r.G, r.S, r.right)
+    dense_product(nv, nv, nc, 1.0, r.G, r.down, r.corner)
     for i in range(nv):
         for j in range(nv):
             K[i, j] += r.corner[i, j]

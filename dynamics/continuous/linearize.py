@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, items
+from ddp.machine.aligned import working_memory
 from ddp.system import LinearSystem
-from dynamics.arrays.lanes import arena
 from dynamics.arrays.memory import recycled
 from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
@@ -54,7 +54,7 @@ def linearize(
     n, nu, nv = 2 * robot.nv, S.shape[1], robot.nv
     A, B = recycled((s.N, n, n)), recycled((s.N, n, nu))
     if contacts is None:
-        memory = arena(flow.size(robot.tree, nu))
+        memory = working_memory(flow.size(robot.tree, nu))
         s.check(flow.linearize(robot.tree.address, memory, entries_of(S), s.q, s.first, s.second, s.fext, A, B))
     else:
         flow.move_all(robot.tree.address, s.first, A, B)

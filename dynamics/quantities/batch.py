@@ -25,21 +25,21 @@ from dynamics.rigid_bodies.kinematics import workspace
 def center_of_mass(tree, Q, weight, c, dq, qq):
     """c (N, 3), ∂c/∂q (N, 3, nv), the Hessian of weight·c (N, nv, nv) of every sample."""
     nv = tree.nv
-    ws, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
+    memory, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     for t in range(Q.shape[0]):
-        store(c, t, place_center_of_mass(tree, Q[t], ws, g))
+        store(c, t, place_center_of_mass(tree, Q[t], memory, g))
         dq[t] = g.T
         w = (weight[t, 0], weight[t, 1], weight[t, 2])
-        pull_back_center_of_mass(tree, ws, g, w, 0.0, 1.0, True, unused, qq[t])
+        pull_back_center_of_mass(tree, memory, g, w, 0.0, 1.0, True, unused, qq[t])
 
 
 @kernel
 def frame_placement(branch, Q, weight, M, jacobian, qq):
     """M (N, 4, 4), its Jacobian (N, 6, nv) and the Hessian of weight·log6(M⁻¹ M(q ⊕ δ)) of every sample."""
     m = branch.dof.size
-    ws, J, G, unused = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
+    memory, J, G, unused = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
     for t in range(Q.shape[0]):
-        R, p = place_frame(branch, Q[t], ws, J)
+        R, p = place_frame(branch, Q[t], memory, J)
         for i in range(3):
             for j in range(3):
                 M[t, i, j] = R[3 * i + j]
@@ -55,10 +55,10 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
 def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
     """The velocity (N, 6), its derivatives (N, 6, nv), the Hessian of weight·velocity (N, 2 nv, 2 nv)."""
     m, nv = branch.dof.size, V.shape[1]
-    ws, J, E = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((m, 6))
+    memory, J, E = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((m, 6))
     Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
     for t in range(Q.shape[0]):
-        R, p = place_frame(branch, Q[t], ws, J)
+        R, p = place_frame(branch, Q[t], memory, J)
         local = frame_twist(branch, J, V[t], E)
         store(velocity, t, twist_derivatives(reference, R, p, local, J, E, Dq, Dv))
         for j in range(m):
@@ -70,24 +70,24 @@ def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
 @kernel
 def energy(tree, Q, V, value, dq, dv, hessian):
     """E (N,), its derivatives (N, nv) and its Hessian (N, 2 nv, 2 nv)."""
-    ws = workspace(tree, Q)
+    memory = workspace(tree, Q)
     for t in range(Q.shape[0]):
-        value[t] = place_energy(tree, Q[t], V[t], ws)
-        energy_gradient(tree, V[t], ws, dq[t], dv[t])
-        add_energy_curvature(tree, ws, 1.0, hessian[t])
+        value[t] = place_energy(tree, Q[t], V[t], memory)
+        energy_gradient(tree, V[t], memory, dq[t], dv[t])
+        add_energy_curvature(tree, memory, 1.0, hessian[t])
 
 
 @kernel
 def momentum(tree, at_center, Q, V, weight, value, dq, dv, hessian):
     """h (N, 6), its derivatives (N, 6, nv) and the Hessian of weight·h (N, 2 nv, 2 nv)."""
     nv = tree.nv
-    ws, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
+    memory, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     Dq, Dv = np.empty((nv, 6)), np.empty((nv, 6))
     for t in range(Q.shape[0]):
-        mass, c, h = place_momentum(tree, Q[t], V[t], ws)
-        momentum_derivatives(tree, at_center, mass, c, h, ws, g, Dq, Dv)
+        mass, c, h = place_momentum(tree, Q[t], V[t], memory)
+        momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
         store(value, t, about(at_center, c, h))
         dq[t] = Dq.T
         dv[t] = Dv.T
         w = load6(weight, t)
-        add_momentum_curvature(tree, at_center, c, h, ws, g, Dq, Dv, w, 1.0, unused, hessian[t])
+        add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, w, 1.0, unused, hessian[t])

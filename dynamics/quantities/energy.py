@@ -13,6 +13,7 @@ and U is the mass times -gravity·(centre of mass), see center_of_mass.py. Poten
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import memory_of, rows_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -23,26 +24,24 @@ from dynamics.geometry.spatial import (
     dot6,
     inertia_times,
     linear,
-    load6,
-    load10,
-    load12,
     mass_moment,
     momentum,
     scale3,
 )
-from dynamics.rigid_bodies.kinematics import composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, composite_inertias, place_bodies, sum_over_subtrees, velocities
 
 
 @kernel
-def place_energy(tree, q, v, ws):
+def place_energy(tree, q, v, memory):
     """Composites Ic and hK with placements in the world, and the energy T + U [J]."""
-    place_bodies(tree, q, False, ws)
-    velocities(tree, v, ws)
+    ws = Workspace(memory_of(memory), tree)
+    place_bodies(tree, rows_of(q), False, ws)
+    velocities(tree, rows_of(v), ws)
     composite_inertias(tree, ws)
     energy = 0.0 * v[0]
     for b in range(tree.nb):
-        energy += 0.5 * dot6(load6(ws.v, b), momentum(load12(ws.hK, b)))
-        c = mass_moment(load10(ws.I, b))
+        energy += 0.5 * dot6(ws.v[b], momentum(ws.hK[b]))
+        c = mass_moment(ws.I[b])
         energy -= tree.gravity[0] * c[0] + tree.gravity[1] * c[1] + tree.gravity[2] * c[2]
     for i in range(tree.nv):
         energy += 0.5 * tree.armature[i] * v[i] * v[i]
@@ -53,35 +52,37 @@ def place_energy(tree, q, v, ws):
 @kernel
 def weight_of(tree, ws, i):
     """Force whose product with s_i is the gradient of U by q_i: -gravity on all that the joint carries."""
-    I, s = load10(ws.Ic, tree.body[i]), load6(ws.s, i)
+    I, s = ws.Ic[tree.body[i]], ws.s[i]
     moved = add3(scale3(I[0], linear(s)), cross3(angular(s), mass_moment(I)))
     return -tree.gravity[0] * moved[0] - tree.gravity[1] * moved[1] - tree.gravity[2] * moved[2]
 
 
 @kernel
-def energy_gradient(tree, v, ws, dq, dv):
+def energy_gradient(tree, v, memory, dq, dv):
     """∂E/∂q, ∂E/∂v (nv,), after ``place_energy``."""
+    ws = Workspace(memory_of(memory), tree)
     for i in range(tree.nv):
-        h = momentum(load12(ws.hK, tree.body[i]))
-        dq[i] = dot6(load6(ws.psi, i), h) + weight_of(tree, ws, i)
-        dv[i] = dot6(load6(ws.s, i), h) + tree.armature[i] * v[i]
+        h = momentum(ws.hK[tree.body[i]])
+        dq[i] = dot6(ws.psi[i], h) + weight_of(tree, ws, i)
+        dv[i] = dot6(ws.s[i], h) + tree.armature[i] * v[i]
 
 
 @kernel
-def add_energy_curvature(tree, ws, scale, hessian):
+def add_energy_curvature(tree, memory, scale, hessian):
     """hessian (2 nv, 2 nv) += scale times the Hessian of E by (q, v), symmetric, after ``place_energy``."""
+    ws = Workspace(memory_of(memory), tree)
     nv = tree.nv
     for i in range(nv):
         b = tree.body[i]
-        I, h = load10(ws.Ic, b), momentum(load12(ws.hK, b))
-        s, psi = load6(ws.s, i), load6(ws.psi, i)
+        I, h = ws.Ic[b], momentum(ws.hK[b])
+        s, psi = ws.s[i], ws.psi[i]
         Y = inertia_times(I, s)
         moved = add3(scale3(I[0], linear(s)), cross3(angular(s), mass_moment(I)))  # first moment's rate
         turned = add6(cross_force(s, h), inertia_times(I, psi))
         hessian[nv + i, nv + i] += scale * tree.armature[i]
         j = tree.iv[b] + tree.nj[b] - 1
         while j >= 0:
-            sj, psij = load6(ws.s, j), load6(ws.psi, j)
+            sj, psij = ws.s[j], ws.psi[j]
             lifted = cross3(angular(sj), moved)
             qq = dot6(cross_motion(psij, s), h) + dot6(psi, inertia_times(I, psij))
             qq -= tree.gravity[0] * lifted[0] + tree.gravity[1] * lifted[1] + tree.gravity[2] * lifted[2]

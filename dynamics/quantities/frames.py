@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import memory_of, rows_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -30,9 +31,7 @@ from dynamics.geometry.spatial import (
     dot6,
     join,
     linear,
-    load3,
     load6,
-    load9,
     rotate,
     rotate_back,
     rotation_product,
@@ -40,7 +39,7 @@ from dynamics.geometry.spatial import (
     scale6,
     store,
 )
-from dynamics.rigid_bodies.kinematics import place_bodies, workspace
+from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, workspace
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree, segments
 
@@ -109,24 +108,26 @@ def branch(robot: Robot, frame: str) -> Branch:
 
 @kernel
 def branch_workspace(branch, like):
-    """A workspace for the bodies of a branch, of the number type of the array ``like``."""
+    """Memory of a workspace for the bodies of a branch, of the number type of the array ``like``."""
     return workspace(Tree(branch.tree), like)
 
 
 @kernel
-def place_frame(branch, q, ws, J):
-    """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes."""
-    place_bodies(Tree(branch.tree), q, False, ws)
+def place_frame(branch, q, memory, J):
+    """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes. memory: `branch_workspace`."""
+    tree = Tree(branch.tree)
+    ws = Workspace(memory_of(memory), tree)
+    place_bodies(tree, rows_of(q), False, ws)
     F = branch.placement
     R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
     p = (F[9], F[10], F[11])
-    last = Tree(branch.tree).nb - 1
+    last = tree.nb - 1
     if last >= 0:
-        Rb = load9(ws.R, last)
-        p = add3(load3(ws.p, last), rotate(Rb, p))
+        Rb = ws.R[last]
+        p = add3(ws.p[last], rotate(Rb, p))
         R = rotation_product(Rb, R)
     for j in range(J.shape[0]):
-        s = load6(ws.s, j)
+        s = ws.s[j]
         moved = add3(linear(s), cross3(angular(s), p))
         store(J, j, join(rotate_back(R, moved), rotate_back(R, angular(s))))
     return R, p

@@ -14,6 +14,7 @@ About the centre of mass c the angular part is k - c × l, and the product rule 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import memory_of, rows_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -28,8 +29,6 @@ from dynamics.geometry.spatial import (
     linear,
     load3,
     load6,
-    load10,
-    load12,
     mass_moment,
     momentum,
     scale3,
@@ -38,24 +37,25 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.quantities.center_of_mass import pull_back_center_of_mass
-from dynamics.rigid_bodies.kinematics import composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, composite_inertias, place_bodies, sum_over_subtrees, velocities
 
 
 @kernel
-def place_momentum(tree, q, v, ws):
+def place_momentum(tree, q, v, memory):
     """Composites Ic and hK with placements in the world; the mass, the centre of mass, and h about the origin."""
-    place_bodies(tree, q, False, ws)
-    velocities(tree, v, ws)
+    ws = Workspace(memory_of(memory), tree)
+    place_bodies(tree, rows_of(q), False, ws)
+    velocities(tree, rows_of(v), ws)
     composite_inertias(tree, ws)
     sum_over_subtrees(tree, ws.hK)
     zero = 0.0 * v[0]
     mass, moment, h = zero, (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
     for b in range(tree.nb):
         if tree.parent[b] < 0:
-            I = load10(ws.Ic, b)
+            I = ws.Ic[b]
             mass += I[0]
             moment = add3(moment, mass_moment(I))
-            h = add6(h, momentum(load12(ws.hK, b)))
+            h = add6(h, momentum(ws.hK[b]))
     return mass, scale3(1.0 / mass, moment), h
 
 
@@ -66,14 +66,15 @@ def about(at_center, c, h):
 
 
 @kernel
-def momentum_derivatives(tree, at_center, mass, c, h, ws, g, Dq, Dv):
+def momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv):
     """Derivatives of h about the origin, or of the centre's, by q and v into Dq, Dv (nv, 6); of c into g (nv, 3)."""
+    ws = Workspace(memory_of(memory), tree)
     for i in range(tree.nv):
         b = tree.body[i]
-        I, s = load10(ws.Ic, b), load6(ws.s, i)
+        I, s = ws.Ic[b], ws.s[i]
         moved = add3(scale3(I[0], linear(s)), cross3(angular(s), mass_moment(I)))
         store(g, i, scale3(1.0 / mass, moved))
-        by_q = add6(cross_force(s, momentum(load12(ws.hK, b))), inertia_times(I, load6(ws.psi, i)))
+        by_q = add6(cross_force(s, momentum(ws.hK[b])), inertia_times(I, ws.psi[i]))
         by_v = inertia_times(I, s)
         if at_center:
             turned = cross3(load3(g, i), linear(h))
@@ -85,25 +86,26 @@ def momentum_derivatives(tree, at_center, mass, c, h, ws, g, Dq, Dv):
 
 
 @kernel
-def add_momentum_curvature(tree, at_center, c, h, ws, g, Dq, Dv, weight, scale, unused, hessian):
+def add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, weight, scale, unused, hessian):
     """hessian (2 nv, 2 nv) += scale times the Hessian of weight·h, symmetric; after ``momentum_derivatives``.
 
     Of Dq, Dv only the linear parts are read; ``unused`` (nv,) takes a gradient.
     """
+    ws = Workspace(memory_of(memory), tree)
     nv = tree.nv
     w = weight
     if at_center:  # weight_a·(k - c × l): the part that c holds still is a weight on l
         w = join(sub3(linear(weight), cross3(angular(weight), c)), angular(weight))
-        add_center_curvature(tree, h, ws, g, Dq, Dv, angular(weight), scale, unused, hessian)
+        add_center_curvature(tree, h, memory, g, Dq, Dv, angular(weight), scale, unused, hessian)
     for i in range(nv):
         b = tree.body[i]
-        I, s = load10(ws.Ic, b), load6(ws.s, i)
+        I, s = ws.Ic[b], ws.s[i]
         Y, first = inertia_times(I, s), add6(
-            cross_force(s, momentum(load12(ws.hK, b))), inertia_times(I, load6(ws.psi, i))
+            cross_force(s, momentum(ws.hK[b])), inertia_times(I, ws.psi[i])
         )
         j = tree.iv[b] + tree.nj[b] - 1
         while j >= 0:
-            sj, psij = load6(ws.s, j), load6(ws.psi, j)
+            sj, psij = ws.s[j], ws.psi[j]
             T = add6(cross_force(sj, first), cross_force(s, inertia_times(I, psij)))
             qq = scale * dot6(w, add6(T, inertia_times(I, cross_motion(psij, s))))
             qv = scale * dot6(w, cross_force(sj, Y))
@@ -122,10 +124,10 @@ def add_momentum_curvature(tree, at_center, c, h, ws, g, Dq, Dv, weight, scale, 
 
 
 @kernel
-def add_center_curvature(tree, h, ws, g, Dq, Dv, weight, scale, unused, hessian):
+def add_center_curvature(tree, h, memory, g, Dq, Dv, weight, scale, unused, hessian):
     """The variations of c in -weight·(c × l): ``- weight·(D_j D_i c × l + D_i c × D_j l + D_j c × D_i l)``."""
     nv = tree.nv
-    pull_back_center_of_mass(tree, ws, g, cross3(weight, linear(h)), 0.0, scale, True, unused, hessian)
+    pull_back_center_of_mass(tree, memory, g, cross3(weight, linear(h)), 0.0, scale, True, unused, hessian)
     for i in range(nv):
         turned = cross3(weight, load3(g, i))  # -weight·(D_i c × x) = -(weight × D_i c)·x
         for j in range(nv):

@@ -1,51 +1,157 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The kernels of inverse and forward dynamics over batches of samples, one compiled call each."""
+"""The kernels of inverse and forward dynamics over batches of samples, one compiled call each, for any number.
+
+Every kernel is given the address of a tree and working memory of ``size`` numbers: an array (., 8) of floats for eight
+samples at a time, an array (.,) of floats or complex numbers for one (machine/memory.py).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
 
-import numpy as np
-
-from ddp.compiling.kernel import kernel
-from dynamics.arrays.views import views_of
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import as_matrix, as_vector, columns_of, memory_of, rows_of
+from ddp.machine.number import lane_of, smaller, width
+from ddp.machine.packing import pack, unpack, unpack_places
+from dynamics.arrays.products import dense_product
 from dynamics.rigid_bodies import forward, hessian, inverse, tensors
 from dynamics.rigid_bodies.implicit import adjoint_weight, first_order, second_order
 from dynamics.rigid_bodies.inverse import first_felt
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear, composites, workspace
+from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, composites
 from dynamics.rigid_bodies.tensor_entries import SLOTS, spread
+from dynamics.robots.tree import Tree
+
+
+class Sample(Fields):
+    """Arguments of functions: q, two tangent vectors, as many wrenches as are given, and a vector of results."""
+
+    q, first, second, weight, result = vector("nq"), vector("nv"), vector("nv"), vector("nv"), vector("nv")
+    fext = matrix_of("wrenches", "6")
+
+
+class Matrices(Fields):
+    """Results (nv, nv), which stay zero between unrelated degrees of freedom."""
+
+    a, b, c, d = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+
+
+class Relation(Fields):
+    """The ID-FD relation at one sample: a, D (nv,), M⁻¹, a_q, a_v (nv, nv), and scratch.
+
+    LD, dq and dv begin as zeros and stay zero between unrelated degrees of freedom; cross need not.
+    """
+
+    a, D, omega = vector("nv"), vector("nv"), vector("nv")
+    Minv, aq, av, cross = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    LD, dq, dv = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+
+
+class Values(Fields):
+    """Numbers of the tensors, see tensors.py."""
+
+    values = rows_apart("triples + 1", SLOTS)
+
+
+class Tensors(Fields):
+    """Tensors of inverse dynamics, (nv, nv) for each torque, and room for one more."""
+
+    qq, vv, vq = matrix_of("nv", "square"), matrix_of("nv", "square"), matrix_of("nv", "square")
+    aq, spare = matrix_of("nv", "square"), matrix_of("nv", "square")
+
+
+@cache
+def size(nb: int, nq: int, nv: int) -> int:
+    """How many numbers of memory any kernel here takes, but for tensors."""
+    counts = {"nb": nb, "nq": nq, "nv": nv, "wrenches": nb}
+    return sum(fields.size(**counts) for fields in (Workspace, Sample, Relation, Matrices))
+
+
+@cache
+def room_of_tensors(nv: int, triples: int) -> int:
+    """How many numbers the kernels of tensors take beyond ``size``."""
+    return Values.size(triples=triples) + Tensors.size(nv=nv, square=nv * nv)
+
+
+@inline
+def given(address, memory, fext):
+    """The tree, and a workspace and a sample in the memory."""
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    return tree, ws, Sample(ws.end, tree, columns_of(fext) // 6)
+
+
+@inline
+def _matrices(tree, memory):
+    """Matrices of zeros."""
+    m = Matrices(memory, tree)
+    clear(as_vector(m.a), 4 * tree.nv * tree.nv)
+    return m
+
+
+@inline
+def relating(address, memory, fext):
+    """The tree, and a workspace, a sample and a relation in the memory; LD, dq and dv are zeros."""
+    tree, ws, x = given(address, memory, fext)
+    r = Relation(x.end, tree)
+    clear(as_vector(r.LD), 3 * tree.nv * tree.nv)
+    return tree, ws, x, r
 
 
 @kernel
-def inverse_dynamics(tree, Q, V, A, fext, tau):
+def take(x, tree, Q, first, second, fext, t):
+    """Read the arguments of the samples from t on."""
+    pack(Q, t, x.q, tree.nq)
+    pack(first, t, x.first, tree.nv)
+    pack(second, t, x.second, tree.nv)
+    pack(fext, t, as_vector(x.fext), columns_of(fext))
+
+
+@kernel
+def inverse_dynamics(address, memory, Q, V, A, fext, tau):
     """τ of every sample."""
-    ws = workspace(tree, Q)
-    for t in range(Q.shape[0]):
-        inverse.inverse_dynamics(tree, Q[t], V[t], A[t], fext[t], ws, tau[t])
+    Q, V, A, fext, tau = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext), rows_of(tau)
+    tree, ws, x = given(address, memory, fext)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, A, fext, t)
+        inverse.inverse_dynamics(tree, x.q, x.first, x.second, x.fext, ws, x.result)
+        unpack(x.result, tree.nv, tau, t)
 
 
 @kernel
-def inverse_dynamics_derivatives(tree, Q, V, A, fext, out):
+def inverse_dynamics_derivatives(address, memory, Q, V, A, fext, out):
     """∂τ/∂q, ∂τ/∂v, M of every sample: out (3, N, nv, nv)."""
-    ws = workspace(tree, Q)
-    out[:] = 0.0
-    for t in range(Q.shape[0]):
-        composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        inverse.mass_matrix(tree, ws, out[2, t])
-        inverse.inverse_dynamics_derivatives(tree, ws, out[0, t], out[1, t])
+    by_q, by_v, by_a = rows_of(out[0]), rows_of(out[1]), rows_of(out[2])
+    Q, V, A, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext)
+    tree, ws, x = given(address, memory, fext)
+    m, square = _matrices(tree, x.end), tree.nv * tree.nv
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, A, fext, t)
+        composites(tree, x.q, x.first, x.second, x.fext, ws)
+        inverse.mass_matrix(tree, ws, m.c)
+        inverse.inverse_dynamics_derivatives(tree, ws, m.a, m.b)
+        unpack(as_vector(m.c), square, by_a, t)
+        unpack(as_vector(m.a), square, by_q, t)
+        unpack(as_vector(m.b), square, by_v, t)
 
 
 @kernel
-def inverse_dynamics_tensors(tree, Q, V, A, fext, entries, dqdq, dvdv, dvdq, dadq):
-    """The four tensors of every sample, by the ``Entries`` of the tree."""
-    ws, values = workspace(tree, Q), np.empty((entries.triples + 1, SLOTS), Q.dtype)
-    for t in range(Q.shape[0]):
-        composites(tree, Q[t], V[t], A[t], fext[t], ws)
+def inverse_dynamics_tensors(address, memory, Q, V, A, fext, entries, dqdq, dvdv, dvdq, dadq):
+    """The four tensors of every sample, by the ``Entries`` of the tree; they come in as zeros."""
+    qq, vv, vq, aq = rows_of(dqdq), rows_of(dvdv), rows_of(dvdq), rows_of(dadq)
+    places, groups, bounds = rows_of(entries.places), rows_of(entries.groups), rows_of(entries.bounds)
+    Q, V, A, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(fext)
+    tree, ws, x = given(address, memory, fext)
+    values, cube = Values(x.end, entries.triples).values, tree.nv**3
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, A, fext, t)
+        composites(tree, x.q, x.first, x.second, x.fext, ws)
         tensors.inverse_dynamics_tensors(tree, ws, values)
-        spread(values, entries.places[0], dqdq[t])
-        spread(values, entries.places[1], dvdv[t])
-        spread(values, entries.places[2], dvdq[t])
-        spread(values, entries.places[3], dadq[t])
+        found = as_vector(values)
+        unpack_places(found, places[0], cube, groups, bounds, 0, qq, t)
+        unpack_places(found, places[1], cube, groups, bounds, 1, vv, t)
+        unpack_places(found, places[2], cube, groups, bounds, 2, vq, t)
+        unpack_places(found, places[3], cube, groups, bounds, 3, aq, t)
 
 
 @kernel
@@ -56,60 +162,53 @@ def contracted(tree, mu, ws, qq, qv, vv, qa):
 
 
 @kernel
-def inverse_dynamics_hessian(tree, Q, V, A, mu, fext, out):
+def inverse_dynamics_hessian(address, memory, Q, V, A, mu, fext, out):
     """The Hessian of μᵀ ID of every sample, blocks qq, qv, vv, qa: out (4, N, nv, nv)."""
-    ws = workspace(tree, Q)
-    out[:] = 0.0
-    for t in range(Q.shape[0]):
-        composites(tree, Q[t], V[t], A[t], fext[t], ws)
-        contracted(tree, mu[t], ws, out[0, t], out[1, t], out[2, t], out[3, t])
+    qq, qv, vv, qa = rows_of(out[0]), rows_of(out[1]), rows_of(out[2]), rows_of(out[3])
+    Q, V, A, mu, fext = rows_of(Q), rows_of(V), rows_of(A), rows_of(mu), rows_of(fext)
+    tree, ws, x = given(address, memory, fext)
+    m, square = _matrices(tree, x.end), tree.nv * tree.nv
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, A, fext, t)
+        pack(mu, t, x.weight, tree.nv)
+        composites(tree, x.q, x.first, x.second, x.fext, ws)
+        contracted(tree, x.weight, ws, m.a, m.b, m.c, m.d)
+        unpack(as_vector(m.a), square, qq, t)
+        unpack(as_vector(m.b), square, qv, t)
+        unpack(as_vector(m.c), square, vv, t)
+        unpack(as_vector(m.d), square, qa, t)
 
 
 @kernel
-def forward_dynamics(tree, Q, V, tau, fext, A):
-    """a of every sample; the first whose mass matrix is not positive definite, or -1."""
-    nv = tree.nv
-    ws = workspace(tree, Q)
-    LD, D = np.zeros((nv, nv), Q.dtype), np.empty(nv, Q.dtype)
-    for t in range(Q.shape[0]):
-        forward.forward_dynamics(tree, Q[t], V[t], tau[t], fext[t], ws, LD, D, A[t])
-        if not forward.is_positive(D, A[t]):
-            return t
+def first_failure(tree, D, a, first, count):
+    """The first of samples from ``first`` on, of ``count``, whose D are not positive or a not finite; or -1."""
+    smallest, nothing = D[0], 0.0 * a[0]
+    for i in range(1, tree.nv):
+        smallest, nothing = smaller(smallest, D[i]), nothing + 0.0 * a[i]
+    for lane in range(min(width(D), count - first)):
+        if not (lane_of(smallest, lane) > 0.0 and lane_of(nothing, lane) == 0.0):
+            return first + lane
     return -1
 
 
-class Relation(NamedTuple):
-    """The ID-FD relation at one sample: a, D (nv,), M⁻¹ (nv, nv), a_q, a_v (nv, nv), and scratch.
-
-    LD, dq and dv stay zero where degrees of freedom are unrelated; cross need not.
-    """
-
-    a: np.ndarray
-    D: np.ndarray
-    Minv: np.ndarray
-    aq: np.ndarray
-    av: np.ndarray
-    LD: np.ndarray
-    dq: np.ndarray
-    dv: np.ndarray
-    cross: np.ndarray
-    omega: np.ndarray
-
-
 @kernel
-def relation(tree, like):
-    """Arrays for one sample, of the number type of ``like``."""
-    nv, dtype = tree.nv, like.dtype
-    return Relation(
-        np.empty(nv, dtype), np.empty(nv, dtype), np.empty((nv, nv), dtype), np.empty((nv, nv), dtype),
-        np.empty((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype), np.zeros((nv, nv), dtype),
-        np.empty((nv, nv), dtype), np.empty(nv, dtype),
-    )  # fmt: skip
+def forward_dynamics(address, memory, Q, V, tau, fext, A):
+    """a of every sample; the first that fails, or -1."""
+    Q, V, tau, fext, A = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A)
+    tree, ws, x, r = relating(address, memory, fext)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
+        unpack(r.a, tree.nv, A, t)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+    return -1
 
 
 @kernel
 def relate(tree, q, v, tau, fext, ws, r):
-    """Fill a ``Relation``; meaningless unless ``is_positive(r.D, r.a)``."""
+    """Fill a ``Relation``; meaningless where its D are not positive."""
     forward.forward_dynamics(tree, q, v, tau, fext, ws, r.LD, r.D, r.a)
     forward.invert(tree, r.LD, r.dq, r.dv, r.Minv)
     add_accelerations(tree, r.a, ws)
@@ -119,98 +218,109 @@ def relate(tree, q, v, tau, fext, ws, r):
 
 
 @kernel
-def write(r, t, out):
-    """Sample t of out (3, N, nv, nv): ∂a/∂q, ∂a/∂v, M⁻¹."""
-    for i in range(r.aq.shape[0]):
-        for j in range(r.aq.shape[1]):
-            out[0, t, i, j] = r.aq[i, j]
-            out[1, t, i, j] = r.av[i, j]
-            out[2, t, i, j] = r.Minv[i, j]
+def unpack_relation(tree, r, by_q, by_v, by_tau, t):
+    """a_q, a_v and M⁻¹ of the samples from t on."""
+    square = tree.nv * tree.nv
+    unpack(as_vector(r.av), square, by_v, t)
+    unpack(as_vector(r.aq), square, by_q, t)
+    unpack(as_vector(r.Minv), square, by_tau, t)
 
 
 @kernel
-def forward_dynamics_derivatives(tree, Q, V, tau, fext, out):
+def forward_dynamics_derivatives(address, memory, Q, V, tau, fext, out):
     """∂a/∂q, ∂a/∂v, M⁻¹ of every sample, out (3, N, nv, nv); the first that fails, or -1."""
-    ws, r = workspace(tree, Q), relation(tree, Q)
-    for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
-        write(r, t, out)
-        if not forward.is_positive(r.D, r.a):
-            return t
+    by_q, by_v, by_tau = rows_of(out[0]), rows_of(out[1]), rows_of(out[2])
+    Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
+    tree, ws, x, r = relating(address, memory, fext)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        relate(tree, x.q, x.first, x.second, x.fext, ws, r)
+        unpack_relation(tree, r, by_q, by_v, by_tau, t)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
     return -1
 
 
 @kernel
 def relate_twice(tree, weight, ws, r, qq, qv, vv, qtau):
     """The Hessian of weight·a by blocks, qq iterated, after ``relate``; vv comes in as zeros."""
-    adjoint_weight(r.Minv, weight, r.omega)
+    adjoint_weight(tree.nv, r.Minv, weight, r.omega)
     contracted(tree, r.omega, ws, r.dq, r.dv, vv, r.LD)
-    second_order(tree, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, r.cross, qq, qv, qtau)
+    second_order(tree, tree.nv, r.LD, r.aq, r.av, r.Minv, r.dq, r.dv, r.cross, qq, qv, qtau)
 
 
 @kernel
-def forward_dynamics_hessian(tree, Q, V, tau, weight, fext, first, out):
+def forward_dynamics_hessian(address, memory, Q, V, tau, weight, fext, first, out):
     """The Hessian of weight·a of every sample, blocks qq (iterated), qv, vv, qτ; the first that fails, or -1.
 
     out (4, N, nv, nv).  first (3, N or 0, nv, nv): where a_q, a_v and M⁻¹ go, if they are wanted.
     """
-    ws, r = workspace(tree, Q), relation(tree, Q)
-    for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
-        if not forward.is_positive(r.D, r.a):
-            return t
-        clear(out[2, t])
-        relate_twice(tree, weight[t], ws, r, out[0, t], out[1, t], out[2, t], out[3, t])
-        if first.shape[1] > 0:
-            write(r, t, first)
+    qq, qv, vv, qtau = rows_of(out[0]), rows_of(out[1]), rows_of(out[2]), rows_of(out[3])
+    by_q, by_v, by_tau = rows_of(first[0]), rows_of(first[1]), rows_of(first[2])
+    Q, V, tau, weight, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(weight), rows_of(fext)
+    tree, ws, x, r = relating(address, memory, fext)
+    m, square = _matrices(tree, r.end), tree.nv * tree.nv
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        pack(weight, t, x.weight, tree.nv)
+        relate(tree, x.q, x.first, x.second, x.fext, ws, r)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+        if len(by_q) > 0:
+            unpack_relation(tree, r, by_q, by_v, by_tau, t)
+        relate_twice(tree, x.weight, ws, r, m.a, m.b, m.c, m.d)
+        unpack(as_vector(m.a), square, qq, t)
+        unpack(as_vector(m.d), square, qtau, t)
+        unpack(as_vector(m.b), square, qv, t)
+        unpack(as_vector(m.c), square, vv, t)
     return -1
 
 
 @kernel
-def forward_dynamics_tensors(tree, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, dtaudq):
+def forward_dynamics_tensors(address, memory, Q, V, tau, fext, entries, dqdq, dvdv, dvdq, dtaudq):
     """The four tensors of every sample, dqdq iterated; the first that fails, or -1.
 
     The relation of implicit.py column by column: S_l = R_yy[l] + ... for each torque l, then -M⁻¹ over l.
     """
-    nv = tree.nv
-    ws, r = workspace(tree, Q), relation(tree, Q)
-    R, S = np.empty((4, nv, nv, nv)), np.empty((2, nv, nv, nv))
-    values, Ryz = np.empty((entries.triples + 1, SLOTS)), np.empty((nv, nv))
-    for t in range(Q.shape[0]):
-        relate(tree, Q[t], V[t], tau[t], fext[t], views_of(ws), r)
-        if not forward.is_positive(r.D, r.a):
-            return t
-        tensors.inverse_dynamics_tensors(tree, ws, values)
-        for k in range(4):
-            spread(values, entries.places[k], R[k])
-        qq, vv, vq, aq, qv, qtau = R[0], R[1], R[2], R[3], S[0], S[1]
+    qq, vv, vq, qtau = rows_of(dqdq), rows_of(dvdv), rows_of(dvdq), rows_of(dtaudq)
+    places = rows_of(entries.places)
+    Q, V, tau, fext = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext)
+    tree, ws, x, r = relating(address, memory, fext)
+    nv, m, cube = tree.nv, _matrices(tree, r.end), tree.nv**3
+    found = Values(m.end, entries.triples)
+    S = Tensors(found.end, tree, nv * nv)
+    for t in range(0, len(Q), width(ws.end)):
+        take(x, tree, Q, V, tau, fext, t)
+        relate(tree, x.q, x.first, x.second, x.fext, ws, r)
+        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        if failed >= 0:
+            return failed
+        tensors.inverse_dynamics_tensors(tree, ws, found.values)
+        for k, tensor in enumerate((S.qq, S.vv, S.vq, S.aq)):
+            spread(as_vector(found.values), places[k], cube, as_vector(tensor))
         for l in range(nv):
-            transpose(vq[l], qv[l])
-            transpose(aq[l], Ryz)
-            second_order(tree, Ryz, r.aq, r.av, r.Minv, qq[l], qv[l], r.cross, qq[l], qv[l], qtau[l])
-            transpose(qv[l], vq[l])
-            transpose(qtau[l], aq[l])
-        accelerate(r.Minv, qq, dqdq[t])
-        accelerate(r.Minv, vv, dvdv[t])
-        accelerate(r.Minv, vq, dvdq[t])
-        accelerate(r.Minv, aq, dtaudq[t])
+            own, by_v, by_a = as_matrix(S.qq[l], nv, nv), as_matrix(S.vq[l], nv, nv), as_matrix(S.aq[l], nv, nv)
+            transpose(nv, by_v, m.a)
+            transpose(nv, by_a, m.d)
+            second_order(tree, nv, m.d, r.aq, r.av, r.Minv, own, m.a, r.cross, own, m.b, m.c)
+            transpose(nv, m.b, by_v)
+            transpose(nv, m.c, by_a)
+        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.qq, S.spare)
+        unpack(as_vector(S.spare), cube, qq, t)
+        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.vv, S.spare)
+        unpack(as_vector(S.spare), cube, vv, t)
+        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.vq, S.spare)
+        unpack(as_vector(S.spare), cube, vq, t)
+        dense_product(nv, nv * nv, nv, -1.0, r.Minv, S.aq, S.spare)
+        unpack(as_vector(S.spare), cube, qtau, t)
     return -1
 
 
 @kernel
-def transpose(A, out):
-    """out := Aᵀ, of other memory."""
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
+def transpose(n, A, out):
+    """out (n, n) := Aᵀ, of other memory."""
+    for i in range(n):
+        for j in range(n):
             out[j, i] = A[i, j]
-
-
-@kernel
-def accelerate(Minv, S, out):
-    """out := -M⁻¹ S, tensors (nv, nv, nv) over their first index."""
-    columns = out.shape[1] * out.shape[2]
-    target = out.reshape(out.shape[0], columns)
-    np.dot(Minv, S.reshape(S.shape[0], columns), target)
-    for l in range(target.shape[0]):
-        for j in range(columns):
-            target[l, j] = -target[l, j]

@@ -16,11 +16,7 @@ from dynamics.geometry.spatial import (
     inertia_times,
     join,
     linear,
-    load3,
     load6,
-    load9,
-    load10,
-    load12,
     momentum,
     momentum_operator,
     move_force,
@@ -29,7 +25,6 @@ from dynamics.geometry.spatial import (
     rotation_product,
     scale3,
     scale6,
-    store,
     sub6,
 )
 
@@ -37,7 +32,7 @@ from dynamics.geometry.spatial import (
 @inline
 def turned(tree, b, cosine, sine, angle):
     """R, p of body b, which turns about an axis, in the axes of its parent: see ``Tree.turns``."""
-    A, B, C = load9(tree.turns, 3 * b), load9(tree.turns, 3 * b + 1), load9(tree.turns, 3 * b + 2)
+    A, B, C = tree.turns[3 * b], tree.turns[3 * b + 1], tree.turns[3 * b + 2]
     R = (
         A[0] + B[0] * cosine + C[0] * sine, A[1] + B[1] * cosine + C[1] * sine, A[2] + B[2] * cosine + C[2] * sine,
         A[3] + B[3] * cosine + C[3] * sine, A[4] + B[4] * cosine + C[4] * sine, A[5] + B[5] * cosine + C[5] * sine,
@@ -57,21 +52,21 @@ def place_body(tree, b, q, origin_at_root, ws):
     R, p = seen_by_parent(tree, b, q)
     iv, parent = tree.iv[b], tree.parent[b]
     if parent >= 0:
-        Rp = load9(ws.R, parent)
-        p = add3(load3(ws.p, parent), rotate(Rp, p))
+        Rp = ws.R[parent]
+        p = add3(ws.p[parent], rotate(Rp, p))
         R = rotation_product(Rp, R)
     elif origin_at_root:
         p = scale3(0.0, p)
-    store(ws.R, b, R)
-    store(ws.p, b, p)
+    ws.R[b] = R
+    ws.p[b] = p
     if tree.kind[b] == FREE_FLYER:
         for k in range(3):
             e = (R[k], R[3 + k], R[6 + k])
-            store(ws.s, iv + k, join(e, scale3(0.0, e)))
-            store(ws.s, iv + 3 + k, join(cross3(p, e), e))
+            ws.s[iv + k] = join(e, scale3(0.0, e))
+            ws.s[iv + 3 + k] = join(cross3(p, e), e)
     else:
         for k in range(iv, iv + tree.nj[b]):
-            store(ws.s, k, motion_of(R, p, load6(tree.subspace, k)))
+            ws.s[k] = motion_of(R, p, tree.subspace[k])
 
 
 @inline
@@ -93,12 +88,12 @@ def seen_by_parent(tree, b, q):
         return turned(tree, b, cosine, sine, q[i])
     if tree.kind[b] == CONTINUOUS:
         return turned(tree, b, q[i], q[i + 1], 0.0 * q[i])
-    local = load12(tree.placement, b)
+    local = tree.placement[b]
     R, p = (
         (local[0], local[1], local[2], local[3], local[4], local[5], local[6], local[7], local[8]),
         (local[9], local[10], local[11]),
     )
-    turn, shift = joint_displacement(tree.kind[b], load6(tree.subspace, tree.iv[b]), q, i)
+    turn, shift = joint_displacement(tree.kind[b], tree.subspace[tree.iv[b]], q, i)
     return rotation_product(R, turn), add3(p, rotate(R, shift))
 
 
@@ -107,9 +102,9 @@ def move_body(tree, b, qd, qdd, fext, ws):
     """Write what ``forces`` finds of body b, whose parent's velocity and acceleration are known."""
     zero = 0.0 * qd[0]
     g, iv, parent = tree.gravity, tree.iv[b], tree.parent[b]
-    R, p = load9(ws.R, b), load3(ws.p, b)
+    R, p = ws.R[b], ws.p[b]
     if parent >= 0:
-        vp, ap = load6(ws.v, parent), load6(ws.a, parent)
+        vp, ap = ws.v[parent], ws.a[parent]
     else:
         vp = (zero, zero, zero, zero, zero, zero)
         ap = (zero - g[0], zero - g[1], zero - g[2], zero - g[3], zero - g[4], zero - g[5])
@@ -121,40 +116,40 @@ def move_body(tree, b, qd, qdd, fext, ws):
         for k in range(3):
             e = (R[k], R[3 + k], R[6 + k])
             i, j, turned = iv + k, iv + k + 3, cross3(angular(v), e)
-            store(ws.psi, i, still)
-            store(ws.psi, j, still)
-            store(ws.eta, i, join(turned, linear(still)))
-            store(ws.eta, j, join(cross3(linear(v), e), turned))
-            store(ws.psidd, i, join(cross3(angular(ap), e), linear(still)))
-            store(ws.psidd, j, join(cross3(linear(ap), e), cross3(angular(ap), e)))
+            ws.psi[i] = still
+            ws.psi[j] = still
+            ws.eta[i] = join(turned, linear(still))
+            ws.eta[j] = join(cross3(linear(v), e), turned)
+            ws.psidd[i] = join(cross3(angular(ap), e), linear(still))
+            ws.psidd[j] = join(cross3(linear(ap), e), cross3(angular(ap), e))
     else:
         v, a = vp, ap
         for i in range(iv, iv + tree.nj[b]):
-            v = add6(v, scale6(qd[i], load6(ws.s, i)))
+            v = add6(v, scale6(qd[i], ws.s[i]))
         for i in range(iv, iv + tree.nj[b]):
-            s = load6(ws.s, i)
+            s = ws.s[i]
             psi = cross_motion(vp, s)
             turned = psi if tree.nj[b] == 1 else cross_motion(v, s)  # s × s = 0
             a = add6(a, add6(scale6(qdd[i], s), scale6(qd[i], turned)))
-            store(ws.psi, i, psi)
-            store(ws.eta, i, add6(psi, turned))
-            store(ws.psidd, i, add6(cross_motion(ap, s), cross_motion(vp, psi)))
+            ws.psi[i] = psi
+            ws.eta[i] = add6(psi, turned)
+            ws.psidd[i] = add6(cross_motion(ap, s), cross_motion(vp, psi))
     forces_of(tree, b, R, p, v, a, fext, ws)
 
 
 @inline
 def forces_of(tree, b, R, p, v, a, fext, ws):
     """Write v, a, I, (h, K) and f of body b."""
-    store(ws.v, b, v)
-    store(ws.a, b, a)
-    I = move_inertia(R, p, load10(tree.inertia, b))
+    ws.v[b] = v
+    ws.a[b] = a
+    I = move_inertia(R, p, tree.inertia[b])
     hK = momentum_operator(I, v)
     f = add6(inertia_times(I, a), cross_force(v, momentum(hK)))
-    if fext.shape[0] > 0:
+    if len(fext) > 0:
         f = sub6(f, move_force(R, p, load6(fext, b)))
-    store(ws.Ic, b, I)
-    store(ws.hKc, b, hK)
-    store(ws.f, b, f)
+    ws.Ic[b] = I
+    ws.hKc[b] = hK
+    ws.f[b] = f
 
 
 @inline

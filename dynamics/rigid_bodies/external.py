@@ -20,9 +20,11 @@ axes at the reference point of kinematics.py.
 
 from __future__ import annotations
 
-import numpy as np
-
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
+from ddp.machine.memory import as_vector, memory_of, rows_of
+from ddp.machine.number import width
+from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -33,31 +35,47 @@ from dynamics.geometry.spatial import (
     dot6,
     join,
     linear,
-    load3,
-    load6,
-    load9,
     rotate,
     rotate_back,
     scale3,
     scale6,
-    store,
     sub3,
 )
-from dynamics.rigid_bodies.kinematics import place_bodies, sum_over_subtrees, workspace
+from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum_over_subtrees
+from dynamics.robots.tree import Tree
+
+
+class Wrenches(Fields):
+    """Wrenches of one sample, sums over subtrees: N (``moment``), n (``couple``), W (``power``); results."""
+
+    q, mu, tau, wrench = vector("nq"), vector("nv"), vector("nv"), rows_apart("nb", 6)
+    moment, couple, power, dq = rows("nb", 9), rows("nb", 3), rows("nb", 9), matrix_of("nv", "nv")
+
+
+def size(tree: Tree) -> int:
+    """How many numbers of memory the kernels take that are called from Python."""
+    return Workspace.size(tree) + Wrenches.size(tree)
 
 
 @kernel
-def sum_wrenches(tree, wrenches, ws, moment, couple):
-    """F into ws.f, N into ``moment`` (nb, 9), n into ``couple`` (nb, 3), summed over subtrees; needs placements."""
+def sum_wrenches(tree, ws, x):
+    """F into ws.f, N into x.moment, n into x.couple, summed over subtrees; needs placements."""
     for b in range(tree.nb):
-        wrench, p = load6(wrenches, b), load3(ws.p, b)
+        wrench, p = x.wrench[b], ws.p[b]
         f, n = linear(wrench), angular(wrench)
-        store(ws.f, b, join(f, add3(n, cross3(p, f))))
-        store(couple, b, n)
-        store(moment, b, scale3(p[0], f) + scale3(p[1], f) + scale3(p[2], f))
+        ws.f[b] = join(f, add3(n, cross3(p, f)))
+        x.couple[b] = n
+        x.moment[b] = scale3(p[0], f) + scale3(p[1], f) + scale3(p[2], f)
     sum_over_subtrees(tree, ws.f)
-    sum_over_subtrees(tree, moment)
-    sum_over_subtrees(tree, couple)
+    sum_over_subtrees(tree, x.moment)
+    sum_over_subtrees(tree, x.couple)
+
+
+@kernel
+def place_wrenches(tree, ws, x):
+    """Placements of bodies, and sums of the wrenches on them."""
+    place_bodies(tree, x.q, True, ws)
+    sum_wrenches(tree, ws, x)
 
 
 @kernel
@@ -68,110 +86,126 @@ def couple_rate(F, N, m):
     return add3(cross3(linear(m), linear(F)), turned)
 
 
+@inline
+def _place(tree, ws, x, Q, wrenches, t):
+    """Placements and sums of wrenches of the samples from t on."""
+    pack(Q, t, x.q, tree.nq)
+    pack(wrenches, t, as_vector(x.wrench), 6 * tree.nb)
+    place_wrenches(tree, ws, x)
+
+
 @kernel
-def external_torques(tree, Q, wrenches, tau):
+def external_torques(address, memory, Q, wrenches, tau):
     """τ_ext (N, nv) of every sample."""
-    ws = workspace(tree, Q)
-    moment, couple = np.empty((tree.nb, 9)), np.empty((tree.nb, 3))
-    for t in range(Q.shape[0]):
-        place_bodies(tree, Q[t], True, ws)
-        sum_wrenches(tree, wrenches[t], ws, moment, couple)
+    Q, wrenches, tau = rows_of(Q), rows_of(wrenches), rows_of(tau)
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    x = Wrenches(ws.end, tree)
+    for t in range(0, len(Q), width(ws.end)):
+        _place(tree, ws, x, Q, wrenches, t)
         for i in range(tree.nv):
-            tau[t, i] = dot6(load6(ws.s, i), load6(ws.f, tree.body[i]))
+            x.tau[i] = dot6(ws.s[i], ws.f[tree.body[i]])
+        unpack(x.tau, tree.nv, tau, t)
 
 
 @kernel
-def external_derivatives(tree, Q, wrenches, dq):
+def external_derivatives(address, memory, Q, wrenches, dq):
     """∂τ_ext/∂q (N, nv, nv) of every sample."""
-    ws = workspace(tree, Q)
-    moment, couple = np.empty((tree.nb, 9)), np.empty((tree.nb, 3))
-    dq[:] = 0.0
-    for t in range(Q.shape[0]):
-        place_bodies(tree, Q[t], True, ws)
-        sum_wrenches(tree, wrenches[t], ws, moment, couple)
+    Q, wrenches, dq = rows_of(Q), rows_of(wrenches), rows_of(dq)
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
+    clear(as_vector(x.dq), square)
+    for t in range(0, len(Q), width(ws.end)):
+        _place(tree, ws, x, Q, wrenches, t)
         for i in range(tree.nv):
             b = tree.body[i]
-            F, N, si = load6(ws.f, b), load9(moment, b), load6(ws.s, i)
+            F, N, si = ws.f[b], x.moment[b], ws.s[i]
             j = tree.iv[b] + tree.nj[b] - 1
             while j >= 0:
-                sj = load6(ws.s, j)
-                dq[t, i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(F, N, sj))
+                sj = ws.s[j]
+                x.dq[i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(F, N, sj))
                 if tree.body[j] != b:
-                    dq[t, j, i] = dot3(angular(sj), couple_rate(F, N, si))
+                    x.dq[j, i] = dot3(angular(sj), couple_rate(F, N, si))
                 j = tree.previous[j]
+        unpack(as_vector(x.dq), square, dq, t)
 
 
 @kernel
-def virtual_motion(tree, mu, wrenches, ws, power):
-    """w into ws.w, χ into ws.chi, W summed over subtrees into ``power`` (nb, 9)."""
+def virtual_motion(tree, ws, x):
+    """w into ws.w, χ into ws.chi, W summed over subtrees into x.power."""
     for b in range(tree.nb):
         parent = tree.parent[b]
         for k in range(6):
             ws.w[b, k] = ws.w[parent, k] if parent >= 0 else 0.0
-        wp = load6(ws.w, b)
+        wp = ws.w[b]
         w = wp
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            s = load6(ws.s, i)
-            w = add6(w, scale6(mu[i], s))
-            store(ws.chi, i, cross_motion(wp, s))
-        store(ws.w, b, w)
-        wrench, wa = load6(wrenches, b), angular(w)
+            s = ws.s[i]
+            w = add6(w, scale6(x.mu[i], s))
+            ws.chi[i] = cross_motion(wp, s)
+        ws.w[b] = w
+        wrench, wa = x.wrench[b], angular(w)
         f, n = linear(wrench), angular(wrench)
-        u = add3(linear(w), cross3(wa, load3(ws.p, b)))
+        u = add3(linear(w), cross3(wa, ws.p[b]))
         for i in range(3):
             for k in range(3):
-                power[b, 3 * i + k] = f[i] * u[k] + n[i] * wa[k]
-    sum_over_subtrees(tree, power)
+                x.power[b, 3 * i + k] = f[i] * u[k] + n[i] * wa[k]
+    sum_over_subtrees(tree, x.power)
 
 
 @kernel
-def external_hessian(tree, Q, wrenches, mu, qq):
+def external_hessian(address, memory, Q, wrenches, mu, qq):
     """Hessian of μᵀ τ_ext by q, iterated (row first derivative, column second): (N, nv, nv), one μ a sample."""
-    nb = tree.nb
-    ws = workspace(tree, Q)
-    moment, couple, power = np.empty((nb, 9)), np.empty((nb, 3)), np.empty((nb, 9))
-    for t in range(Q.shape[0]):
-        place_bodies(tree, Q[t], True, ws)
-        sum_wrenches(tree, wrenches[t], ws, moment, couple)
-        hessian_of_sample(tree, wrenches[t], mu[t], ws, moment, couple, power, qq[t])
+    Q, wrenches, mu, qq = rows_of(Q), rows_of(wrenches), rows_of(mu), rows_of(qq)
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
+    clear(as_vector(x.dq), square)
+    for t in range(0, len(Q), width(ws.end)):
+        _place(tree, ws, x, Q, wrenches, t)
+        pack(mu, t, x.mu, tree.nv)
+        hessian_of_sample(tree, ws, x)
+        unpack(as_vector(x.dq), square, qq, t)
 
 
 @kernel
-def external_tensors(tree, Q, wrenches, dqdq):
+def external_tensors(address, memory, Q, wrenches, dqdq):
     """∂²τ_ext/∂q∂q, iterated: (N, nv, nv, nv), one multiplier after the other."""
-    nb, nv = tree.nb, tree.nv
-    ws, mu = workspace(tree, Q), np.zeros(nv)
-    moment, couple, power = np.empty((nb, 9)), np.empty((nb, 3)), np.empty((nb, 9))
-    for t in range(Q.shape[0]):
-        place_bodies(tree, Q[t], True, ws)
-        sum_wrenches(tree, wrenches[t], ws, moment, couple)
-        for i in range(nv):
-            mu[:] = 0.0
-            mu[i] = 1.0
-            hessian_of_sample(tree, wrenches[t], mu, ws, moment, couple, power, dqdq[t, i])
+    Q, wrenches, dqdq = rows_of(Q), rows_of(wrenches), rows_of(dqdq)
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
+    clear(as_vector(x.dq), square)
+    for t in range(0, len(Q), width(ws.end)):
+        _place(tree, ws, x, Q, wrenches, t)
+        for i in range(tree.nv):
+            clear(x.mu, tree.nv)
+            x.mu[i] = 1.0
+            hessian_of_sample(tree, ws, x)
+            unpack_columns(as_vector(x.dq), square, dqdq, t, i * square)
 
 
 @kernel
-def hessian_of_sample(tree, wrenches, mu, ws, moment, couple, power, qq):
-    """The iterated Hessian of one sample, placements and wrenches summed."""
-    virtual_motion(tree, mu, wrenches, ws, power)
-    qq[:] = 0.0
+def hessian_of_sample(tree, ws, x):
+    """The iterated Hessian of one sample into x.dq, placements and wrenches summed."""
+    virtual_motion(tree, ws, x)
     for j in range(tree.nv):
         b = tree.body[j]
-        F, N, n, W = load6(ws.f, b), load9(moment, b), load3(couple, b), load9(power, b)
+        F, N, n, W = ws.f[b], x.moment[b], x.couple[b], x.power[b]
         y = (W[7] - W[5], W[2] - W[6], W[3] - W[1])
         trace = W[0] + W[4] + W[8]
-        s, chi = load6(ws.s, j), load6(ws.chi, j)
+        s, chi = ws.s[j], ws.chi[j]
         sa = angular(s)
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
-            sk, chik = load6(ws.s, k), load6(ws.chi, k)
+            sk, chik = ws.s[k], ws.chi[k]
             ska = angular(sk)
             turned = dot3(cross3(ska, sa), y) + dot3(sa, rotate_back(W, ska)) - trace * dot3(ska, sa)
             carried = dot3(sa, add3(couple_rate(F, N, chik), cross3(angular(chik), n)))
             moved = dot6(add6(cross_motion(sk, chi), cross_motion(chik, s)), F)
             value = turned + carried + moved + dot3(angular(chi), couple_rate(F, N, sk))
-            qq[j, k] = value
+            x.dq[j, k] = value
             if tree.body[k] != b:
-                qq[k, j] = value
+                x.dq[k, j] = value
             k = tree.previous[k]

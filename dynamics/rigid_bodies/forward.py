@@ -7,7 +7,6 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from dynamics.arrays.products import symmetric_product
-from dynamics.arrays.views import views_of
 from dynamics.rigid_bodies.inverse import generalized_forces, mass_matrix
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_composites
 
@@ -42,12 +41,12 @@ def is_positive(D, a):
 @kernel
 def solve(tree, LD, x):
     """x := M⁻¹ x."""
-    for i in range(x.size - 1, -1, -1):
+    for i in range(tree.nv - 1, -1, -1):
         j = tree.previous[i]
         while j >= 0:
             x[j] -= LD[i, j] * x[i]
             j = tree.previous[j]
-    for i in range(x.size):
+    for i in range(tree.nv):
         total = x[i] * LD[i, i]
         j = tree.previous[i]
         while j >= 0:
@@ -63,11 +62,6 @@ def invert(tree, LD, N, U, Minv):
     In as zeros but for entries between related degrees of freedom, which are written. N_ik = -Σ_j L_ij N_jk over the
     path from k to i, four k at a time so that one sum does not wait for another.
     """
-    _invert(tree, LD, N, U, Minv)
-
-
-@kernel
-def _invert(tree, LD, N, U, Minv):
     for t in range(tree.ns):
         first, end, begin = tree.segment[t, 0], tree.segment[t, 1], tree.segment[t, 2]
         count = 0
@@ -117,11 +111,6 @@ def forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
 
     LD (nv, nv) comes in as zeros where degrees of freedom are unrelated. The composites left are those of q'' = 0.
     """
-    _forward_dynamics(tree, q, qd, tau, fext, views_of(ws), LD, D, qdd)
-
-
-@kernel
-def _forward_dynamics(tree, q, qd, tau, fext, ws, LD, D, qdd):
     place_bodies(tree, q, True, ws)
     for i in range(tree.nv):
         qdd[i] = 0.0

@@ -23,27 +23,19 @@ from dynamics.geometry.spatial import (
     inertia_times,
     join,
     linear,
-    load3,
-    load6,
-    load9,
-    load10,
-    load12,
     momentum,
     momentum_operator,
     rotate_back,
     scale6,
-    store,
     sub3,
     sub6,
     symmetric_times,
 )
 from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
-from dynamics.rigid_bodies.kinematics import Workspace
-from dynamics.robots.tree import Tree
 
 
 @kernel
-def virtual_velocities(tree: Tree, mu, ws: Workspace):
+def virtual_velocities(tree, mu, ws):
     """w = w_p + s μ and χ = w_p × s; composites of (h, K)_w of (I, w) and of z = [B(v)ᵀ w]_a.
 
     Both are linear in w: a joint's part δ = Σ s μ of it moves all it carries, so that composites are enough,
@@ -57,25 +49,25 @@ def virtual_velocities(tree: Tree, mu, ws: Workspace):
             ws.hKw[b, k] = 0.0
         for k in range(3):
             ws.z[b, k] = 0.0
-        wp = load6(ws.w, b)
+        wp = ws.w[b]
         w = wp
         for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            s = load6(ws.s, i)
+            s = ws.s[i]
             w = add6(w, scale6(mu[i], s))
-            store(ws.chi, i, cross_motion(wp, s))
-        store(ws.w, b, w)
+            ws.chi[i] = cross_motion(wp, s)
+        ws.w[b] = w
     for b in range(tree.nb - 1, -1, -1):
-        parent, first, I, hK = tree.parent[b], tree.iv[b], load10(ws.Ic, b), load12(ws.hKc, b)
-        moved = scale6(mu[first], load6(ws.s, first))
+        parent, first, I, hK = tree.parent[b], tree.iv[b], ws.Ic[b], ws.hKc[b]
+        moved = scale6(mu[first], ws.s[first])
         for i in range(first + 1, first + tree.nj[b]):
-            moved = add6(moved, scale6(mu[i], load6(ws.s, i)))
+            moved = add6(moved, scale6(mu[i], ws.s[i]))
         carried, couple = momentum_operator(I, moved), coriolis_transposed_times(hK, moved)
         for k in range(12):
             ws.hKw[b, k] += carried[k]
         for k in range(3):
             ws.z[b, k] += couple[k]
         if parent >= 0:
-            wp = load6(ws.w, parent)
+            wp = ws.w[parent]
             carried, couple = momentum_operator(I, wp), coriolis_transposed_times(hK, wp)
             for k in range(12):
                 ws.hKw[parent, k] += ws.hKw[b, k]
@@ -86,7 +78,7 @@ def virtual_velocities(tree: Tree, mu, ws: Workspace):
 
 
 @kernel
-def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
+def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
     """Hessian of μᵀ ID: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish.
 
     Needs composites Ic, f, hKc, hKw, z. With virtual momentum pf = (h_w ; vee K_w) and, for i,
@@ -107,12 +99,12 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
             elif i == tree.iv[b]:
                 floating_hessian(tree, ws, b, qq, qv, vv, qa)
             continue
-        s, psi, psidd, eta = load6(ws.s, i), load6(ws.psi, i), load6(ws.psidd, i), load6(ws.eta, i)
-        chi, z = load6(ws.chi, i), load3(ws.z, b)
-        I, hK, hKw = load10(ws.Ic, b), load12(ws.hKc, b), load12(ws.hKw, b)
+        s, psi, psidd, eta = ws.s[i], ws.psi[i], ws.psidd[i], ws.eta[i]
+        chi, z = ws.chi[i], ws.z[b]
+        I, hK, hKw = ws.Ic[b], ws.hKc[b], ws.hKw[b]
         pf = momentum(hKw)
         Y = inertia_times(I, s)
-        F = add6(add6(cross_force(s, load6(ws.f, b)), inertia_times(I, psidd)), coriolis_times(hK, psi))
+        F = add6(add6(cross_force(s, ws.f[b]), inertia_times(I, psidd)), coriolis_times(hK, psi))
         V = add6(inertia_times(I, eta), coriolis_times(hK, s))
         P = add6(cross_force(s, pf), inertia_times(I, chi))
         Z = sub3(
@@ -121,7 +113,7 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
         bw = coriolis_transposed_times(hKw, s)
         first = tree.iv[b]
         for j in range(first, first + tree.nj[b]):
-            sj, chij, psij, psiddj = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j)), load6(ws.psidd, j)
+            sj, chij, psij, psiddj = ws.s[j], ws.chi[j], angular(ws.psi[j]), ws.psidd[j]
             qq[j, i] = dot6(chij, F) + dot6(psiddj, P) + dot3(psij, Z)
             qv[j, i] = dot6(chij, V) - dot3(psij, bw)
             vv[j, i] = -dot3(angular(sj), bw)
@@ -130,18 +122,18 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
             add_noncommuting_terms(tree, ws, i, pf, z, qq, vv)
         j = tree.previous[first]
         while j >= 0 and tree.parent[tree.body[j]] >= 0:
-            sj, chij, psij = load6(ws.s, j), load6(ws.chi, j), angular(load6(ws.psi, j))
-            qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(load6(ws.psidd, j), P) + dot3(psij, Z)
+            sj, chij, psij = ws.s[j], ws.chi[j], angular(ws.psi[j])
+            qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(ws.psidd[j], P) + dot3(psij, Z)
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
             qv[j, i] = dot6(chij, V) - dot3(psij, bw)
-            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
+            qv[i, j] = dot6(ws.eta[j], P) + dot3(angular(sj), Z)
             qa[j, i] = dot6(chij, Y)
             qa[i, j] = dot6(sj, P)
             j = tree.previous[j]
         if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
             root = tree.body[j]
-            R, before = load9(ws.R, root), tree.iv[root]
-            by_q, by_v = felt_at_root(tree, R, load6(ws.v, root), P, Z)
+            R, before = ws.R[root], tree.iv[root]
+            by_q, by_v = felt_at_root(tree, R, ws.v[root], P, Z)
             by_a, by_w = turn_back(R, P), rotate_back(R, bw)
             for k in range(6):
                 j = before + k
@@ -152,10 +144,10 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
                 vv[before + 3 + k, i] = vv[i, before + 3 + k] = -by_w[k]
             j = -1
         while j >= 0:  # another joint on the world: nothing carries it, χ_j = ψ'_j = 0
-            sj = load6(ws.s, j)
-            qq[j, i] = qq[i, j] = dot6(load6(ws.psidd, j), P)
+            sj = ws.s[j]
+            qq[j, i] = qq[i, j] = dot6(ws.psidd[j], P)
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
-            qv[i, j] = dot6(load6(ws.eta, j), P) + dot3(angular(sj), Z)
+            qv[i, j] = dot6(ws.eta[j], P) + dot3(angular(sj), Z)
             qa[i, j] = dot6(sj, P)
             qv[j, i] = 0.0
             qa[j, i] = 0.0
@@ -166,15 +158,15 @@ def inverse_dynamics_hessian(tree: Tree, ws: Workspace, qq, qv, vv, qa):
 def grounded_hessian(tree, ws, i, qq, qv, vv, qa):
     """Entries of i within a joint on the world, where χ = ψ' = 0: qq_ji = ψ''_j·P_i, vv_ji = -s_ja·b_wi."""
     b = tree.body[i]
-    s, hKw = load6(ws.s, i), load12(ws.hKw, b)
+    s, hKw = ws.s[i], ws.hKw[b]
     pf = momentum(hKw)
     P, bw = cross_force(s, pf), coriolis_transposed_times(hKw, s)
     for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-        qq[j, i] = dot6(load6(ws.psidd, j), P)
-        vv[j, i] = -dot3(angular(load6(ws.s, j)), bw)
+        qq[j, i] = dot6(ws.psidd[j], P)
+        vv[j, i] = -dot3(angular(ws.s[j]), bw)
         qv[j, i] = qa[j, i] = 0.0 * bw[0]
     if tree.nj[b] > 1:
-        add_noncommuting_terms(tree, ws, i, pf, load3(ws.z, b), qq, vv)
+        add_noncommuting_terms(tree, ws, i, pf, ws.z[b], qq, vv)
 
 
 @kernel
@@ -185,7 +177,7 @@ def floating_hessian(tree, ws, b, qq, qv, vv, qa):
 
     with gravity g, and h and G of the composite (2h, G)_w.
     """
-    R, hKw, first, gravity = load9(ws.R, b), load12(ws.hKw, b), tree.iv[b], tree.gravity
+    R, hKw, first, gravity = ws.R[b], ws.hKw[b], tree.iv[b], tree.gravity
     g, h = rotate_back(R, (gravity[0], gravity[1], gravity[2])), rotate_back(R, linear(momentum(hKw)))
     zero, along = 0.0 * h[0], dot3(g, h)
     across = (zero, -h[2], h[1], h[2], zero, -h[0], -h[1], h[0], zero)
@@ -212,15 +204,15 @@ def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
     """
     b = tree.body[i]
     parent = tree.parent[b]
-    f = load6(ws.f, b)
+    f = ws.f[b]
     if parent >= 0:
-        v, w, a = load6(ws.v, parent), load6(ws.w, parent), load6(ws.a, parent)
+        v, w, a = ws.v[parent], ws.w[parent], ws.a[parent]
         g = cross_force(v, sub6(cross_force(v, pf), join((0.0 * z[0], 0.0 * z[1], 0.0 * z[2]), z)))
         g = sub6(sub6(g, cross_force(w, f)), cross_force(a, pf))
     else:
         g = pull(tree, pf)
-    si = load6(ws.s, i)
+    si = ws.s[i]
     for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-        bracket = cross_motion(si, load6(ws.s, j))
+        bracket = cross_motion(si, ws.s[j])
         qq[j, i] += dot6(bracket, g)
         vv[j, i] += dot6(bracket, pf)

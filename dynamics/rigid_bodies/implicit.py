@@ -25,31 +25,32 @@ from dynamics.arrays.products import coupling_product, product
 
 @kernel
 def first_order(tree, Kinv, Ry, begin, zy):
-    """zy = -K⁻¹ R_y, one block (nz, nv) of columns at a time; those of R_y before ``begin`` are zero."""
-    product(tree, -1.0, Kinv, Ry, begin, zy)
+    """zy = -K⁻¹ R_y of a tree's forward dynamics, by q or v; the columns of R_y before ``begin`` are zero."""
+    product(tree, tree.nv, -1.0, Kinv, Ry, begin, zy)
 
 
 @kernel
-def adjoint_weight(Kinv, weight, omega):
-    """ω = -K⁻ᵀ w."""
-    for j in range(omega.size):
+def adjoint_weight(nz, Kinv, weight, omega):
+    """ω = -K⁻ᵀ w, nz numbers."""
+    for j in range(nz):
         total = Kinv[0, j] * weight[0]
-        for i in range(1, weight.size):
+        for i in range(1, nz):
             total = total + Kinv[i, j] * weight[i]
         omega[j] = -total
 
 
 @kernel
-def second_order(tree, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
+def second_order(tree, nu, Ryz, zq, zv, zu, Rqq, Rqv, cross, qq, qv, qu):
     """ω R_yy + (ω R_yz) z_y + [(ω R_yz) z_y]ᵀ by blocks of y = (q, v, u): qq, qv, qu; the others are those of ω R_yy.
 
-    Ryz (nv, nv): the rows of q, the only ones.  zq, zv, zu: blocks of z_y.  Rqq, Rqv: blocks of ω R_yy, which may be
-    the same memory as qq and, of floats, as qv.  cross (nv, nv): scratch.
+    Ryz (nv, nv): the rows of q, the only ones.  zq, zv, zu: blocks of z_y, nu columns of the last.
+    Rqq, Rqv: blocks of ω R_yy; Rqq may be the same memory as qq.  cross (nv, nv): scratch.
     """
-    coupling_product(tree, None, Ryz, zq, cross)
-    coupling_product(tree, Rqv, Ryz, zv, qv)
-    coupling_product(tree, None, Ryz, zu, qu)
-    for i in range(cross.shape[0]):
+    nv = tree.nv
+    coupling_product(tree, None, Ryz, zq, nv, cross)
+    coupling_product(tree, Rqv, Ryz, zv, nv, qv)
+    coupling_product(tree, None, Ryz, zu, nu, qu)
+    for i in range(nv):
         qq[i, i] = Rqq[i, i] + 2.0 * cross[i, i]
         for j in range(i):
             through = cross[i, j] + cross[j, i]

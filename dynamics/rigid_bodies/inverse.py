@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.arrays.views import view, views_of
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
@@ -18,12 +17,7 @@ from dynamics.geometry.spatial import (
     inertia_times,
     join,
     linear,
-    load6,
-    load9,
-    load10,
-    load12,
     rotate_back,
-    store,
     sub6,
 )
 from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees
@@ -32,11 +26,6 @@ from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subt
 @kernel
 def mass_matrix(tree, ws, M):
     """M = s_jᵀ Y_i, Y_i = Iᶜ s_i (kept), over pairs on one path to the root (CRBA), the only ones written; needs Ic."""
-    _mass_matrix(tree, views_of(ws), view(M))
-
-
-@kernel
-def _mass_matrix(tree, ws, M):
     for i in range(tree.nv):
         mass_of(tree, i, ws, M)
 
@@ -44,15 +33,15 @@ def _mass_matrix(tree, ws, M):
 @inline
 def mass_of(tree, i, ws, M):
     """The entries of ``mass_matrix`` that i has with those before it on its path."""
-    Y = inertia_times(load10(ws.Ic, tree.body[i]), load6(ws.s, i))
-    store(ws.Y, i, Y)
+    Y = inertia_times(ws.Ic[tree.body[i]], ws.s[i])
+    ws.Y[i] = Y
     j = i
     while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
-        M[i, j] = M[j, i] = dot6(Y, load6(ws.s, j))
+        M[i, j] = M[j, i] = dot6(Y, ws.s[j])
         j = tree.previous[j]
     if j >= 0:
         root = tree.body[j]
-        Y0 = turn_back(load9(ws.R, root), Y)
+        Y0 = turn_back(ws.R[root], Y)
         for k in range(6):
             M[i, tree.iv[root] + k] = M[tree.iv[root] + k, i] = Y0[k]
     M[i, i] += tree.armature[i]
@@ -80,7 +69,7 @@ def turn_back(R, f):
 def generalized_forces(tree, qdd, ws, tau):
     """τ = sᵀ fᶜ + armature q''; needs composite forces in ``ws.f``."""
     for i in range(tree.nv):
-        tau[i] = dot6(load6(ws.s, i), load6(ws.f, tree.body[i])) + tree.armature[i] * qdd[i]
+        tau[i] = dot6(ws.s[i], ws.f[tree.body[i]]) + tree.armature[i] * qdd[i]
 
 
 @kernel
@@ -102,11 +91,6 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
     ∂τ_i/∂q_j = (Bᵀs_i)·ψ'_j + Y_i·ψ''_j        ∂τ_j/∂q_i = s_j·(s_i ×* f + I ψ''_i + B ψ'_i)  *
     ∂τ_i/∂v_j = (Bᵀs_i)·s_j + Y_i·η_j           ∂τ_j/∂v_i = s_j·(I η_i + B s_i)                *
     """
-    _derivatives(tree, views_of(ws), view(dq), view(dv))
-
-
-@kernel
-def _derivatives(tree, ws, dq, dv):
     for i in range(tree.nv):
         derivatives_of(tree, i, ws, dq, dv)
 
@@ -115,32 +99,32 @@ def _derivatives(tree, ws, dq, dv):
 def derivatives_of(tree, i, ws, dq, dv):
     """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
     b = tree.body[i]
-    s, Y, I, hK = load6(ws.s, i), load6(ws.Y, i), load10(ws.Ic, b), load12(ws.hKc, b)
+    s, Y, I, hK = ws.s[i], ws.Y[i], ws.Ic[b], ws.hKc[b]
     bt = coriolis_transposed_times(hK, s)
     if floats(tree.kind[b], tree.parent[b]):
-        by_q, by_v = felt_at_root(tree, load9(ws.R, b), load6(ws.v, b), Y, bt)
+        by_q, by_v = felt_at_root(tree, ws.R[b], ws.v[b], Y, bt)
         for k in range(6):
             dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
     else:
-        psi = load6(ws.psi, i)
-        F = add6(cross_force(s, load6(ws.f, b)), inertia_times(I, load6(ws.psidd, i)))
+        psi = ws.psi[i]
+        F = add6(cross_force(s, ws.f[b]), inertia_times(I, ws.psidd[i]))
         if tree.parent[b] >= 0:
             F = add6(F, coriolis_times(hK, psi))
-        V = add6(inertia_times(I, load6(ws.eta, i)), coriolis_times(hK, s))
+        V = add6(inertia_times(I, ws.eta[i]), coriolis_times(hK, s))
         for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
-            dv[i, j] = dot3(bt, angular(load6(ws.s, j))) + dot6(Y, load6(ws.eta, j))
+            dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
+            dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
         j = tree.previous[tree.iv[b]]
         while j >= 0 and tree.parent[tree.body[j]] >= 0:
-            sj = load6(ws.s, j)
-            dq[i, j] = dot3(bt, angular(load6(ws.psi, j))) + dot6(Y, load6(ws.psidd, j))
+            sj = ws.s[j]
+            dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
             dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
         if j >= 0 and tree.kind[tree.body[j]] == FREE_FLYER:
             root = tree.body[j]
-            R, v = load9(ws.R, root), load6(ws.v, root)
+            R, v = ws.R[root], ws.v[root]
             by_q, by_v = felt_at_root(tree, R, v, Y, bt)
             F0, V0 = turn_back(R, F), turn_back(R, V)
             for k in range(6):
@@ -148,10 +132,10 @@ def derivatives_of(tree, i, ws, dq, dv):
                 dq[i, j], dq[j, i], dv[i, j], dv[j, i] = by_q[k], F0[k], by_v[k], V0[k]
             j = -1
         while j >= 0:  # another joint on the world: nothing carries it, ψ'_j = 0
-            sj = load6(ws.s, j)
-            dq[i, j] = dot6(Y, load6(ws.psidd, j))
+            sj = ws.s[j]
+            dq[i, j] = dot6(Y, ws.psidd[j])
             dq[j, i] = dot6(sj, F)
-            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, load6(ws.eta, j))
+            dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
 

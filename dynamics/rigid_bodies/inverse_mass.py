@@ -27,15 +27,15 @@ class Replying(Fields):
 
 
 def size(tree: Tree) -> int:
-    """How many lanes the arena must hold for ``inverse_mass_matrix``."""
+    """How many lanes of memory ``inverse_mass_matrix`` takes."""
     return -(-(Replying.size(tree) + Bodies.size(tree)) * QUAD // WIDTH)
 
 
 @kernel
-def inverse_mass_matrix(context, arena, Q, out):
+def inverse_mass_matrix(context, memory, Q, out):
     """M⁻¹ (N, nv, nv) of every sample; the first whose mass matrix is not positive definite, or -1."""
     tree, samples, matrices = Tree(context), rows_of(Q), rows_of(out)
-    N, nv, x = len(samples), tree.nv, Replying(as_quads(memory_of(arena)[1:]), tree)
+    N, nv, x = len(samples), tree.nv, Replying(as_quads(memory_of(memory)), tree)
     w = Bodies(x.end, tree)
     for i in range(nv):
         x.v[i] = 0.0

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import flag
-from dynamics.arrays.lanes import arena
-from dynamics.rigid_bodies import batch, inverse_mass, lane_batch, world_wrenches
+from ddp.machine.aligned import working_memory
+from dynamics.rigid_bodies import batch, inverse_mass, world_wrenches
 from dynamics.rigid_bodies.results import (
     ForwardDerivatives,
     ForwardHessian,
@@ -39,7 +39,7 @@ def inverse_dynamics(
     """Joint torques τ (nv,) that produce accelerations a at (q, v) (RNEA)."""
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     tau = np.empty((s.N, robot.nv))
-    s.run(batch.inverse_dynamics, lane_batch.inverse_dynamics, tau)
+    s.run(batch.inverse_dynamics, tau)
     return s.result(world_wrenches.inverse(s, tau))
 
 
@@ -54,7 +54,7 @@ def inverse_dynamics_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
-    s.run(batch.inverse_dynamics_derivatives, lane_batch.inverse_dynamics_derivatives, out)
+    s.run(batch.inverse_dynamics_derivatives, out)
     # here and below: *out would take twice as long
     return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(out[0], out[1], out[2])))
 
@@ -73,8 +73,8 @@ def inverse_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
     entries = robot.tensor_entries
-    room = lane_batch.room_of_tensors(entries)
-    s.run(batch.inverse_dynamics_tensors, lane_batch.inverse_dynamics_tensors, entries, *memory, room=room)
+    room = batch.room_of_tensors(robot.nv, entries.triples)
+    s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
     found = world_wrenches.inverse_tensors(s, memory)
     return InverseTensors(*map(s.result, found._replace(dqdq=_asked(found.dqdq, symmetric))))
 
@@ -89,7 +89,7 @@ def inverse_dynamics_hessian(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
     memory = s.matrices(4)
-    s.run(batch.inverse_dynamics_hessian, lane_batch.inverse_dynamics_hessian, memory)
+    s.run(batch.inverse_dynamics_hessian, memory)
     out = world_wrenches.inverse_hessian(s, InverseHessian(memory[0], memory[1], memory[2], memory[3]))
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 
@@ -102,7 +102,7 @@ def forward_dynamics(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     a = np.empty((s.N, robot.nv))
-    s.check(s.run(batch.forward_dynamics, lane_batch.forward_dynamics, a))
+    s.check(s.run(batch.forward_dynamics, a))
     return s.result(a)
 
 
@@ -114,7 +114,7 @@ def forward_dynamics_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = s.matrices(3)
-    s.check(s.run(batch.forward_dynamics_derivatives, lane_batch.forward_dynamics_derivatives, out))
+    s.check(s.run(batch.forward_dynamics_derivatives, out))
     return s.named(world_wrenches.forward_derivatives(s, ForwardDerivatives(out[0], out[1], out[2])))
 
 
@@ -126,7 +126,9 @@ def forward_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = ForwardTensors(*s.tensors(4))
-    s.check(batch.forward_dynamics_tensors(robot.tree, s.q, s.first, s.second, s.fext, robot.tensor_entries, *out))
+    entries = robot.tensor_entries
+    room = batch.room_of_tensors(robot.nv, entries.triples)
+    s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:
         out = world_wrenches.forward_tensors(s, out, _inverse_mass(s))
     return ForwardTensors(*map(s.result, out._replace(dqdq=_asked(out.dqdq, symmetric))))
@@ -157,7 +159,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     """The Hessian, and first derivatives (3, N, nv, nv) if there is room for them; wrenches of the world included."""
     world_wrenches.add_to_torques(s)
     memory = s.matrices(4)
-    s.check(s.run(batch.forward_dynamics_hessian, lane_batch.forward_dynamics_hessian, first, memory))
+    s.check(s.run(batch.forward_dynamics_hessian, first, memory))
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
         out = world_wrenches.forward_hessian(s, out, _inverse_mass(s))
@@ -186,10 +188,8 @@ def inverse_mass_matrix_derivatives(robot: Robot, q: ArrayLike, tau: ArrayLike |
     units = np.tile(np.eye(nv), (s.N, 1)) if tau is None else s.rows("tau", tau, nv)
     Q = np.repeat(s.q, nv, axis=0) if tau is None else s.q
     tree, out = robot.tree.weightless or robot.tree, np.empty((3, len(Q), nv, nv))
-    memory, none = arena(lane_batch.size(tree)), np.empty((len(Q), 0, 6))
-    failed = lane_batch.forward_dynamics_derivatives(
-        tree.address, memory, Q, np.zeros_like(units), units, none, out
-    )
+    memory, none = working_memory(batch.size(tree.nb, robot.nq, nv)), np.empty((len(Q), 0, 6))
+    failed = batch.forward_dynamics_derivatives(tree.address, memory, Q, np.zeros_like(units), units, none, out)
     s.check(failed if failed < 0 or tau is not None else failed // nv)
     found = out[0] if tau is not None else np.swapaxes(out[0].reshape(s.N, nv, nv, nv), 1, 2)
     return s.results((found,))[0]
@@ -203,5 +203,5 @@ def _asked(T: Array, symmetric: bool) -> Array:
 def _inverse_mass(s: Samples | Stack) -> Array:
     """M⁻¹ (N, nv, nv)."""
     tree, out = s.robot.tree, np.empty((s.N, s.robot.nv, s.robot.nv))
-    s.check(inverse_mass.inverse_mass_matrix(tree.address, arena(inverse_mass.size(tree)), s.q, out))
+    s.check(inverse_mass.inverse_mass_matrix(tree.address, working_memory(inverse_mass.size(tree)), s.q, out))
     return out

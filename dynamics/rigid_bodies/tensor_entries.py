@@ -85,8 +85,7 @@ def _triples(tree: Tree) -> list[tuple[int, int, int]]:
 
 
 @kernel
-def spread(values, places, out):
-    """A tensor (nv, nv, nv) of one sample from its places (nv³,) among ``values``."""
-    source, target = values.reshape(values.size), out.reshape(out.size)
-    for e in range(places.size):
-        target[e] = source[places[e]]
+def spread(values, places, count, out):
+    """A tensor of one sample from the places of its ``count`` entries among ``values``."""
+    for e in range(count):
+        out[e] = values[places[e]]

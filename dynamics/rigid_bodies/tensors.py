@@ -27,9 +27,6 @@ from dynamics.geometry.spatial import (
     inertia_times,
     join,
     linear,
-    load6,
-    load10,
-    load12,
     momentum_operator,
     scale3,
     scale6,
@@ -37,9 +34,7 @@ from dynamics.geometry.spatial import (
     sub6,
     symmetric_times,
 )
-from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.tensor_entries import SLOTS
-from dynamics.robots.tree import Tree
 
 
 @inline
@@ -79,7 +74,7 @@ def operator_rate(s, hK, hKpsi):
 
 
 @kernel
-def inverse_dynamics_tensors(tree: Tree, ws: Workspace, values):
+def inverse_dynamics_tensors(tree, ws, values):
     """Tensors ∂²τ/∂q∂q (iterated), ∂²τ/∂v∂v, ∂²τ/∂v∂q and ∂M/∂q; needs composites Ic, f, hKc.
 
     values (triples + 1, SLOTS): the last row is zeros.
@@ -87,17 +82,17 @@ def inverse_dynamics_tensors(tree: Tree, ws: Workspace, values):
     n = 0
     for p in range(tree.nv):
         i = tree.body[p]
-        s, psi, psidd, eta = load6(ws.s, p), load6(ws.psi, p), load6(ws.psidd, p), load6(ws.eta, p)
-        I, hK = load10(ws.Ic, i), load12(ws.hKc, i)
+        s, psi, psidd, eta = ws.s[p], ws.psi[p], ws.psidd[p], ws.eta[p]
+        I, hK = ws.Ic[i], ws.hKc[i]
         hKs, hKpsi = momentum_operator(I, s), momentum_operator(I, psi)  # B(s_p), B(ψ'_p)
         I1, hK3 = inertia_rate(hKs), operator_rate(s, hK, hKpsi)  # A_1, A_3
         Is, Bts = inertia_times(I, s), coriolis_transposed_times(hK, s)
-        F = add6(add6(coriolis_times(hK, psi), inertia_times(I, psidd)), cross_force(s, load6(ws.f, i)))
+        F = add6(add6(coriolis_times(hK, psi), inertia_times(I, psidd)), cross_force(s, ws.f[i]))
         V = add6(coriolis_times(hK, s), inertia_times(I, eta))
         t = last_of_joint(tree, i)
         while t >= 0:
             j = tree.body[t]
-            st, psit, psiddt, etat = load6(ws.s, t), load6(ws.psi, t), load6(ws.psidd, t), load6(ws.eta, t)
+            st, psit, psiddt, etat = ws.s[t], ws.psi[t], ws.psidd[t], ws.eta[t]
             turned, by_psi = cross3(angular(st), Bts), coriolis_times(hKs, psit)
             u1 = coriolis_transposed_times(hK3, st)
             u2 = inertia_rate_times(I1, st)
@@ -116,7 +111,7 @@ def inverse_dynamics_tensors(tree: Tree, ws: Workspace, values):
             r = last_of_joint(tree, j)
             while r >= 0:
                 k = tree.body[r]
-                sr, psir, psiddr, etar = load6(ws.s, r), load6(ws.psi, r), load6(ws.psidd, r), load6(ws.eta, r)
+                sr, psir, psiddr, etar = ws.s[r], ws.psi[r], ws.psidd[r], ws.eta[r]
                 sra, psira = angular(sr), angular(psir)
                 p1 = dot3(u11, psira)
                 values[n, 0] = dot3(u8, psira) + dot6(u9, psiddr)

@@ -24,28 +24,33 @@ from dynamics.robots.samples import Samples
 Array = NDArray[np.float64]
 
 
+def _given(s: Samples) -> tuple[int, Array, Array, Array]:
+    """First arguments of kernels."""
+    return s.robot.tree.address, s.memory(external.size(s.robot.tree)), s.q, s.world
+
+
 def torques(s: Samples) -> Array:
     """τ_ext (N, nv)."""
     tau = np.empty((s.N, s.robot.nv))
-    external.external_torques(s.robot.tree, s.q, s.world, tau)
+    external.external_torques(*_given(s), tau)
     return tau
 
 
 def _first(s: Samples) -> Array:
     dq = s.matrices(1)[0]
-    external.external_derivatives(s.robot.tree, s.q, s.world, dq)
+    external.external_derivatives(*_given(s), dq)
     return dq
 
 
 def _second(s: Samples) -> Array:
     dqdq = s.tensors(1)[0]
-    external.external_tensors(s.robot.tree, s.q, s.world, dqdq)
+    external.external_tensors(*_given(s), dqdq)
     return dqdq
 
 
 def _contracted(s: Samples, mu: Array) -> Array:
     qq = s.matrices(1)[0]
-    external.external_hessian(s.robot.tree, s.q, s.world, np.ascontiguousarray(mu), qq)
+    external.external_hessian(*_given(s), np.ascontiguousarray(mu), qq)
     return qq
 
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, axes, choice, items, numbers
-from ddp.machine.aligned import aligned_zeros
+from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import WIDTH
-from dynamics.arrays.lanes import arena
 from dynamics.arrays.memory import recycled
-from dynamics.rigid_bodies import lane_batch
+from dynamics.rigid_bodies.batch import size
 from dynamics.robots.checks import are_sound
 from dynamics.robots.model import Robot, check_robot
 
@@ -131,15 +130,16 @@ class Samples:
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 
-    def run(self, one: Any, many: Any, *out: Any, room: int = 0) -> Any:
-        """Fill ``out`` with the kernel for one sample at a time, or with the one for eight if that is less work.
+    def run(self, kernel: Any, *out: Any, room: int = 0) -> Any:
+        """Fill ``out`` with a kernel of batch.py, which takes ``room`` numbers of memory beyond ``size``."""
+        given = self.q, self.first, self.second, *self.weight, self.fext
+        return kernel(self.robot.tree.address, self.memory(room), *given, *out)
 
-        room: how many lanes the latter takes beyond what ``lane_batch.size`` says.
-        """
-        tree, arguments = self.robot.tree, (self.q, self.first, self.second, *self.weight, self.fext, *out)
-        if 2 * self.N < WIDTH:
-            return one(tree, *arguments)
-        return many(tree.address, arena(lane_batch.size(tree) + room), *arguments)
+    def memory(self, room: int = 0) -> Array:
+        """Working memory for eight samples at a time or, if that is less work, for one."""
+        robot = self.robot
+        width = 1 if 2 * self.N < WIDTH else WIDTH
+        return working_memory(size(robot.tree.nb, robot.nq, robot.nv) + room, width)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))

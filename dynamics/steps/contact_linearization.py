@@ -10,19 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import memory_of, rows_of
-from ddp.machine.number import WIDTH
+from ddp.machine.fields import Fields, rows_apart, vector
+from ddp.machine.memory import address_of, as_matrix, columns_from, columns_of, hold, memory_of, rows_of
+from ddp.machine.number import lane_of, width
+from ddp.machine.packing import pack, unpack, unpack_columns
 from ddp.machine.rows import write_scaled
-from dynamics.arrays.lanes import lane_array, lane_matrix, lane_memory, lane_vector
-from dynamics.arrays.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import Columns, product
-from dynamics.arrays.views import folded
 from dynamics.contacts.contact import POINT
-from dynamics.contacts.kinematics import lane_places, lane_places_size
-from dynamics.contacts.relation import impact_residuals, lane_relation, lane_relation_size, relate_residuals
+from dynamics.contacts.kinematics import Place
+from dynamics.contacts.relation import Factors, impact_residuals, relate_residuals, relation
 from dynamics.geometry.joint_motion import is_group, joint_rates
 from dynamics.rigid_bodies.inverse import first_felt
-from dynamics.rigid_bodies.kinematics import lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import actuate, drive
 from dynamics.robots.tree import Tree
 from dynamics.steps.held_steps import end_at, end_size, relate_held
@@ -31,22 +30,27 @@ from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layou
 from dynamics.steps.rollouts import run_end
 
 
+class Turning(Fields):
+    """Torques, what contacts see, zeros; T, J and rows of A and B of a joint whose motions do not commute."""
+
+    u, tau, seen, zero = vector("nu"), vector("nv"), vector("nv"), vector("nv")
+    T, J, rows = rows_apart("6", 6), rows_apart("6", 6), vector("12 nv + 6 nu")
+
+
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold, for at most m contacts and nc forces."""
-    nv = tree.nv
-    own = where.end + 4 * nv + nc + nu + 6 * (2 * nv + nu) + 72
-    both = lane_relation_size(nv, nc) + end_size(tree, m, nc)
-    return lane_workspace_size(tree) + lane_places_size(tree, m) + both + own
+    """How many numbers of memory ``linearize`` takes, for at most m contacts and nc forces."""
+    both = Factors.size(tree, nc=nc) + end_size(tree, m, nc) + Turning.size(tree, nu=nu)
+    return where.end + Workspace.size(tree) + Place.size(tree, m=m) + both
 
 
 @kernel
-def linearize(context, arena, schedule, X, U, A, B, record):
+def linearize(context, memory, schedule, X, U, A, B, record):
     """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,); A is NaN of no motion."""
-    modes, t, start = Modes(context), 0, arena[0, 0]
-    while t < U.shape[0]:
+    modes, memory, t = Modes(context), memory_of(memory), 0
+    X, U, A, B, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
+    while t < len(U):
         end = run_end(schedule, t)
-        arena[0, 0] = start
-        linearize_mode(modes, schedule[t], arena, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end])
+        linearize_mode(modes, schedule[t], memory, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end])
         t = end
 
 
@@ -99,102 +103,101 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def linearize_mode(modes, mode, arena, X, U, A, B, record):
+def linearize_mode(modes, mode, memory, X, U, A, B, record):
     """``linearize`` of knots of one mode."""
     tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
     kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
-    (N, nu), nq, nv, m = U.shape, tree.nq, tree.nv, contacts.body.size
-    nz, lk, ld, n, moved, still = nv + nc, where.lk, where.ld, nq + 2 * nv, kind != IMPACT, tree.weightless
+    nq, nv, nu, m, lanes = tree.nq, tree.nv, modes.nu, contacts.body.size, width(memory)
+    nz, ld, n, moved, still = nv + nc, where.ld, nq + 2 * nv, kind != IMPACT, tree.weightless
     segment, relatives = columns_of_residuals(tree, contacts, nc)
-    kept, u = lane_memory(arena, where.end), lane_memory(arena, nu)
-    D, pivots = lane_memory(arena, nv), lane_memory(arena, nc)
-    kept[:] = 0.0
-    numbers = lane_array(kept)
-    q, v, controls, Z = numbers[:nq], numbers[nq : nq + nv], lane_array(u), numbers[where.Z :]
-    Kinv = folded(numbers[where.K : where.K + nz * lk], nz, lk)
-    zy, zu = folded(Z[: nz * ld], nz, ld), folded(Z[2 * nv : 2 * nv + nz * ld], nz, ld)
-    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
-    r, Ry = lane_relation(arena, kept[nq + nv : n], kept[n + 1 : n + 1 + nc], D, pivots, Kinv)
-    tau, seen, zero = lane_vector(arena, nv), lane_vector(arena, nv), lane_vector(arena, nv)
-    no_fext = lane_matrix(arena, 0, 6)
-    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
-    end, begin = end_at(memory_of(arena)[int(arena[0, 0]) :], tree, m, nc), first_seen(tree, contacts)
-    for i in range(nv):
-        zero[i] = 0.0
-    for t in range(0, N, WIDTH):
-        pack(X, t, kept[: nq + nv])
-        pack(U, t, u)
-        actuate(tree, modes.pulls, controls, q, v, tau)
+    columns = Columns(len(segment), rows_of(segment), rows_of(relatives))
+    kept = memory
+    q, v, a, f = kept, kept[nq:], kept[nq + nv :], kept[n + 1 :]
+    Kinv, zy = as_matrix(kept[where.K :], nz, where.lk), as_matrix(kept[where.Z :], nz, ld)
+    zu, Z = columns_from(zy, 2 * nv), kept[where.Z :]
+    ws = Workspace(kept[where.end :], tree)
+    place = Place(ws.end, tree, m)
+    factors = Factors(place.end, tree, nc)
+    r = relation(tree, nc, a, f, Kinv, factors)
+    w = Turning(factors.end, tree, nu)
+    end, begin, no_fext = end_at(w.end, tree, m, nc), first_seen(tree, contacts), as_matrix(w.end, 0, 6)
+    clear(kept, where.end)
+    clear(w.zero, nv)
+    for t in range(0, len(X), lanes):
+        pack(X, t, kept, nq + nv)
+        pack(U, t, w.u, nu)
+        actuate(tree, modes.pulls, w.u, q, v, w.tau)
         if kind == HELD:
-            relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, end)
+            relate_held(tree, contacts, h, q, v, w.tau, no_fext, ws, place, r, end)
         elif kind == IMPACT:
-            impact_residuals(still, contacts, 0.0, restitution, q, v, seen, zero, no_fext, ws, place, r)
+            impact_residuals(still, contacts, 0.0, restitution, q, v, w.seen, w.zero, no_fext, ws, place, r)
         else:
-            relate_residuals(tree, contacts, 0.0, q, v, tau, no_fext, ws, place, r)
-        # here: the arrays live as long as the loop
-        columns = Columns(len(segment), rows_of(segment), rows_of(relatives))
-        product(columns, -1.0, Kinv, Ry, begin, zy)
+            relate_residuals(tree, contacts, 0.0, q, v, w.tau, no_fext, ws, place, r)
+        product(columns, nz, -1.0, Kinv, r.Ry, begin, zy)
         if moved:
             drive(modes.pulls, nz, nu, Kinv, zu)
         else:
             for i in range(nv):
                 zy[i, nv + i] += 1.0
-        kept[n] = mode
-        unpack(kept, record, t)
-        for i in range(t, min(t + WIDTH, N)):
+        kept[n] = 1.0 * mode
+        unpack(kept, where.end, record, t)
+        for i in range(t, min(t + lanes, len(X))):
             if moved:
-                spread_step(record[i, where.Z :], ld, h, A[i], B[i])
+                spread_step(record[i][where.Z :], ld, h, nv, nu, A[i], B[i])
             else:
-                spread_impact(record[i, where.Z :], ld, A[i], B[i])
+                spread_impact(record[i][where.Z :], ld, nv, nu, A[i], B[i])
         for b in range(tree.nb if moved else 0):
             if is_group(tree.kind[b]):
                 iv, nj = tree.iv[b], tree.nj[b]
-                joint_rates(tree.kind[b], nj, next_twist(tree.kind[b], v, numbers[nq + nv : n], iv, h), T, J)
-                of_x, of_u = rows[: 2 * nv * nj], rows[2 * nv * nj : (2 * nv + nu) * nj]
-                turn_joint(nj, iv, h, T, J, Z, ld, of_x, of_u, 2 * nv, nu)
-                unpack_columns(of_x, A, t, 2 * nv * iv)
-                unpack_columns(of_u, B, t, nu * iv)
-        judge(D, pivots, kept[nq + nv : n], kind == HELD, A, t)
+                joint_rates(tree.kind[b], nj, next_twist(tree.kind[b], v, a, iv, h), w.T, w.J)
+                of_x, of_u = w.rows, w.rows[2 * nv * nj :]
+                turn_joint(nj, iv, h, w.T, w.J, Z, ld, of_x, of_u, 2 * nv, nu)
+                unpack_columns(of_x, 2 * nv * nj, A, t, 2 * nv * iv)
+                unpack_columns(of_u, nu * nj, B, t, nu * iv)
+        judge(nv, nc, r, kind == HELD, A, t)
+    hold(segment)
+    hold(relatives)
 
 
 @kernel
-def spread_step(Z, ld, h, A, B):
+def spread_step(Z, ld, h, nv, nu, A, B):
     """A, B of a step with accelerations z_y, the first nv rows of ld numbers."""
-    n, nu = B.shape
-    nv, z, to_A, to_B = n // 2, Z.ctypes.data, A.ctypes.data, B.ctypes.data
-    write_scaled(to_A, n, h * h, z, ld, nv, n)
-    write_scaled(to_A + 8 * nv * n, n, h, z, ld, nv, n)
-    write_scaled(to_B, nu, h * h, z + 8 * n, ld, nv, nu)
-    write_scaled(to_B + 8 * nv * nu, nu, h, z + 8 * n, ld, nv, nu)
+    n, z = 2 * nv, address_of(Z)
+    write_scaled(address_of(A), n, h * h, z, ld, nv, n)
+    write_scaled(address_of(A[nv * n :]), n, h, z, ld, nv, n)
+    write_scaled(address_of(B), nu, h * h, address_of(Z[n:]), ld, nv, nu)
+    write_scaled(address_of(B[nv * nu :]), nu, h, address_of(Z[n:]), ld, nv, nu)
     for i in range(nv):
-        A[i, i] += 1.0
-        A[i, nv + i] += h
-        A[nv + i, nv + i] += 1.0
+        A[i * n + i] += 1.0
+        A[i * n + nv + i] += h
+        A[(nv + i) * n + nv + i] += 1.0
 
 
 @kernel
-def spread_impact(Z, ld, A, B):
+def spread_impact(Z, ld, nv, nu, A, B):
     """A, B of an impact with jumps z_y, the first nv rows of ld numbers."""
-    n = len(A)
-    nv = n // 2
-    A[:nv], B[:] = 0.0, 0.0
-    write_scaled(A[nv:].ctypes.data, n, 1.0, Z.ctypes.data, ld, nv, n)
+    n = 2 * nv
+    clear(A, nv * n)
+    clear(B, n * nu)
+    write_scaled(address_of(A[nv * n :]), n, 1.0, address_of(Z), ld, nv, n)
     for i in range(nv):
-        A[i, i] = 1.0
+        A[i * n + i] = 1.0
 
 
 @kernel
-def judge(D, pivots, a, are_held, A, t):
-    """Write NaN into A of those of the knots t..t+7 that have no motion.
+def judge(nv, nc, r, are_held, A, t):
+    """Write NaN into A of those of the knots from t on that have no motion.
 
     They have one where the mass matrix is positive, accelerations are finite and, if asked for, contacts are held.
     """
-    for lane in range(min(WIDTH, A.shape[0] - t)):
-        fine = not are_held or pivots[0, lane] > 0.0
-        for i in range(D.shape[0]):
-            fine = fine and D[i, lane] > 0.0 and np.isfinite(a[i, lane])
+    for lane in range(min(width(r.D), len(A) - t)):
+        fine = not are_held or lane_of(r.pivots[0], lane) > 0.0
+        for i in range(nv):
+            fine = fine and lane_of(r.D[i], lane) > 0.0 and np.isfinite(lane_of(r.a[i], lane))
         if not fine:
-            A[t + lane] = np.nan
+            row = A[t + lane]
+            for i in range(columns_of(A)):
+                row[i] = np.nan
 
 
 @kernel

@@ -6,12 +6,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
 from numba import carray
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
+from ddp.machine.memory import hold, memory_of
 from ddp.system import Contraction
-from dynamics.rigid_bodies.kinematics import workspace
+from dynamics.rigid_bodies.kinematics import Workspace, workspace
 from dynamics.steps.curvature import second_scratch
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
@@ -32,11 +32,11 @@ def contract_knots(context, arena, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records (M, .)."""
     modes = Modes(context)
     tree, method, nu, h = modes.tree, modes.method, modes.nu, step_of(modes, 0)
-    stages = len(method) - 1
-    ws, c, d = workspace(tree, record), second_scratch(tree, nu), adjoint_scratch(tree, nu, stages)
-    no_fext = np.zeros((0, 6))
+    memory, c, d = workspace(tree, record), second_scratch(tree, nu), adjoint_scratch(tree, nu, len(method) - 1)
+    ws = Workspace(memory_of(memory), tree)
     for t in range(len(record) - 1, -1, -1):  # as in a sweep: those written last are in the fastest memory
-        contract_explicit(tree, method, tree.nq, nu, h, record[t], weight[t], no_fext, ws, c, d, out[t])
+        contract_explicit(tree, method, tree.nq, nu, h, record[t], weight[t], ws, c, d, out[t])
+    hold(memory)
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import address_of, as_matrix, rows_of
 from ddp.machine.rows import clear_rows
 from ddp.machine.tiles import add_product
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, twist_of
@@ -70,15 +71,15 @@ def accelerations_of(record, start, nv, nu):
 
 
 @kernel
-def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, H):
+def acceleration_hessian(tree, q, v, a, Minv, aq, av, au, ws, c, H):
     """H := Hessian of c.effective·a in exponential coordinates of (q, v, u), upper triangle, by the ID-FD relation."""
     nv, nu = au.shape
     nz = 2 * nv + nu
-    adjoint_weight(Minv, c.effective, c.omega)
-    composites(tree, q, v, a, no_fext, ws)
+    adjoint_weight(nv, Minv, c.effective, c.omega)
+    composites(tree, rows_of(q), rows_of(v), rows_of(a), as_matrix(ws.end, 0, 6), ws)
     virtual_velocities(tree, c.omega, ws)
     inverse_dynamics_hessian(tree, ws, c.qq, c.qv, c.vv, c.qa)
-    second_order(tree, c.qa, aq, av, au, c.qq, c.qv, c.cross, H[:nv, :nv], c.through_v, c.through_u)
+    second_order(tree, nu, c.qa, aq, av, au, c.qq, c.qv, c.cross, H[:nv, :nv], c.through_v, c.through_u)
     for i in range(nv):
         for j in range(i, nv):
             H[i, j] = 0.5 * (H[i, j] + H[j, i])
@@ -145,6 +146,6 @@ def multiply_rows(nj, M, X, out):
 @kernel
 def weigh_residuals(K, lk, nz, on_z, omega):
     """omega := K⁻ᵀ on_z, in whole registers: with on_z = -w, the weights ω on residuals. K⁻¹ has rows of lk numbers."""
-    at, lx = omega.ctypes.data, (nz + 7) // 8 * 8
+    at, lx = address_of(omega), (nz + 7) // 8 * 8
     clear_rows(at, lx, 1, lx)
-    add_product(at, lx, 1, lx, on_z.ctypes.data, nz, 1, K.ctypes.data, lk, nz)
+    add_product(at, lx, 1, lx, address_of(on_z), nz, 1, address_of(K), lk, nz)

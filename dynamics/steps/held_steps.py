@@ -205,7 +205,7 @@ def add_free_motion(tree, contacts, h, r, w):
 @kernel
 def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     """Fill a ``Relation`` of held steps but for its derivatives z_q, z_v; those not solved get a pivot of zero."""
-    nc, nv = r.J.shape
+    nc, nv = r.nc, r.nv
     before = solve_held(tree, contacts, nc, h, q, v, tau, no_fext, ws, place, r, w)
     end_step(tree, contacts, nc, q, w)
     invert_response(tree, contacts, w.C, r)

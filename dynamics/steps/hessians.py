@@ -8,140 +8,158 @@ register.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray
 
-from ddp.compiling.kernel import callback, kernel, pointer
-from ddp.machine.number import WIDTH
+from ddp.compiling.kernel import callback, kernel
+from ddp.machine.memory import (
+    address_of,
+    as_matrix,
+    as_vector,
+    floats_at,
+    hold,
+    memory_of,
+    rows_of,
+)
+from ddp.machine.number import WIDTH, width
+from ddp.machine.packing import pack, unpack
 from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
 from ddp.machine.tiles import add_product, add_upper_product
 from ddp.system import Contraction
-from dynamics.arrays.lanes import lane_array, lane_memory, lane_vector
-from dynamics.arrays.packing import pack, unpack
-from dynamics.arrays.tables import matrix, vector
-from dynamics.arrays.views import view
 from dynamics.geometry.joint_motion import is_group
-from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
-from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout_of, mode_of, motion_of, step_of, whole
+from dynamics.steps.modes import HELD, IMPACT, Modes, contacts_of, layout_of, mode_of, step_of, whole
 from dynamics.steps.second_order import (
+    Blocks,
     bench,
-    blocks_of,
+    bench_size,
     curve_impact,
     curve_step,
-    lane_bench,
-    lane_bench_size,
     numbers_of_blocks,
+    numbers_of_joints,
     without_gains,
 )
 
 
-def size(tree: Tree, where: Layout, nq: int, nu: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold for ``contract``, for at most m contacts and nc forces."""
-    nv = tree.nv
-    nz = nv + nc
-    vectors = where.K + 2 * nv + 2 * nz + 2 * whole(nz)
-    return int(lane_bench_size(tree, nq, m, nc) + vectors + 2 * numbers_of_blocks(tree, nc) + room(nv, where.ld))
+class Room(NamedTuple):
+    """Memory for knots of one mode, as many as a number has lanes.
+
+    kept: their records up to K⁻¹.   weight (2 nv,), on_z (nz,), omega (nz,): weights on steps, z and residuals.
+    own: their ``Blocks``.   bench: scratch of second_order.py.   Of each knot alone, floats: rows of -on_z, of ω, of
+    its blocks, and registers to work in. end: memory that follows.
+    """
+
+    kept: Any
+    weight: Any
+    on_z: Any
+    omega: Any
+    own: Any
+    bench: Any
+    rows_of_z: Any
+    rows_of_omega: Any
+    rows_of_blocks: Any
+    space: Any
+    end: Any
 
 
 @kernel
-def room(nv, ld):
+def room_for(memory, tree, where, m, nc):
+    """A `Room` for m contacts and nc forces."""
+    nv, lanes, count = tree.nv, width(memory), numbers_of_blocks(tree, nc)
+    nz, lx = nv + nc, whole(nv + nc)
+    weight = memory[where.K :]
+    on_z = weight[2 * nv :]
+    omega = on_z[nz:]
+    own = Blocks(omega[nz:], tree, nc, numbers_of_joints(tree))
+    scratch = bench(own.end, tree, m, nc)
+    z = scratch.rest
+    w = z[nz:]
+    x = w[lx:]
+    space = x[count:]
+    return Room(
+        memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz), of_lanes(w, lanes, lx),
+        of_lanes(x, lanes, count), space, space[registers(nv, where.ld) * WIDTH // lanes :],
+    )  # fmt: skip
+
+
+@kernel
+def of_lanes(x, lanes, n):
+    """The memory of n numbers as rows of floats, one of each lane."""
+    return as_matrix(floats_at(address_of(x)), lanes, n)
+
+
+@kernel
+def size(tree, where, m, nc, lanes):
+    """How many numbers of so many lanes ``contract`` takes, for at most m contacts and nc forces."""
+    nz, count = tree.nv + nc, numbers_of_blocks(tree, nc)
+    vectors = where.K + 2 * tree.nv + 3 * nz + whole(nz)
+    return bench_size(tree, m, nc) + vectors + 2 * count + registers(tree.nv, where.ld) * WIDTH // lanes
+
+
+@kernel
+def registers(nv, ld):
     """How many registers ``assemble`` works in."""
     return (ld * (ld + nv + max(nv, 6)) + 8 * WIDTH) // WIDTH + 4
 
 
 @kernel
-def contract(context, arena, record, weight, out):
+def contract(context, memory, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
-    modes, t, start = Modes(context), 0, arena[0, 0]
-    tree, where, nu = modes.tree, layout_of(modes), modes.nu
-    nq, nv = tree.nq, tree.nv
-    while t < record.shape[0]:
+    modes, memory, t = Modes(context), memory_of(memory), 0
+    record, weight, out = rows_of(record), rows_of(weight), rows_of(out)
+    nq, nv = modes.tree.nq, modes.tree.nv
+    while t < len(record):
         end, mode = t + 1, mode_of(modes, record[t], nq, nv)
-        while end < record.shape[0] and mode_of(modes, record[end], nq, nv) == mode:
+        while end < len(record) and mode_of(modes, record[end], nq, nv) == mode:
             end += 1
-        if modes.table[mode, 0] == IMPACT:
-            for i in range(t, end):
-                contract_one(tree, modes, where, nq, nu, record[i], weight[i], out[i])
-        else:
-            arena[0, 0] = start
-            contract_lanes(tree, arena, modes, mode, where, nq, nu, record[t:end], weight[t:end], out[t:end])
+        contract_mode(modes, mode, memory, record[t:end], weight[t:end], out[t:end])
         t = end
 
 
 @kernel
-def contract_lanes(tree, arena, modes, mode, where, nq, nu, record, weight, out):
-    """``contract`` of steps of one mode, eight at a time."""
-    kind, nc, h, nv = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode), tree.nv
-    nz, lx, n = nv + nc, whole(nv + nc), nq + 2 * nv
-    count, contacts = numbers_of_blocks(tree, nc), contacts_of(modes, mode)[0]
+def contract_mode(modes, mode, memory, record, weight, out):
+    """``contract`` of knots of one mode, as many at a time as a number of the memory has lanes."""
+    tree, where, h = modes.tree, layout_of(modes), step_of(modes, mode)
+    kind, nc = modes.table[mode, 0], modes.table[mode, 2]
+    contacts, restitution = contacts_of(modes, mode)
     acting = without_gains(contacts) if kind == HELD else contacts
-    kept, w = lane_memory(arena, where.K), lane_vector(arena, 2 * nv)
-    numbers, effective, omega = lane_array(kept), lane_vector(arena, nz), lane_vector(arena, lx)
-    on_z, omegas = lane_memory(arena, nz).reshape(WIDTH, nz), lane_memory(arena, lx).reshape(WIDTH, lx)
-    blocks, rows = lane_vector(arena, count), lane_memory(arena, count).reshape(WIDTH, count)
-    own, scratch = blocks_of(tree, nc, blocks), lane_bench(tree, acting, nq, nc, arena)
-    space = lane_memory(arena, room(nv, where.ld))
-    q, v, a = numbers[:nq], numbers[nq : nq + nv], numbers[nq + nv : n]
-    f, g = numbers[n + 1 : n + 1 + nc], numbers[where.g : where.g + nc]
-    for t in range(0, record.shape[0], WIDTH):
-        pack(record, t, kept)
-        pack(weight, t, w)
-        weigh_accelerations(tree, h, v, a, w, scratch.J, effective)
+    nq, nv, lanes, w = tree.nq, tree.nv, width(memory), room_for(memory, tree, where, contacts.body.size, nc)
+    n, nz, count = nq + 2 * nv, nv + nc, numbers_of_blocks(tree, nc)
+    v, a, f, g = w.kept[nq:], w.kept[nq + nv :], w.kept[n + 1 :], w.kept[where.g :]
+    motion = w.kept, v, a, f
+    for t in range(0, len(record), lanes):
+        end = min(t + lanes, len(record))
+        pack(record, t, w.kept, where.K)
+        pack(weight, t, w.weight, 2 * nv)
+        if kind == IMPACT:
+            for i in range(nv):
+                w.on_z[i] = -w.weight[nv + i]
+        else:
+            weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
         for i in range(nc):
-            effective[nv + i] = -g[i]
-        unpack(effective, on_z, 0)
-        end = min(t + WIDTH, record.shape[0])
+            w.on_z[nv + i] = -g[i]
+        unpack(w.on_z, nz, w.rows_of_z[: end - t], 0)
         for i in range(t, end):
-            weigh_residuals(record[i, where.K :], where.lk, nz, on_z[i - t], omegas[i - t])
-        pack(omegas[: end - t], 0, omega)
-        curve_step(tree, contacts, acting, kind, h, (q, v, a, f), w, omega, scratch, own)
-        unpack(blocks, rows, 0)
+            weigh_residuals(record[i][where.K :], where.lk, nz, w.rows_of_z[i - t], w.rows_of_omega[i - t])
+        pack(w.rows_of_omega[: end - t], 0, w.omega, nz)
+        if kind == IMPACT:
+            curve_impact(tree, contacts, restitution, motion, w.omega, w.bench, w.own)
+        else:
+            curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
+        unpack(as_vector(w.own.qq), count, w.rows_of_blocks[: end - t], 0)
         for i in range(t, end):
-            assemble(tree, kind, h, nu, nz, record[i, where.Z :], where.ld, rows[i - t], space, out[i])
+            zy, x = address_of(record[i][where.Z :]), address_of(w.rows_of_blocks[i - t])
+            assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, address_of(w.space), address_of(out[i]))
 
 
 @kernel
-def contract_one(tree, modes, where, nq, nu, record, weight, H):
-    """``contract`` of one knot of any mode."""
-    nv, mode = tree.nv, mode_of(modes, record, nq, tree.nv)
-    contacts, e = contacts_of(modes, mode)
-    kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
-    motion, g = motion_of(record, nq, nv, nc), record[where.g : where.g + nc]
-    K, Z = record[where.K :], record[where.Z :]
-    contract_motion(tree, contacts, e, kind, h, nu, motion, weight, g, K, where.lk, Z, where.ld, H)
+def assemble(tree, kind, h, nu, nz, Z, ld, x, H, out):
+    """out := the Hessian (2 nv + nu, 2 nv + nu) of a knot with these ``Blocks`` x and z_y, rows of ld numbers.
 
-
-@kernel
-def contract_motion(tree, contacts, restitution, kind, h, nu, motion, weight, g, K, lk, Z, ld, H):
-    """H := the Hessian of weight·f + g·forces at a motion q, v, a, f with K⁻¹ and z_y, rows of lk and ld numbers."""
-    q, v, a, f = motion
-    nv, nc = v.size, f.size
-    nz, acting = nv + nc, without_gains(contacts) if kind == HELD else contacts
-    effective, omega, blocks = np.zeros(nz), np.zeros(whole(nz)), np.zeros(numbers_of_blocks(tree, nc))
-    w, b = bench(tree, contacts, q.size, nc, v), blocks_of(tree, nc, view(blocks))
-    space = np.empty(WIDTH * room(nv, ld))
-    if kind == IMPACT:
-        for i in range(nv):
-            effective[i] = -weight[nv + i]
-    else:
-        weigh_accelerations(tree, h, v, a, weight, w.J, effective)
-    for i in range(nc):
-        effective[nv + i] = -g[i]
-    weigh_residuals(K, lk, nz, effective, omega)
-    if kind == IMPACT:
-        curve_impact(tree, contacts, restitution, motion, omega, w, b)
-    else:
-        curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b)
-    assemble(tree, kind, h, nu, nz, Z, ld, blocks, space, H)
-
-
-@kernel
-def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
-    """out := the Hessian (2 nv + nu, 2 nv + nu) of a knot with these ``Blocks`` and z_y, rows of ld numbers."""
-    nv, Z, x, H = tree.nv, zy.ctypes.data, blocks.ctypes.data, space.ctypes.data
+    H: memory to work in. All of them are addresses.
+    """
+    nv = tree.nv
     square, lx, rows = nv * nv, whole(nv), H + 8 * (ld * ld + 2 * WIDTH)
     bent = rows + 8 * (nv * ld + 2 * WIDTH)
     clear_rows(H, ld, ld, ld)
@@ -152,7 +170,7 @@ def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
     write_rows(H + 8 * nv * (ld + 1), ld, x + 16 * square, nv, nv, nv)
     if kind != IMPACT:
         write_scaled(rows, ld, h * h, Z, ld, nv, ld)
-        eta = carray(pointer(rows), (nv, ld))
+        eta = as_matrix(floats_at(rows), nv, ld)
         for i in range(nv):
             eta[i, nv + i] += h
         joints = x + 8 * (3 * square + nv * nz)
@@ -166,16 +184,16 @@ def assemble(tree, kind, h, nu, nz, zy, ld, blocks, space, out):
             add_product(bent, ld, nv, ld, joints, nv, 1, rows, ld, nv)
             add_upper_product(H, ld, 2 * nv + nu, ld, rows, 1, ld, bent, ld, nv)
     mirror(H, ld)
-    write_rows(out.ctypes.data, 2 * nv + nu, H, ld, 2 * nv + nu, 2 * nv + nu)
+    write_rows(out, 2 * nv + nu, H, ld, 2 * nv + nu, 2 * nv + nu)
 
 
 @kernel
 def add_joint(iv, nj, nv, nu, ld, own, rows, bent, H):
     """On and above its diagonal H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, η its ``rows``."""
-    eta, D = rows + 8 * iv * ld, matrix(own + 8 * nj * nj, nj, nj)
+    eta, D = rows + 8 * iv * ld, as_matrix(floats_at(own + 8 * nj * nj), nj, nj)
     clear_rows(bent, ld, nj, ld)
     add_product(bent, ld, nj, ld, own, nj, 1, eta, ld, nj)
-    curved = matrix(bent, nj, ld)
+    curved = as_matrix(floats_at(bent), nj, ld)
     for i in range(nj):
         for k in range(nj):
             curved[k, iv + i] += D[i, k]
@@ -186,11 +204,11 @@ def add_joint(iv, nj, nv, nu, ld, own, rows, bent, H):
 @kernel
 def displace(tree, ld, joints, rows, bent):
     """rows (nv, ld), which are η, become δq' = T δq + J η."""
-    moved = matrix(rows, tree.nv, ld)
+    moved = as_matrix(floats_at(rows), tree.nv, ld)
     for b in range(tree.nb):
         iv, nj = tree.iv[b], tree.nj[b]
         if is_group(tree.kind[b]):
-            own, T = rows + 8 * iv * ld, matrix(joints + 16 * nj * nj, nj, nj)
+            own, T = rows + 8 * iv * ld, as_matrix(floats_at(joints + 16 * nj * nj), nj, nj)
             copy_rows(bent, ld, own, ld, nj, ld)
             clear_rows(own, ld, nj, ld)
             add_product(own, ld, nj, ld, joints + 24 * nj * nj, nj, 1, bent, ld, nj)
@@ -206,10 +224,13 @@ def displace(tree, ld, joints, rows, bent):
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
     """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
     modes = Modes(context)
-    tree, where, nu = modes.tree, layout_of(modes), modes.nu
-    n = 2 * tree.nv
-    H = matrix(hessian, n + nu, n + nu)
-    contract_one(tree, modes, where, tree.nq, nu, vector(record, where.end), vector(weight, n), H)
+    tree, where, nz = modes.tree, layout_of(modes), 2 * modes.tree.nv + modes.nu
+    records = as_matrix(floats_at(record), 1, where.end)
+    mode = mode_of(modes, records[0], tree.nq, tree.nv)
+    memory = np.empty(size(tree, where, modes.table[mode, 1], modes.table[mode, 2], 1))
+    weights, out = as_matrix(floats_at(weight), 1, 2 * tree.nv), as_matrix(floats_at(hessian), 1, nz * nz)
+    contract_mode(modes, mode, memory_of(memory), records, weights, out)
+    hold(memory)
 
 
 @cache

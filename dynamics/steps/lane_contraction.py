@@ -16,17 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import as_matrix, as_vector, hold, memory_of, rows_of
 from ddp.machine.number import WIDTH
+from ddp.machine.packing import pack, unpack, unpack_groups
 from ddp.machine.tiles import padded
-from dynamics.arrays.lanes import lane_matrix, lane_vector
-from dynamics.arrays.packing import pack, unpack, unpack_groups
-from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_curvature, twist_of
 from dynamics.rigid_bodies.batch import contracted
-from dynamics.rigid_bodies.kinematics import clear, composites, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
 from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 from dynamics.steps.linearization import next_twist
+
+
+class Contracting(Fields):
+    """Motions, weights w on steps and ``effective`` and ω on accelerations, scratch, and the blocks to write."""
+
+    q, v, a, w = vector("nq"), vector("nv"), vector("nv"), vector("2 nv")
+    effective, omega, no_fext = vector("nv"), vector("nv"), matrix_of("0", "6")
+    J, C, D, qa = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6), matrix_of("nv", "nv")
+    blocks = vector("numbers")
 
 
 def written(tree: Tree, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -46,54 +55,47 @@ def written(tree: Tree, bent: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.flatnonzero(entries.reshape(-1, WIDTH).any(axis=1)) * WIDTH
 
 
-def size(tree: Tree, nq: int, bent: NDArray[np.bool_]) -> int:
-    """How many lanes the arena must hold for ``contract_knots``."""
-    nv = tree.nv
-    blocks = 4 * padded(nv * nv) + padded((tree.nj[bent] ** 2).sum()) + nv * nv
-    return lane_workspace_size(tree) + nq + 6 * nv + 108 + blocks
+def size(tree: Tree, bent: NDArray[np.bool_]) -> int:
+    """How many numbers of memory ``contract_knots`` takes."""
+    numbers = 4 * padded(tree.nv**2) + padded((tree.nj[bent] ** 2).sum())
+    return Workspace.size(tree) + Contracting.size(tree, numbers=int(numbers))
 
 
 @kernel
-def contract_knots(context, arena, nq, h, groups, record, weight, out):
+def contract_knots(address, memory, h, groups, record, weight, out):
     """The blocks of M knots, see `system.Abilities`, from their records and weights (M, n); groups: `written`."""
-    tree = Tree(context)
-    nb, nv, numbers = tree.nb, tree.nv, out.shape[1]
-    lx, P = (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
-    ws, no_fext = lane_workspace(tree, arena), lane_matrix(arena, 0, 6)
-    packed, w = lane_vector(arena, nq + 2 * nv), lane_vector(arena, 2 * nv)
-    effective, omega = lane_vector(arena, nv), lane_vector(arena, nv)
-    q, v, a = packed[:nq], packed[nq : nq + nv], packed[nq + nv : nq + 2 * nv]
-    J, C, D = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
-    qa, blocks = lane_matrix(arena, nv, nv), lane_vector(arena, numbers)
-    clear(folded(blocks, 1, numbers))
-    qq, qv = block(blocks, 0, P, nv), block(blocks, 1, P, nv)
-    vv, n_q = block(blocks, 2, P, nv), block(blocks, 3, P, nv)
+    tree = Tree(address)
+    nb, nq, nv, numbers, count = tree.nb, tree.nq, tree.nv, out.shape[1], groups.size
+    n, lx, P = nq + 2 * nv, (nv + 7) // 8 * 8, (nv * nv + 7) // 8 * 8
     rows, omegas = np.empty((WIDTH, nv)), np.empty((WIDTH, lx))
-    for t in range(0, record.shape[0], WIDTH):
-        pack(record, t, packed)
-        pack(weight, t, w)
-        weigh_accelerations(tree, h, v, a, w, J, effective)
-        unpack(effective, rows, 0)
-        count = min(WIDTH, record.shape[0] - t)
-        for k in range(count):
-            weigh_residuals(record[t + k, nq + 2 * nv :], nv, nv, rows[k], omegas[k])
-        pack(omegas[:count], 0, omega)
-        composites(tree, q, v, a, no_fext, ws)
-        contracted(tree, omega, ws, qq, qv, vv, qa)
-        eliminate_accelerations(tree, h, qq, qv, qa, n_q)
+    records, weights, blocks, groups = rows_of(record), rows_of(weight), rows_of(out), rows_of(groups)
+    of_rows, of_omegas = rows_of(rows), rows_of(omegas)
+    ws = Workspace(memory_of(memory), tree)
+    x = Contracting(ws.end, tree, numbers)
+    clear(x.blocks, numbers)
+    qq, qv = as_matrix(x.blocks, nv, nv), as_matrix(x.blocks[P:], nv, nv)
+    vv, n_q = as_matrix(x.blocks[2 * P :], nv, nv), as_matrix(x.blocks[3 * P :], nv, nv)
+    clear(as_vector(x.qa), nv * nv)
+    for t in range(0, len(records), WIDTH):
+        pack(records, t, x.q, n)
+        pack(weights, t, x.w, 2 * nv)
+        weigh_accelerations(tree, h, x.v, x.a, x.w, x.J, x.effective)
+        unpack(x.effective, nv, of_rows, 0)
+        M = min(WIDTH, len(records) - t)
+        for k in range(M):
+            weigh_residuals(records[t + k][n:], nv, nv, of_rows[k], of_omegas[k])
+        pack(of_omegas[:M], 0, x.omega, nv)
+        composites(tree, x.q, x.v, x.a, x.no_fext, ws)
+        contracted(tree, x.omega, ws, qq, qv, vv, x.qa)
+        eliminate_accelerations(tree, h, qq, qv, x.qa, n_q)
         own = 4 * P
         for b in range(nb):
             if is_group(tree.kind[b]):
-                end = own + tree.nj[b] * tree.nj[b]
-                add_group_blocks(tree, b, h, v, a, w, J, C, D, qa, n_q, blocks[own:end])
-                own = end
-        unpack_groups(blocks, groups, out, t)
-
-
-@kernel
-def block(blocks, k, P, nv):
-    """The k-th of some blocks (nv, nv), P lanes apart."""
-    return folded(blocks[k * P : k * P + nv * nv], nv, nv)
+                add_group_blocks(tree, b, h, x, n_q, x.blocks[own:])
+                own += tree.nj[b] * tree.nj[b]
+        unpack_groups(x.blocks, groups, count, blocks, t)
+    hold(rows)
+    hold(omegas)
 
 
 @kernel
@@ -119,11 +121,11 @@ def eliminate_accelerations(tree, h, qq, qv, qa, nq):
 
 
 @kernel
-def add_group_blocks(tree, b, h, v, a, w, J, C, D, qa, nq, nn):
+def add_group_blocks(tree, b, h, x, nq, nn):
     """Add the curvature of one joint's ``q ⊕ h v'`` to nq; nn (nj²,) := its own of nn."""
     iv, nj, kind, rate = tree.iv[b], tree.nj[b], tree.kind[b], 1.0 / h
-    joint_curvature(kind, nj, next_twist(kind, v, a, iv, h), twist_of(kind, w, iv, 1.0), J, C, D)
+    joint_curvature(kind, nj, next_twist(kind, x.v, x.a, iv, h), twist_of(kind, x.w, iv, 1.0), x.J, x.C, x.D)
     for i in range(nj):
         for k in range(nj):
-            nq[iv + k, iv + i] = rate * qa[iv + i, iv + k] + h * D[i, k]
-            nn[i * nj + k] = (h * h) * C[i, k]
+            nq[iv + k, iv + i] = rate * x.qa[iv + i, iv + k] + h * x.D[i, k]
+            nn[i * nj + k] = (h * h) * x.C[i, k]

@@ -11,48 +11,68 @@ T = J = 1 but for free-flyers, spherical and planar joints, see geometry/joint_m
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.number import WIDTH
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import as_vector, memory_of, rows_of
+from ddp.machine.number import width
+from ddp.machine.packing import pack, unpack, unpack_columns
 from ddp.machine.rows import clear_rows, write_scaled
-from dynamics.arrays.lanes import lane_matrix, lane_vector
-from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.views import folded
 from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.implicit import first_order
 from dynamics.rigid_bodies.inverse import first_felt, inverse_dynamics_derivatives
-from dynamics.rigid_bodies.kinematics import add_accelerations, clear, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear
 from dynamics.rigid_bodies.passive import actuate, drive, resist
 from dynamics.robots.tree import Tree
 from dynamics.steps.modes import Layout, Modes, step_of
 from dynamics.steps.step_rows import write_steps
 
 
+class Motion(Fields):
+    """A knot's motion and its first order, one after the other as records have them."""
+
+    q, v, a, Minv = vector("nq"), vector("nv"), vector("nv"), matrix_of("nv", "nv")
+    aq, av, au = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nu")
+
+
+class Relating(Fields):
+    """Scratch of ``relate_controls``; LD, dq and dv begin as zeros."""
+
+    LD, dq, dv = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    D, tau, u, no_fext = vector("nv"), vector("nv"), vector("nu"), matrix_of("0", "6")
+
+
+class Turning(Fields):
+    """T and J of a joint whose motions do not commute, and its rows of A and B."""
+
+    T, J, rows = rows_apart("6", 6), rows_apart("6", 6), vector("12 nv + 6 nu")
+
+
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold for ``linearize``."""
-    nv = tree.nv
-    return lane_workspace_size(tree) + where.end + 3 * nv**2 + 2 * nv + nu + 6 * (2 * nv + nu) + 72
+    """How many numbers of memory ``linearize`` takes."""
+    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu}
+    return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Turning))
 
 
 @kernel
-def linearize(context, arena, schedule, X, U, A, B, record):
+def linearize(context, memory, schedule, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
-    (N, nu), modes = U.shape, Modes(context)
+    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
     tree, h = modes.tree, step_of(modes, 0)
-    nv = tree.nv
-    nq = X.shape[1] - nv
-    start = nq + 2 * nv + nv * nv
-    u, x = lane_vector(arena, nu), lane_vector(arena, start + nv * (2 * nv + nu))
-    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
-    T, J, rows = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_vector(arena, 6 * (2 * nv + nu))
-    for t in range(0, N, WIDTH):
-        pack(X, t, x[: nq + nv])
-        pack(U, t, u)
-        relate_controls(tree, modes.pulls, nu, nq, u, x, ws, scratch)
-        unpack(x[:start], record, t)
-        write_steps(tree, h, x, start, A, B, t)
+    nq, nv = tree.nq, tree.nv
+    X, U, of_x, of_u, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
+    x = Motion(memory_of(memory), tree, nu)
+    ws = Workspace(x.end, tree)
+    r = relating(ws.end, tree, nu)
+    w = Turning(r.end, tree, nu)
+    for t in range(0, N, width(x.end)):
+        pack(X, t, x.q, nq + nv)
+        pack(U, t, r.u, nu)
+        relate_controls(tree, modes.pulls, nu, x, ws, r)
+        unpack(x.q, nq + 2 * nv + nv * nv, record, t)
+        write_steps(tree, h, as_vector(x.aq), A, B, t)
         for b in range(tree.nb):
             if is_group(tree.kind[b]):
-                turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t)
+                turn_rows(tree, b, h, nu, x, w, of_x, of_u, t)
 
 
 @kernel
@@ -71,21 +91,18 @@ def keep_rates(context, A, B, record):
 
 
 @kernel
-def turn_rows(tree, b, h, nq, x, T, J, rows, A, B, t):
-    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v'.
-
-    Of the knots t..t+7, from their record x (lanes) into A and B; T, J, rows: scratch.
-    """
-    iv, nj, kind, nv, nu = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv, B.shape[2]
-    n, start = 2 * nv, nq + 2 * nv + nv * nv
-    joint_rates(kind, nj, next_twist(kind, x[nq : nq + nv], x[nq + nv : nq + n], iv, h), T, J)
-    of_x, of_u = rows[: nj * n], rows[nj * n : nj * (n + nu)]
-    turn_columns(nj, h, J, x, start + iv * nv, nv, nv, of_x, 0, n)
-    turn_columns(nj, h, J, x, start + nv * nv + iv * nv, nv, nv, of_x, nv, n)
-    turn_columns(nj, h, J, x, start + 2 * nv * nv + iv * nu, nu, nu, of_u, 0, nu)
-    add_joint_rates(nj, iv, h, T, J, of_x, n)
-    unpack_columns(of_x, A, t, iv * n)
-    unpack_columns(of_u, B, t, iv * nu)
+def turn_rows(tree, b, h, nu, x, w, A, B, t):
+    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v', of the knots from t on."""
+    iv, nj, kind, nv = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv
+    n = 2 * nv
+    joint_rates(kind, nj, next_twist(kind, x.v, x.a, iv, h), w.T, w.J)
+    of_x, of_u = w.rows, w.rows[nj * n :]
+    turn_columns(nj, h, w.J, as_vector(x.aq), iv * nv, nv, nv, of_x, 0, n)
+    turn_columns(nj, h, w.J, as_vector(x.av), iv * nv, nv, nv, of_x, nv, n)
+    turn_columns(nj, h, w.J, as_vector(x.au), iv * nu, nu, nu, of_u, 0, nu)
+    add_joint_rates(nj, iv, h, w.T, w.J, of_x, n)
+    unpack_columns(of_x, nj * n, A, t, iv * n)
+    unpack_columns(of_u, nj * nu, B, t, iv * nu)
 
 
 @kernel
@@ -121,41 +138,26 @@ def turn_columns(nj, h, J, x, start, stride, m, out, column, ld):
 
 
 @kernel
-def relation_scratch(tree, arena):
+def relating(memory, tree, nu):
     """Scratch of ``relate_controls``."""
-    nv = tree.nv
-    LD, dq, dv = lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv), lane_matrix(arena, nv, nv)
-    clear(LD)
-    clear(dq)
-    clear(dv)
-    return LD, dq, dv, lane_vector(arena, nv), lane_vector(arena, nv), lane_matrix(arena, 0, 6)
+    r = Relating(memory, tree, nu)
+    clear(as_vector(r.LD), 3 * tree.nv * tree.nv)
+    return r
 
 
 @kernel
-def relate_controls(tree, pulls, nu, nq, u, x, ws, scratch):
-    """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u into the packed record x (lanes) that holds q, v."""
+def relate_controls(tree, pulls, nu, x, ws, r):
+    """a = M⁻¹ (S u + passive torques - bias), M⁻¹, a_q, a_v, a_u of a ``Motion`` x that holds q, v under u in r."""
     nv = tree.nv
-    n, m = 2 * nv, nv * nv
-    q, v, a = x[:nq], x[nq : nq + nv], x[nq + nv : nq + n]
-    begin = nq + n
-    Minv, aq, av = square(x, begin, nv), square(x, begin + m, nv), square(x, begin + 2 * m, nv)
-    au = folded(x[begin + 3 * m : begin + 3 * m + nv * nu], nv, nu)
-    LD, dq, dv, D, tau, no_fext = scratch
-    actuate(tree, pulls, u, q, v, tau)
-    forward_dynamics(tree, q, v, tau, no_fext, ws, LD, D, a)
-    invert(tree, LD, dq, dv, Minv)
-    add_accelerations(tree, a, ws)
-    inverse_dynamics_derivatives(tree, ws, dq, dv)
-    resist(tree, dq, dv)
-    first_order(tree, Minv, dq, first_felt(tree), aq)
-    first_order(tree, Minv, dv, 0, av)
-    drive(pulls, nv, nu, Minv, au)
-
-
-@kernel
-def square(x, start, n):
-    """n² lanes of an array as an (n, n) array."""
-    return folded(x[start : start + n * n], n, n)
+    actuate(tree, pulls, r.u, x.q, x.v, r.tau)
+    forward_dynamics(tree, x.q, x.v, r.tau, r.no_fext, ws, r.LD, r.D, x.a)
+    invert(tree, r.LD, r.dq, r.dv, x.Minv)
+    add_accelerations(tree, x.a, ws)
+    inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
+    resist(tree, r.dq, r.dv)
+    first_order(tree, x.Minv, r.dq, first_felt(tree), x.aq)
+    first_order(tree, x.Minv, r.dv, 0, x.av)
+    drive(pulls, nv, nu, x.Minv, x.au)
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, choice, numbers
-from dynamics.arrays.lanes import arena
+from ddp.machine.aligned import working_memory
 from dynamics.contacts.contact import compile_contacts
 from dynamics.robots.model import Robot
 from dynamics.steps import lane_contraction, schemes
@@ -46,7 +46,7 @@ class RobotDynamics(SteppedRobot):
         choice("integrator", integrator, schemes.INTEGRATORS)
         self.integrator = integrator
         self._compose(schemes.INTEGRATORS[integrator], [Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
-        self._room_of_batches = lane_contraction.size(self._tree, robot.nq, self._bent)
+        self._room_of_batches = lane_contraction.size(self._tree, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
 
     @cached_property
@@ -68,9 +68,8 @@ class RobotDynamics(SteppedRobot):
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """The blocks of M knots of a semi-implicit step: see `system.Abilities`."""
-        nq = self.robot.nq
         lane_contraction.contract_knots(
-            self._tree.address, arena(self._room_of_batches), nq, self._dt, self._written, record, weight, out
+            self._tree.address, working_memory(self._room_of_batches), self._dt, self._written, record, weight, out
         )
 
     def _undefined(self, x: Array, knot: int) -> ModelError:

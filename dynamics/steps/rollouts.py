@@ -27,7 +27,7 @@ class Rolling(Fields):
 
 
 def size(tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold, for an explicit step's stages, m contacts and nc forces at most."""
+    """How many lanes of memory rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
     quads = Rolling.size(tree, nu=nu) + size_of_bench(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1
 
@@ -49,11 +49,11 @@ advance: Any = advance_freely
 """How a system's knots are stepped: in the two templates below others take their place, see ``roller``."""
 
 
-def _step(context, arena, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
+def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
     """Xn (M, nx) := the next states of knots with the modes of ``schedule`` (M,)."""
     modes, nx, nu, t = Modes(context), X.shape[1], U.shape[1], 0
     states, controls, out = rows_of(X), rows_of(U), rows_of(Xn)
-    own = Rolling(as_quads(memory_of(arena)[1:]), modes.tree, nu)
+    own = Rolling(as_quads(memory_of(memory)), modes.tree, nu)
     while t < len(U):
         end, mode = run_end(schedule, t), schedule[t]
         w = bench(modes, mode, own.end)
@@ -115,7 +115,7 @@ def open_gap(tree, alpha, gap, x, dx, new):
 
 
 def _track(  # type: ignore[no-untyped-def]
-    context, arena, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes
+    context, memory, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes
 ):
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
 
@@ -127,7 +127,7 @@ def _track(  # type: ignore[no-untyped-def]
     tree = modes.tree
     nominal, low, high, torn = rows_of(X), rows_of(lower), rows_of(upper), rows_of(gaps)
     to_X, to_U, to_notes = rows_of(Xs), rows_of(Us), rows_of(notes)
-    own = Rolling(as_quads(memory_of(arena)[1:]), tree, nu)
+    own = Rolling(as_quads(memory_of(memory)), tree, nu)
     for begin in range(0, len(alphas), QUAD):
         count = min(QUAD, len(alphas) - begin)
         alpha = spread(0.0, own.x[0])

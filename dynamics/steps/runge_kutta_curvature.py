@@ -13,7 +13,6 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, twist_of
-from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
 from dynamics.steps.modes import stage_sizes
 from dynamics.steps.runge_kutta_linearization import (
@@ -52,7 +51,7 @@ def adjoint_scratch(tree, nu, stages):
 
 
 @kernel
-def contract_explicit(tree, method, nq, nu, h, record, weight, no_fext, ws, c, d, H):
+def contract_explicit(tree, method, nq, nu, h, record, weight, ws, c, d, H):
     """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
     stages, nv = len(method) - 1, tree.nv
     H[:] = 0.0
@@ -69,7 +68,7 @@ def contract_explicit(tree, method, nq, nu, h, record, weight, no_fext, ws, c, d
                 d.on_v[j, k] += h * method[i, j] * d.on_xi[k]
                 d.on_a[j, k] += h * method[i, j] * d.on_v[i, k]
         through_bracket(tree, method, h, i, nq, record, c, d, H)
-        through_acceleration(tree, nq, nu, i - 1, record, no_fext, ws, c, d, H)
+        through_acceleration(tree, nq, nu, i - 1, record, ws, c, d, H)
     for i in range(H.shape[0]):
         for j in range(i):
             H[i, j] = H[j, i]
@@ -80,7 +79,7 @@ def twist(tree, method, h, i, nq, nu, record, xi):
     """ξ (nv,) of stage i from the velocities in a record."""
     nv, size = xi.size, stage_sizes(nq, xi.size, nu)[1]
     column = xi.reshape(nv, 1)
-    clear(column)
+    xi[:] = 0.0
     for j in range(i):
         add_scaled(column, h * method[i, j], velocities_of(record, j, size, nq, nv).reshape(nv, 1))
     scale, j, k = bracket_of(method, h, i)
@@ -132,7 +131,7 @@ def through_bracket(tree, method, h, i, nq, record, c, d, H):
 
 
 @kernel
-def through_acceleration(tree, nq, nu, i, record, no_fext, ws, c, d, H):
+def through_acceleration(tree, nq, nu, i, record, ws, c, d, H):
     """Second order of a stage's acceleration under the weight ω = d.on_a[i]; what its q and v inherit."""
     nv = tree.nv
     nz = 2 * nv + nu
@@ -143,7 +142,7 @@ def through_acceleration(tree, nq, nu, i, record, no_fext, ws, c, d, H):
     aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)
     for j in range(nv):
         c.effective[j] = d.on_a[i, j]
-    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, no_fext, ws, c, d.G)
+    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, ws, c, d.G)
     for r in range(nz):
         for s in range(r):
             d.G[r, s] = d.G[s, r]

@@ -18,17 +18,24 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import as_matrix, memory_of
+from ddp.machine.fields import Fields, matrix_of, vector
+from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH, spread
-from dynamics.arrays.lanes import lane_array, lane_memory
-from dynamics.arrays.packing import pack, unpack, unpack_columns
+from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
-from dynamics.rigid_bodies.kinematics import clear, lane_workspace, lane_workspace_size
+from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.robots.tree import Tree
 from dynamics.steps.curvature import accelerations_of, multiply_rows
-from dynamics.steps.linearization import relate_controls, relation_scratch
+from dynamics.steps.linearization import Motion, Relating, relate_controls, relating
 from dynamics.steps.modes import Layout, Modes, stage_sizes, step_of
 from dynamics.steps.runge_kutta import reach_stage
+
+
+class Reaching(Fields):
+    """Motions of eight knots: q, v where a step begins, ξ of the last stage reached, velocities and rates of all."""
+
+    q, v, xi = vector("nq"), vector("nv"), vector("nv")
+    velocities, rates = matrix_of("stages", "nv"), matrix_of("stages", "nv")
 
 
 class Rates(NamedTuple):
@@ -43,43 +50,42 @@ class Rates(NamedTuple):
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many lanes the arena must hold for ``linearize_explicit``."""
-    nq, nv = tree.nq, tree.nv
-    own, _ = stage_sizes(nq, nv, nu)
-    return int(lane_workspace_size(tree) + own + nq + nu + 2 * (stages + 2) * nv + 3 * nv**2 + 2 * nv)
+    """How many numbers of memory ``linearize_explicit`` takes."""
+    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "stages": stages}
+    return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Reaching))
 
 
 @kernel
-def linearize_explicit(context, arena, schedule, X, U, A, B, record):
+def linearize_explicit(context, memory, schedule, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an explicit step."""
-    (N, nu), modes = U.shape, Modes(context)
+    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
     tree, method, h = modes.tree, modes.method, step_of(modes, 0)
-    stages, nv = len(method) - 1, tree.nv
-    nq, nz = X.shape[1] - nv, 2 * nv + nu
+    stages, nq, nv = len(method) - 1, tree.nq, tree.nv
+    nz = 2 * nv + nu
     own, size = stage_sizes(nq, nv, nu)
-    x, u, xi = lane_memory(arena, nq + nv), lane_memory(arena, nu), lane_memory(arena, nv)
-    v, a, packed = lane_memory(arena, stages * nv), lane_memory(arena, stages * nv), lane_memory(arena, own)
     moved = np.empty((WIDTH, nv))
-    ws, scratch = lane_workspace(tree, arena), relation_scratch(tree, arena)
     r = Rates(
         np.empty((WIDTH, stages, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((nv, nz)),
         np.empty((6, 6)), np.empty((6, 6)),
     )  # fmt: skip
+    X, U, records, of_moved = rows_of(X), rows_of(U), rows_of(record), rows_of(moved)
+    x = Motion(memory_of(memory), tree, nu)
+    ws = Workspace(x.end, tree)
+    scratch = relating(ws.end, tree, nu)
+    s = Reaching(scratch.end, tree, stages)
     for t in range(0, N, WIDTH):
         count = min(WIDTH, N - t)
-        pack(U, t, u)
-        pack(X, t, x)
-        q, qi = memory_of(x), memory_of(packed)
-        velocities, rates = as_matrix(memory_of(v), stages, nv), as_matrix(memory_of(a), stages, nv)
+        pack(U, t, scratch.u, nu)
+        pack(X, t, s.q, nq + nv)
         for i in range(stages + 1):
-            reach_stage(tree, method, h, i, q, q[nq:], spread(0.0, q[0]), velocities, rates, memory_of(xi), qi, qi[nq:])
-            unpack(xi, moved, 0)
+            reach_stage(tree, method, h, i, s.q, s.v, spread(0.0, s.v[0]), s.velocities, s.rates, s.xi, x.q, x.v)
+            unpack(s.xi, nv, of_moved, 0)
             if i < stages:
-                relate_controls(tree, modes.pulls, nu, nq, lane_array(u), lane_array(packed), ws, scratch)
-                unpack_columns(packed, record, t, i * size)
+                relate_controls(tree, modes.pulls, nu, x, ws, scratch)
+                unpack_columns(x.q, own, records, t, i * size)
                 for j in range(nv):
-                    velocities[i, j] = qi[nq + j]
-                    rates[i, j] = qi[nq + nv + j]
+                    s.velocities[i, j] = x.v[j]
+                    s.rates[i, j] = x.a[j]
             for k in range(count):
                 stage_rates(tree, method, h, i, nq, moved[k], r, k, record[t + k])
         for k in range(count):
@@ -108,7 +114,7 @@ def stage_rates(tree, method, h, i, nq, xi, r, k, record):
     own, size = stage_sizes(nq, nv, nz - 2 * nv)
     ends = i == len(method) - 1
     Q, V = (r.Q[k], r.V[k]) if ends else rates_of(record, i, size, own, nv, nz)
-    clear(V)
+    V[:] = 0.0
     for a in range(nv):
         V[a, nv + a] = 1.0
     for j in range(i):
@@ -129,7 +135,7 @@ def twist_rates(tree, method, h, i, nq, record, Xi):
     """Ξ (nv, nz) of stage i from the rates V of the stages before."""
     nv, nz = Xi.shape
     own, size = stage_sizes(nq, nv, nz - 2 * nv)
-    clear(Xi)
+    Xi[:] = 0.0
     for j in range(i):
         add_scaled(Xi, h * method[i, j], rates_of(record, j, size, own, nv, nz)[1])
     scale, j, k = bracket_of(method, h, i)

@@ -24,15 +24,16 @@ Array = NDArray[np.float64]
 
 
 class Scheme(NamedTuple):
-    """Kernels of one kind of steps; all are given the address of `Modes` first, and an arena of lanes where they work.
+    """Kernels of one kind of steps; all are given the address of `Modes` first, and memory to work in.
 
     roller: steps and rollouts.
-    linearize ``(modes, arena, schedule, X, U, A, B, record)``: first order, and what records keep of it.
+    linearize ``(modes, memory, schedule, X, U, A, B, record)``: first order, and what records keep of it.
     complete ``(modes, A, B, record)``: the rest of records, for the second order; None if there is none.
-    contract ``(modes, arena, record, weight, out)``: second order of many knots.
+    contract ``(modes, memory, record, weight, out)``: second order of many knots.
     contraction ``(modes)``: second order of single knots, as a C function.
     layout ``(nq, nv, nu, nc, stages)``: of records.
-    room ``(tree, layout, nu, stages, m, nc)``: lanes that ``linearize`` works in, for m contacts and nc forces at most.
+    room ``(tree, layout, nu, stages, m, nc)``: how many numbers of memory ``linearize`` takes, for at most m contacts
+    and nc forces.
     method: of explicit steps, see runge_kutta.py.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
     """

@@ -19,38 +19,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
-from dynamics.arrays.lanes import lane_matrix, lane_vector
-from dynamics.arrays.views import folded
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import as_matrix, as_vector, floats_at, numbers_between
 from dynamics.contacts.contact import Contacts
 from dynamics.contacts.curvature import add_contact_curvature
 from dynamics.contacts.hessian import contact_blocks, impact_blocks
-from dynamics.contacts.kinematics import (
-    Place,
-    contact_derivatives,
-    lane_places,
-    lane_places_size,
-    move_contacts,
-    place_contacts,
-    places,
-)
+from dynamics.contacts.kinematics import Place, contact_derivatives, move_contacts, place_contacts
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_rates, twist_of
-from dynamics.rigid_bodies.kinematics import (
-    Workspace,
-    clear,
-    composites,
-    lane_workspace,
-    lane_workspace_size,
-    place_bodies,
-    workspace,
-)
-from dynamics.robots.tree import Tree
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.steps.linearization import next_twist
 from dynamics.steps.modes import HELD
 
 
-class Blocks(NamedTuple):
+class Blocks(Fields):
     """Contracted second order of one knot, one block behind the other in memory.
 
     qq (iterated: row first derivative, column second), qv, vv (nv, nv): ω R_yy.   qz (nv, nz): ω R_qz.
@@ -58,12 +41,8 @@ class Blocks(NamedTuple):
     W (nv, nv): of ends that are held.
     """
 
-    qq: Any
-    qv: Any
-    vv: Any
-    qz: Any
-    joints: Any
-    W: Any
+    qq, qv, vv = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    qz, joints, W = matrix_of("nv", "nv + nc"), vector("joints"), matrix_of("nv", "nv")
 
 
 @kernel
@@ -83,35 +62,35 @@ def numbers_of_blocks(tree, nc):
     return nv * (5 * nv + nc) + numbers_of_joints(tree)
 
 
-@kernel
-def blocks_of(tree, nc, x):
-    """The ``Blocks`` that a view of so many numbers is."""
-    nv, m = tree.nv, tree.nv * tree.nv
-    own = 4 * m + nv * nc
-    end = own + numbers_of_joints(tree)
-    return Blocks(
-        folded(x[:m], nv, nv), folded(x[m : 2 * m], nv, nv), folded(x[2 * m : 3 * m], nv, nv),
-        folded(x[3 * m : own], nv, nv + nc), x[own:end], folded(x[end : end + m], nv, nv),
-    )  # fmt: skip
+class Own(Fields):
+    """Scratch of a ``Bench``."""
+
+    after, xi, on_next, still = vector("nq"), vector("nv"), vector("nv"), vector("nv")
+    seen, nu, zero, gap = vector("nv + nc"), vector("nc"), vector("nc"), vector("nc")
+    C, D, T, J = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6)
+    Je, unused = matrix_of("nc", "nv"), matrix_of("nc", "nv")
+    other, cross = matrix_of("nv", "nv"), matrix_of("nv", "nv")
 
 
 class Bench(NamedTuple):
     """Scratch of one knot. ws, place: where it begins;  end, there: where it ends, motionless.
 
-    after (nq,), xi (nv,): q' and v'.   seen, nu, zero (nc,), on_next (nv,): vectors.
-    C, D, T, J (6, 6).   Je, unused (nc, nv), other (nv, nv).
+    after (nq,), xi (nv,): q' and v'.   seen (nz,), nu, gap (nc,), on_next (nv,): vectors.   zero (nc,), still (nv,):
+    zeros.   C, D, T, J (6, 6).   Je, unused (nc, nv), other, cross (nv, nv).   rest: memory that follows.
     """
 
-    ws: Workspace
-    place: Place
-    end: Workspace
-    there: Place
+    ws: Any
+    place: Any
+    end: Any
+    there: Any
     after: Any
     xi: Any
+    on_next: Any
+    still: Any
     seen: Any
     nu: Any
     zero: Any
-    on_next: Any
+    gap: Any
     C: Any
     D: Any
     T: Any
@@ -119,57 +98,40 @@ class Bench(NamedTuple):
     Je: Any
     unused: Any
     other: Any
+    cross: Any
     no_fext: Any
+    rest: Any
+
+
+@inline
+def _records(memory, tree, m, nc):
+    ws = Workspace(memory, tree)
+    place = Place(ws.end, tree, m)
+    end = Workspace(place.end, tree)
+    there = Place(end.end, tree, m)
+    return ws, place, end, there, Own(there.end, tree, nc)
 
 
 @kernel
-def bench(tree, contacts, nq, nc, like):
-    """Scratch of floats; like: an array of them."""
-    nv = tree.nv
-    return at_rest(
-        Bench(
-            workspace(tree, like), places(tree, contacts, like), workspace(tree, like), places(tree, contacts, like),
-            np.zeros(nq), np.zeros(nv), np.zeros(nc), np.zeros(nc), np.zeros(nc), np.zeros(nv), np.zeros((6, 6)),
-            np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((6, 6)), np.zeros((nc, nv)), np.zeros((nc, nv)),
-            np.zeros((nv, nv)), np.zeros((0, 6)),
-        )
+def bench_size(tree, m, nc):
+    """How many numbers of memory ``bench`` takes."""
+    memory = floats_at(64)
+    return numbers_between(memory, _records(memory, tree, m, nc)[4].end)
+
+
+@kernel
+def bench(memory, tree, m, nc):
+    """Scratch for m contacts and nc forces."""
+    ws, place, end, there, x = _records(memory, tree, m, nc)
+    clear(as_vector(end.R), numbers_between(end.R, end.end))
+    clear(as_vector(there.R), numbers_between(there.R, there.end))
+    clear(as_vector(x.Je), 2 * nc * tree.nv)
+    clear(x.zero, nc)
+    clear(x.still, tree.nv)
+    return Bench(
+        ws, place, end, there, x.after, x.xi, x.on_next, x.still, x.seen, x.nu, x.zero, x.gap, x.C, x.D, x.T, x.J, x.Je,
+        x.unused, x.other, x.cross, as_matrix(x.end, 0, 6), x.end,
     )  # fmt: skip
-
-
-@kernel
-def lane_bench(tree, contacts, nq, nc, arena):
-    """Scratch of eight knots."""
-    nv = tree.nv
-    ws, place = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
-    end, there = lane_workspace(tree, arena), lane_places(tree, contacts, arena)
-    after, xi = lane_vector(arena, nq), lane_vector(arena, nv)
-    seen, nu, zero, on_next = (
-        lane_vector(arena, nc), lane_vector(arena, nc), lane_vector(arena, nc), lane_vector(arena, nv),
-    )  # fmt: skip
-    C, D, T, J = lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6), lane_matrix(arena, 6, 6)
-    Je, unused, other = lane_matrix(arena, nc, nv), lane_matrix(arena, nc, nv), lane_matrix(arena, nv, nv)
-    no_fext = lane_matrix(arena, 0, 6)
-    return at_rest(
-        Bench(ws, place, end, there, after, xi, seen, nu, zero, on_next, C, D, T, J, Je, unused, other, no_fext)
-    )
-
-
-def lane_bench_size(tree: Tree, nq: int, m: int, nc: int) -> int:
-    """How many lanes ``lane_bench`` takes for m contacts and nc forces."""
-    nv = tree.nv
-    return 2 * (lane_workspace_size(tree) + lane_places_size(tree, m)) + (3 + 2 * nv) * nc + nq + 2 * nv + nv * nv + 144
-
-
-@kernel
-def at_rest(w):
-    """Clear what moves where steps end; w."""
-    for moving in (w.end.v, w.end.a, w.end.w, w.end.psi, w.end.psidd, w.end.eta, w.end.chi):
-        clear(moving)
-    for moving in (w.there.u, w.there.c, w.there.V, w.Je, w.unused):
-        clear(moving)
-    for i in range(w.zero.size):
-        w.zero[i] = 0.0
-    return w
 
 
 @kernel
@@ -203,7 +165,7 @@ def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
 @kernel
 def curve_end(tree, contacts, h, q, v, a, omega, w, W):
     """W, and e_q'ᵀ ν / h² added to w.on_next."""
-    nv, nc = tree.nv, w.nu.size
+    nv, nc = tree.nv, len(w.Je)
     for i in range(nv):
         w.xi[i] = v[i] + h * a[i]
     integrate_configuration(tree, q, w.xi, h, w.after)
@@ -212,8 +174,8 @@ def curve_end(tree, contacts, h, q, v, a, omega, w, W):
     place_bodies(tree, w.after, True, w.end)
     place_contacts(tree, contacts, w.after, w.end, w.there)
     contact_derivatives(tree, contacts, w.end, w.there, w.Je, w.unused)
-    clear(W)
-    clear(w.other)
+    clear(as_vector(W), nv * nv)
+    clear(as_vector(w.other), nv * nv)
     add_contact_curvature(tree, contacts, w.end, w.there, w.nu, w.zero, W, w.other, w.other, w.other)
     for i in range(nv):
         for k in range(nc):
@@ -242,10 +204,9 @@ def curve_joints(tree, h, v, a, w, out):
 
 @kernel
 def curve_impact(tree, contacts, restitution, motion, omega, w, b):
-    """Fill the ``Blocks`` b of an impact, of floats; motion: q, v, v⁺ - v, Λ."""
+    """Fill the ``Blocks`` b of an impact; motion: q, v, v⁺ - v, Λ."""
     q, still = motion[0], tree.weightless
     place_bodies(still, q, True, w.ws)
     place_contacts(still, contacts, q, w.ws, w.place)
-    zero = np.zeros(tree.nv)
-    impact_blocks(still, contacts, restitution, omega, motion[1:], zero, w.no_fext, w.ws, w.place, b, b.W, w.other)
-    clear(b.vv)
+    impact_blocks(still, contacts, restitution, omega, motion[1:], w.still, w.no_fext, w.ws, w.place, b, w)
+    clear(as_vector(b.vv), tree.nv * tree.nv)

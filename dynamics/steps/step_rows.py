@@ -32,8 +32,8 @@ def _write_pair(block, h, out, upper, lower, stride, knots, count):
 
 
 @kernel
-def write_steps(tree, h, x, start, A, B, t):
-    """A and B of the knots t..t+7 where T = J = 1; x (lanes) has a_q, a_v, a_u from ``start`` on.
+def write_steps(tree, h, x, A, B, t):
+    """A and B of the knots t..t+7 where T = J = 1; x: lanes of a_q, a_v, a_u.
 
     Rows of δq' of A whose joints' motions do not commute are left to others.
     """
@@ -47,7 +47,7 @@ def write_steps(tree, h, x, start, A, B, t):
         for j in range(0, n, WIDTH):
             for c in range(WIDTH):
                 k = j + c if j + c < nv else j + c - nv + nv * nv
-                store(block, WIDTH * c, h * x[start + i * nv + k] + (1.0 if j + c == nv + i else 0.0))
+                store(block, WIDTH * c, h * x[i * nv + k] + (1.0 if j + c == nv + i else 0.0))
             _write_pair(block, h, out, upper + j, lower + j, n * n, knots, n - j)
         if not turned:
             for k in range(knots):
@@ -56,5 +56,5 @@ def write_steps(tree, h, x, start, A, B, t):
     upper = t * n * nu
     for j in range(0, size, WIDTH):
         for c in range(WIDTH):
-            store(block, WIDTH * c, h * x[start + 2 * nv * nv + j + c])
+            store(block, WIDTH * c, h * x[2 * nv * nv + j + c])
         _write_pair(block, h, out, upper + j, upper + size + j, n * nu, knots, size - j)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positive, said
-from ddp.machine.number import QUAD
+from ddp.machine.aligned import working_memory
+from ddp.machine.number import QUAD, WIDTH
 from ddp.system import Contraction, Expansion
-from dynamics.arrays.lanes import arena
 from dynamics.contacts.contact import forces
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
@@ -66,7 +66,7 @@ class SteppedRobot(ABC):
         self._modes = modes_of(tree, self.actuation, scheme.method, modes, self._layout)
         self._room_of_rollouts = rollouts.size(tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
-        self._room_of_contractions = hessians.size(tree, self._layout, self.robot.nq, nu, *most)
+        self._room_of_contractions = hessians.size(tree, self._layout, *most, WIDTH)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class SteppedRobot(ABC):
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        system = self._modes.address, arena(self._room_of_rollouts), self._modes_from(first, len(U))
+        system = self._modes.address, working_memory(self._room_of_rollouts), self._modes_from(first, len(U))
         self._scheme.roller.step(*system, X, U, Xn)
         return Xn[0] if axes(x) == 1 else Xn
 
@@ -192,8 +192,8 @@ class SteppedRobot(ABC):
         Xs, Us, notes = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape)), np.empty((s, N, self._forces))
         schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
         self._scheme.roller.track(
-            self._modes.address, arena(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high, Xs, Us,
-            notes,
+            self._modes.address, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
+            Xs, Us, notes,
         )  # fmt: skip
         return Xs, Us, notes
 
@@ -202,7 +202,7 @@ class SteppedRobot(ABC):
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots, of which the first has index ``first``."""
         self._scheme.linearize(
-            self._modes.address, arena(self._room_of_expansions), self._modes_from(first, len(U)), X, U, *out
+            self._modes.address, working_memory(self._room_of_expansions), self._modes_from(first, len(U)), X, U, *out
         )
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
@@ -212,7 +212,7 @@ class SteppedRobot(ABC):
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
-        self._scheme.contract(self._modes.address, arena(self._room_of_contractions), record, weight, out)
+        self._scheme.contract(self._modes.address, working_memory(self._room_of_contractions), record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""

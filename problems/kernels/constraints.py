@@ -41,9 +41,9 @@ def add_point_curvature(branch, R, J, force, gradient, out):
 @kernel
 def position_values(branch, target, X, out):
     """``p - target`` of a frame's origin p."""
-    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
-        _, p = place_frame(branch, X[k], ws, J)
+        _, p = place_frame(branch, X[k], memory, J)
         for i in range(3):
             out[k, i] = p[i] - target[i]
 
@@ -51,9 +51,9 @@ def position_values(branch, target, X, out):
 @kernel
 def position_jacobian(branch, X, out):
     """The columns of the origin's Jacobian, in the world's axes."""
-    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
-        R, _ = place_frame(branch, X[k], ws, J)
+        R, _ = place_frame(branch, X[k], memory, J)
         for j in range(branch.dof.size):
             d = rotate(R, linear(load6(J, j)))
             for i in range(3):
@@ -63,18 +63,18 @@ def position_jacobian(branch, X, out):
 @kernel
 def position_curvature(branch, X, weight, out):
     """Hessian of weight · p of the origin p."""
-    ws, J, gradient = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
+    memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
-        R, _ = place_frame(branch, X[k], ws, J)
+        R, _ = place_frame(branch, X[k], memory, J)
         add_point_curvature(branch, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
 
 
 @kernel
 def pose_values(branch, target, X, out):
     """``log6(target⁻¹ oMf)``."""
-    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
         for i in range(6):
             out[k, i] = r[i]
@@ -83,9 +83,9 @@ def pose_values(branch, target, X, out):
 @kernel
 def pose_jacobian(branch, target, X, out):
     """Jlog6 times the frame's Jacobian."""
-    ws, J, Jlog = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    memory, J, Jlog = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         jlog6(pose_error(target, R, p), Jlog)
         for j in range(branch.dof.size):
             for i in range(6):
@@ -96,10 +96,10 @@ def pose_jacobian(branch, target, X, out):
 @kernel
 def pose_curvature(branch, target, X, weight, out):
     """Hessian of weight · log6(target⁻¹ oMf): by the curvature of log6 and that of the displacement."""
-    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
         jlog6(r, Jlog)
         log6_hessian(r, load_six(weight[k], 0), G)
@@ -189,13 +189,13 @@ def nearest(p, d, q, e):
 def clearance_values(body, obstacles, X, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
     first, second = body.first, body.second
-    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     for k in range(X.shape[0]):
-        _, p = place_frame(first, X[k], ws1, J1)
+        _, p = place_frame(first, X[k], memory1, J1)
         d = (0.0, 0.0, 0.0)
         if body.long:
-            _, p2 = place_frame(second, X[k], ws2, J2)
+            _, p2 = place_frame(second, X[k], memory2, J2)
             d = sub3(p2, p)
         for o in range(obstacles.shape[0]):
             q = _load(obstacles[o], 0)
@@ -228,16 +228,16 @@ def _columns(R, J, place, D):
 def clearance_jacobian(body, obstacles, X, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
     first, second = body.first, body.second
-    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     m = body.dof.size
     D1, D2 = np.zeros((3, m)), np.zeros((3, m))
     for k in range(X.shape[0]):
-        R, p = place_frame(first, X[k], ws1, J1)
+        R, p = place_frame(first, X[k], memory1, J1)
         _columns(R, J1, body.first_columns, D1)
         d = (0.0, 0.0, 0.0)
         if body.long:
-            R2, p2 = place_frame(second, X[k], ws2, J2)
+            R2, p2 = place_frame(second, X[k], memory2, J2)
             _columns(R2, J2, body.second_columns, D2)
             d = sub3(p2, p)
         for o in range(obstacles.shape[0]):
@@ -258,17 +258,17 @@ def clearance_curvature(body, obstacles, X, weight, out):
     D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
     """
     first, second = body.first, body.second
-    ws1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    ws2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
     m = body.dof.size
     D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
     g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
-        R, p = place_frame(first, X[k], ws1, J1)
+        R, p = place_frame(first, X[k], memory1, J1)
         _columns(R, J1, body.first_columns, D1)
         d, R2 = (0.0, 0.0, 0.0), R
         if body.long:
-            R2, p2 = place_frame(second, X[k], ws2, J2)
+            R2, p2 = place_frame(second, X[k], memory2, J2)
             _columns(R2, J2, body.second_columns, D2)
             d = sub3(p2, p)
         f1, f2 = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)

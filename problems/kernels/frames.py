@@ -44,10 +44,10 @@ def pose_error(target, R, p):
 @kernel
 def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
-    ws, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
         l[k] += scale * half_square(weights, r)
         if order == VALUES:
@@ -76,9 +76,9 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
 @kernel
 def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """FramePosition: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    ws, J, G = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    memory, J, G = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         target = row_of(targets, first + k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
@@ -101,11 +101,11 @@ def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz
 def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FrameVelocity."""
     m = branch.dof.size
-    ws, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
+    memory, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
     r, f = np.zeros(6), np.zeros(6)
     index = np.concatenate((branch.dof, branch.dof + nv))
     for k in range(X.shape[0]):
-        R, p = place_frame(branch, X[k], ws, J)
+        R, p = place_frame(branch, X[k], memory, J)
         V = frame_twist(branch, J, X[k, nq:], E)
         W = twist_derivatives(reference, R, p, V, J, E, D[:m], D[m:])
         for i in range(6):
@@ -131,13 +131,13 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
 @kernel
 def center_of_mass_cost(tree, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """CenterOfMass."""
-    ws, g = workspace(tree, X), np.zeros((tree.nv, 3))
+    memory, g = workspace(tree, X), np.zeros((tree.nv, 3))
     for k in range(X.shape[0]):
-        c = place_center_of_mass(tree, X[k], ws, g)
+        c = place_center_of_mass(tree, X[k], memory, g)
         target = row_of(targets, first + k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
         l[k] += scale * 0.5 * weight * dot3(d, d)
         if order == VALUES:
             continue
         f = (weight * d[0], weight * d[1], weight * d[2])
-        pull_back_center_of_mass(tree, ws, g, f, weight, scale, order == EXACT, lz[k], lzz[k])
+        pull_back_center_of_mass(tree, memory, g, f, weight, scale, order == EXACT, lz[k], lzz[k])

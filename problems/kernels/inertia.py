@@ -22,19 +22,19 @@ def energy_cost(tree, target, weight, first, X, U, scale, order, l, lz, lzz):
     """Energy."""
     nv = tree.nv
     nq = X.shape[1] - nv
-    ws, gradient = workspace(tree, X), np.empty(2 * nv)
+    memory, gradient = workspace(tree, X), np.empty(2 * nv)
     for k in range(X.shape[0]):
-        r = place_energy(tree, X[k, :nq], X[k, nq:], ws) - target
+        r = place_energy(tree, X[k, :nq], X[k, nq:], memory) - target
         l[k] += scale * 0.5 * weight * r * r
         if order == VALUES:
             continue
-        energy_gradient(tree, X[k, nq:], ws, gradient[:nv], gradient[nv:])
+        energy_gradient(tree, X[k, nq:], memory, gradient[:nv], gradient[nv:])
         for i in range(2 * nv):
             lz[k, i] += scale * weight * r * gradient[i]
             for j in range(2 * nv):
                 lzz[k, i, j] += scale * weight * gradient[i] * gradient[j]
         if order == EXACT:
-            add_energy_curvature(tree, ws, scale * weight * r, lzz[k])
+            add_energy_curvature(tree, memory, scale * weight * r, lzz[k])
 
 
 @kernel
@@ -42,11 +42,11 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
     """Momentum."""
     nv = tree.nv
     nq = X.shape[1] - nv
-    ws, g, r, f = workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
+    memory, g, r, f = workspace(tree, X), np.empty((nv, 3)), np.empty(6), np.empty(6)
     D, unused = np.empty((2 * nv, 6)), np.zeros(nv)
     w = load_six(weights, 0)
     for k in range(X.shape[0]):
-        mass, c, h = place_momentum(tree, X[k, :nq], X[k, nq:], ws)
+        mass, c, h = place_momentum(tree, X[k, :nq], X[k, nq:], memory)
         value = about(at_center, c, h)
         for i in range(6):
             r[i] = value[i] - target[i]
@@ -54,7 +54,7 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
         l[k] += scale * half_square(weights, r)
         if order == VALUES:
             continue
-        momentum_derivatives(tree, at_center, mass, c, h, ws, g, D[:nv], D[nv:])
+        momentum_derivatives(tree, at_center, mass, c, h, memory, g, D[:nv], D[nv:])
         force = load_six(f, 0)
         for i in range(2 * nv):
             d = load6(D, i)
@@ -63,4 +63,4 @@ def momentum_cost(tree, at_center, target, weights, first, X, U, scale, order, l
             for j in range(2 * nv):
                 lzz[k, i, j] += scale * dot6(load6(D, j), wd)
         if order == EXACT:
-            add_momentum_curvature(tree, at_center, c, h, ws, g, D[:nv], D[nv:], force, scale, unused, lzz[k])
+            add_momentum_curvature(tree, at_center, c, h, memory, g, D[:nv], D[nv:], force, scale, unused, lzz[k])

@@ -52,7 +52,8 @@ def complex_first_derivatives(robot, q, v, a, along):
     nv = robot.nv
     Q, V, A = complex_steps(robot, q, v, a, along)
     out = np.empty((3, nv, nv, nv), complex)
-    batch.inverse_dynamics_derivatives(robot.tree, Q, V, A, np.zeros((nv, 0, 6)), out)
+    memory = np.empty(batch.size(robot.tree.nb, robot.nq, nv), complex)
+    batch.inverse_dynamics_derivatives(robot.tree.address, memory, Q, V, A, np.zeros((nv, 0, 6)), out)
     return np.moveaxis(out.imag / COMPLEX_STEP, 1, -1)
 
 
@@ -124,7 +125,8 @@ def test_first_derivatives_agree_with_complex_step_of_the_torques(key):
     for value, along in zip(first, "qva", strict=True):
         Q, V, A = complex_steps(robot, q, v, a, along)
         tau = np.empty((robot.nv, robot.nv), complex)
-        batch.inverse_dynamics(robot.tree, Q, V, A, np.zeros((robot.nv, 0, 6)), tau)
+        memory = np.empty(batch.size(robot.tree.nb, robot.nq, robot.nv), complex)
+        batch.inverse_dynamics(robot.tree.address, memory, Q, V, A, np.zeros((robot.nv, 0, 6)), tau)
         assert relative_error(value, tau.imag.T / COMPLEX_STEP) < 1e-12
 
 

@@ -3,25 +3,22 @@
 import gc
 from fractions import Fraction
 from math import factorial
-from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
 import pytest
-from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
 from oracles import as_matrices, contract_rows, random_state, random_tree, relative_error
 
 import dynamics
 from ddp.compiling.kernel import compilations, kernel
 from ddp.errors import ProblemError
+from ddp.machine.memory import memory_of, rows_of
 from ddp.machine.number import WIDTH
+from ddp.machine.packing import pack, unpack_columns
 from ddp.structure import numbers_of_blocks
 from ddp.system import Expansion
-from dynamics.arrays.lanes import lane_array
 from dynamics.arrays.memory import recycled
-from dynamics.arrays.packing import pack, unpack, unpack_columns
-from dynamics.arrays.views import folded, rows_of, view, views_of
 from dynamics.geometry.coefficients import stumpff
 
 SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
@@ -56,50 +53,6 @@ def expansion(system, rng, N):
 
 
 @kernel
-def through_views(x, words):
-    """Write words[2] to x[0, 1, 2]; returns x[1, 1, 1], and the sum and number of words[1:3]."""
-    part, rows, square = view(words)[1:3], rows_of(x), folded(view(words), 2, 2)
-    view(x)[0, 1, 2] = float(square[1, 0])
-    return rows[1, 4], part[0] + part[1], part.size
-
-
-class Pair(NamedTuple):
-    """Two arrays and what is none."""
-
-    x: Any
-    words: Any
-    scale: float
-
-
-@kernel
-def through_records(pair):
-    """Entries written and read by way of a record of views, and of one that was made of it."""
-    light = views_of(pair)
-    again = views_of(light)
-    light.x[0, 1, 2] = again.scale * again.words[1]
-    return again.x[0, 1, 2], again.words.size
-
-
-def test_a_record_of_views_shares_the_memory_of_its_arrays(rng):
-    pair = Pair(rng.normal(size=(2, 3, 4)), rng.normal(size=5), 2.0)
-    assert through_records(pair) == (2.0 * pair.words[1], 5)
-    assert pair.x[0, 1, 2] == 2.0 * pair.words[1]
-
-
-def test_an_array_with_gaps_is_no_view(rng):
-    with pytest.raises(TypingError):
-        through_records(Pair(rng.normal(size=(2, 3, 4)), rng.normal(size=10)[::2], 2.0))
-
-
-def test_views_share_the_memory_they_are_made_of(rng):
-    x, words = rng.normal(size=(2, 2, 3)), np.array([3, 5, 7, 11])
-    before = x.copy()
-    assert through_views(x, words) == (before[1, 1, 1], 12, 2)
-    before[0, 1, 2] = 7.0
-    assert np.array_equal(x, before)
-
-
-@kernel
 def stumpff_of(t, out):
     """out (8, ...) := c_0, ..., c_7 of t (...) of one number or of lanes."""
     for k, c in enumerate(stumpff(t[0])):
@@ -108,7 +61,7 @@ def stumpff_of(t, out):
 
 @kernel
 def stumpff_of_lanes(t, out):
-    stumpff_of(lane_array(t), lane_array(out))
+    stumpff_of(memory_of(t), memory_of(out))
 
 
 @pytest.mark.parametrize("t", [(0.0, 1e-14, 0.49, 0.51, 3.0, 9.9, 10.1, 60.0), (30.0,) * 7 + (1e-3,)])
@@ -127,18 +80,28 @@ def series(t, k):
     return sum((-t) ** j / factorial(2 * j + k) for j in range(80))
 
 
+@kernel
+def pack_lanes(X, t, x):
+    pack(rows_of(X), t, memory_of(x), len(x))
+
+
+@kernel
+def unpack_lanes(x, X, t, begin):
+    unpack_columns(memory_of(x), len(x), rows_of(X), t, begin)
+
+
 @pytest.mark.parametrize("m", [1, 7, 8, 9, 16, 23])
 @pytest.mark.parametrize("N", [1, 7, 8, 9, 20])
 def test_packing_is_transposing_and_unpacking_undoes_it(m, N, rng):
     rows, out, wider = rng.normal(size=(N, m)), np.zeros((N, m)), np.zeros((N, m + 5))
     lanes = np.empty((m, WIDTH))
     for t in range(0, N, WIDTH):
-        pack(rows, t, lanes)
+        pack_lanes(rows, t, lanes)
         count = min(WIDTH, N - t)
         assert np.array_equal(lanes.T[:count], rows[t : t + WIDTH])
         assert (lanes.T[count:] == rows[-1]).all()
-        unpack(lanes, out, t)
-        unpack_columns(lanes, wider, t, 3)
+        unpack_lanes(lanes, out, t, 0)
+        unpack_lanes(lanes, wider, t, 3)
     assert np.array_equal(out, rows)
     assert np.array_equal(wider, np.pad(rows, ((0, 0), (3, 2))))
 

@@ -30,7 +30,8 @@ def accelerations_by_complex_step(robot, q, v, tau, fext, S):
     Q, V = np.concatenate([Q, np.tile(q, (nu, 1))]), np.concatenate([V, np.tile(v, (nu, 1))])
     T = tau + 1j * STEP * np.concatenate([np.zeros((2 * robot.nv, robot.nv)), S.T])
     F, a = np.tile(fext[1:], (len(Q), 1, 1)).astype(complex), np.empty_like(V)
-    assert batch.forward_dynamics(robot.tree, Q, V, T, F, a) < 0
+    memory = np.empty(batch.size(robot.tree.nb, robot.nq, robot.nv), complex)
+    assert batch.forward_dynamics(robot.tree.address, memory, Q, V, T, F, a) < 0
     return a.imag.T / STEP
 
 
@@ -75,7 +76,8 @@ def mass_matrices_by_complex_step(robot, q):
     nv = robot.nv
     Q = along_every_direction(robot, q, np.zeros(nv))[0][:nv].copy()
     still, out = np.zeros((nv, nv), complex), np.empty((3, nv, nv, nv), complex)
-    batch.inverse_dynamics_derivatives(robot.tree, Q, still, still, np.zeros((nv, 0, 6), complex), out)
+    memory = np.empty(batch.size(robot.tree.nb, robot.nq, nv), complex)
+    batch.inverse_dynamics_derivatives(robot.tree.address, memory, Q, still, still, np.zeros((nv, 0, 6), complex), out)
     return out[2]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ddp.compiling.kernel import kernel, specialised
+from ddp.machine.aligned import aligned_zeros
 from ddp.machine.memory import memory_of, rows_at
 from ddp.machine.number import QUAD, WIDTH, quads
 
@@ -58,3 +59,47 @@ class EveryNumber:
         for found in (complexes.real, self.registers(X, QUAD), self.registers(X, WIDTH)):
             np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance * scale)
         return expected
+
+
+def _on_tree(address, x, y, memory):
+    source(address, memory_of(x), memory_of(y), memory_of(memory))
+
+
+def _on_tree_by_quads(address, x, y, memory):
+    source(address, of_quads(x.ctypes.data), of_quads(y.ctypes.data), of_quads(memory.ctypes.data))
+
+
+class OfTrees:
+    """A kernel ``source(address, x, y, memory)`` of a tree and rows of numbers; memory: what it works in."""
+
+    def __init__(self, source: Callable) -> None:
+        name = f"{source.py_func.__name__}_of_tree"
+        self.by_memory = kernel(specialised(_on_tree, f"{name}_memory", source=source))
+        self.by_quads = kernel(specialised(_on_tree_by_quads, f"{name}_quads", source=source))
+
+    def floats(self, address: int, X: np.ndarray, m: int, room: int, number: type = np.float64) -> np.ndarray:
+        Y, memory = np.full((len(X), m), np.nan, number), np.full(room, np.nan, number)
+        for x, y in zip(X.astype(number), Y, strict=True):
+            self.by_memory(address, x, y, memory)
+        return Y
+
+    def registers(self, address: int, X: np.ndarray, m: int, room: int, width: int) -> np.ndarray:
+        y, memory, found = aligned_zeros((m, width)), aligned_zeros((room, width)), []
+        run = self.by_quads if width == QUAD else self.by_memory
+        for begin in range(0, len(X), width):
+            y[:], memory[:] = np.nan, np.nan
+            block = aligned_zeros((X.shape[1], width))
+            block[:] = X[np.minimum(np.arange(begin, begin + width), len(X) - 1)].T
+            run(address, block, y, memory)
+            found.append(y.T.copy())
+        return np.concatenate(found)[: len(X)]
+
+    def all_agree(self, address: int, X: np.ndarray, m: int, room: int, tolerance: float) -> None:
+        """Compare the results (N, m) of all numbers with those of floats, entry by entry."""
+        expected = self.floats(address, X, m, room)
+        assert np.isfinite(expected).all()
+        complexes = self.floats(address, X, m, room, np.complex128)
+        assert (complexes.imag == 0.0).all()
+        atol = tolerance * np.abs(expected).max(axis=1, keepdims=True)
+        for found in (complexes.real, *(self.registers(address, X, m, room, width) for width in (QUAD, WIDTH))):
+            assert (np.abs(found - expected) <= atol).all(), (np.abs(found - expected) / atol).max()

@@ -1,0 +1,173 @@
+"""One source of every rigid-body algorithm: floats, complex numbers, quads and lanes agree on random trees."""
+
+import numpy as np
+import pytest
+from one_source import OfTrees
+from oracles import random_state, random_tree
+
+import dynamics
+from ddp.compiling.kernel import kernel
+from ddp.machine.memory import as_matrix, as_vector
+from dynamics.rigid_bodies import batch, external, forward, inverse, tensors
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, velocities
+from dynamics.rigid_bodies.tensor_entries import SLOTS, entries_of
+from dynamics.robots.tree import Tree
+
+TREES, TOLERANCE = 100, 1e-14
+"""Of the largest number of a result: registers may sum in another order than floats do."""
+
+
+@kernel
+def motion(tree, x):
+    """q, v, a and a multiplier of a sample, in one vector."""
+    nq, nv = tree.nq, tree.nv
+    return x, x[nq:], x[nq + nv :], x[nq + 2 * nv :]
+
+
+@kernel
+def inverse_dynamics(address, x, y, memory):
+    tree = Tree(address)
+    q, v, a, _ = motion(tree, x)
+    ws = Workspace(memory, tree)
+    fext = as_matrix(x[tree.nq + 3 * tree.nv :], tree.nb, 6)
+    inverse.inverse_dynamics(tree, q, v, a, fext, ws, y)
+
+
+@kernel
+def first_derivatives(address, x, y, memory):
+    tree = Tree(address)
+    q, v, a, _ = motion(tree, x)
+    ws, n = Workspace(memory, tree), tree.nv
+    clear(y, 3 * n * n)
+    composites(tree, q, v, a, as_matrix(x, 0, 6), ws)
+    inverse.mass_matrix(tree, ws, as_matrix(y, n, n))
+    inverse.inverse_dynamics_derivatives(tree, ws, as_matrix(y[n * n :], n, n), as_matrix(y[2 * n * n :], n, n))
+
+
+@kernel
+def contracted_hessian(address, x, y, memory):
+    tree = Tree(address)
+    q, v, a, mu = motion(tree, x)
+    ws, n = Workspace(memory, tree), tree.nv
+    size = n * n
+    clear(y, 4 * size)
+    composites(tree, q, v, a, as_matrix(x, 0, 6), ws)
+    qq, qv, vv = as_matrix(y, n, n), as_matrix(y[size:], n, n), as_matrix(y[2 * size :], n, n)
+    batch.contracted(tree, mu, ws, qq, qv, vv, as_matrix(y[3 * size :], n, n))
+
+
+@kernel
+def count_triples(tree):
+    """How many triples of degrees of freedom, each on the way from the end of the one before's joint to the root."""
+    count = 0
+    for p in range(tree.nv):
+        t = tensors.last_of_joint(tree, tree.body[p])
+        while t >= 0:
+            r = tensors.last_of_joint(tree, tree.body[t])
+            while r >= 0:
+                count += 1
+                r = tree.previous[r]
+            t = tree.previous[t]
+    return count
+
+
+@kernel
+def values_of_tensors(address, x, y, memory):
+    tree = Tree(address)
+    q, v, a, _ = motion(tree, x)
+    ws, values = Workspace(memory, tree), as_matrix(y, 1, SLOTS)
+    for n in range(count_triples(tree) + 1):
+        clear(values[n], SLOTS)
+    composites(tree, q, v, a, as_matrix(x, 0, 6), ws)
+    tensors.inverse_dynamics_tensors(tree, ws, values)
+
+
+@kernel
+def forward_relation(address, x, y, memory):
+    tree = Tree(address)
+    q, v, tau, weight = motion(tree, x)
+    ws, n = Workspace(memory, tree), tree.nv
+    r, size = batch.Relation(ws.end, tree), n * n
+    clear(as_vector(r.LD), 3 * size)
+    clear(y, 4 * size)
+    batch.relate(tree, q, v, tau, as_matrix(x, 0, 6), ws, r)
+    for i in range(n):
+        y[4 * size + i] = r.a[i]
+        for j in range(n):
+            y[4 * size + n * (1 + i) + j] = r.aq[i, j]
+            y[5 * size + n * (1 + i) + j] = r.av[i, j]
+            y[6 * size + n * (1 + i) + j] = r.Minv[i, j]
+    qq, qv, vv = as_matrix(y, n, n), as_matrix(y[size:], n, n), as_matrix(y[2 * size :], n, n)
+    batch.relate_twice(tree, weight, ws, r, qq, qv, vv, as_matrix(y[3 * size :], n, n))
+
+
+@kernel
+def factors(address, x, y, memory):
+    tree = Tree(address)
+    q, v, tau, _ = motion(tree, x)
+    ws, n = Workspace(memory, tree), tree.nv
+    clear(y, n * n)
+    a, D = y[n * n :], y[n * n + n :]
+    forward.forward_dynamics(tree, q, v, tau, as_matrix(x, 0, 6), ws, as_matrix(y, n, n), D, a)
+
+
+@kernel
+def own_momenta(address, x, y, memory):
+    tree = Tree(address)
+    q, v, _, _ = motion(tree, x)
+    ws = Workspace(memory, tree)
+    composites(tree, q, v, v, as_matrix(x, 0, 6), ws)
+    velocities(tree, v, ws)
+    for b in range(tree.nb):
+        for k in range(12):
+            y[12 * b + k] = ws.hK[b, k]
+
+
+@kernel
+def hessian_of_wrenches(address, x, y, memory):
+    tree = Tree(address)
+    ws, n = Workspace(memory, tree), tree.nv
+    w = external.Wrenches(ws.end, tree)
+    for i in range(tree.nq):
+        w.q[i] = x[i]
+    for i in range(n):
+        w.mu[i] = x[tree.nq + 2 * n + i]
+    wrench = as_vector(w.wrench)
+    for i in range(6 * tree.nb):
+        wrench[i] = x[tree.nq + 3 * n + i]
+    clear(as_vector(w.dq), n * n)
+    external.place_wrenches(tree, ws, w)
+    external.hessian_of_sample(tree, ws, w)
+    result = as_vector(w.dq)
+    for i in range(n * n):
+        y[i] = result[i]
+
+
+SIZES = {
+    inverse_dynamics: lambda tree: tree.nv,
+    first_derivatives: lambda tree: 3 * tree.nv**2,
+    contracted_hessian: lambda tree: 4 * tree.nv**2,
+    values_of_tensors: lambda tree: SLOTS * (entries_of(tree).triples + 1),
+    forward_relation: lambda tree: 7 * tree.nv**2 + tree.nv,
+    factors: lambda tree: tree.nv**2 + 2 * tree.nv,
+    own_momenta: lambda tree: 12 * tree.nb,
+    hessian_of_wrenches: lambda tree: tree.nv**2,
+}
+
+TIMES_INVERTED = {factors: 1, forward_relation: 2}
+"""How often M⁻¹ is a factor of results: it magnifies rounding."""
+
+
+@pytest.mark.parametrize("source", SIZES, ids=lambda source: source.py_func.__name__)
+def test_every_number_gives_the_result_of_floats(source):
+    run = OfTrees(source)
+    for seed in range(TREES):
+        robot, rng = random_tree(seed), np.random.default_rng(seed)
+        tree = robot.tree
+        condition = np.linalg.cond(dynamics.mass_matrix(robot, robot.q0)) ** TIMES_INVERTED.get(source, 0)
+        X = []
+        for _ in range(9):  # the last register is partly filled
+            wrenches = rng.normal(size=(robot.nv + 6 * tree.nb))
+            X.append(np.concatenate([*random_state(robot, rng), wrenches]))
+        room = max(batch.size(tree.nb, tree.nq, tree.nv), external.size(tree))
+        run.all_agree(tree.address, np.array(X), SIZES[source](tree), room, condition * TOLERANCE)
