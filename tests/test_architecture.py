@@ -129,14 +129,26 @@ DOCUMENTED = {
 """Names of numba that its documentation describes or uses: extensions, events, pipelines of passes."""
 
 PRIVATE = {
-    "numba.core.codegen.JITCodeLibrary", "numba.core.compiler_lock.global_compiler_lock",
-    "numba.core.registry.CPUDispatcher",  # one library and one symbol a kernel
+    "numba.core.compiler_lock.global_compiler_lock", "numba.core.registry.CPUDispatcher",  # one symbol a kernel
     "numba.core.typing", "numba.core.typing.templates.AbstractTemplate",
     "numba.core.typing.templates.AttributeTemplate", "numba.core.typing.templates.infer_getattr",
     "numba.core.typing.templates.infer_global",  # kernels by types, and fields of records by name
     "numba.np.arrayobj.make_array", "numba.np.arrayobj.populate_array",  # arrays of memory that is there already
 }  # fmt: skip
 """All else that the product imports of numba: new versions may change it, and `make versions` tells."""
+
+UNDERSCORED = {"_ensure_finalized", "_get_module_for_linking", "_reload_init"}
+"""Attributes that numba's libraries have for each other, and kernels have to be linked into them."""
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "ddp" / "compiling").glob("*.py")), ids=lambda path: path.name)
+def test_of_the_insides_of_numba_only_what_is_listed_is_reached(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+            owner = ast.unparse(node.value)
+            assert owner in ("self", "other", "cls", "part", "struct") or node.attr in UNDERSCORED, (
+                f"line {node.lineno}: {owner}.{node.attr}"
+            )
 
 
 def imported_of_numba(tree: ast.AST) -> dict[str, str]:

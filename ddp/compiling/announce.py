@@ -25,15 +25,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from types import CodeType
 from typing import Any, Protocol
 
-from numba.core import event
-
 from ddp.compiling import kernel
-from ddp.compiling.compiled import Kernel
+from ddp.compiling.compiled import Kernel, watchers
 from ddp.compiling.setup import around_setup, setup_lasting
 
 logger = logging.getLogger("mayne")
@@ -263,20 +261,7 @@ def shown_by(display: Display, ends: bool = True) -> Iterator[None]:
         _announcer.display = before
 
 
-class _Failures(event.Listener):  # type: ignore[misc]
-    """Tells of kernels whose compiling ended with an exception."""
-
-    def on_start(self, happening: event.Event) -> None:
-        """`kernel.compilations` tells of those that begin."""
-
-    def on_end(self, happening: event.Event) -> None:
-        if any(happening._exc_details or ()):  # `is_failed` of numba 0.68 is true where there is none
-            _announcer.fail()
-
-
-_listening = ExitStack()
-_listening.enter_context(kernel.compilations(_announcer.begin))
-event.register("numba:compile", _Failures())
+watchers.append(_announcer)
 around_setup(_announcer.wait, _announcer.pause)
 atexit.register(_announcer.finish)
 if sys.platform != "win32":

@@ -8,10 +8,6 @@ from numba import types
 from numba.core import cgutils
 
 
-def raises() -> None:
-    """Mark of a kernel that can raise something, kept with it."""
-
-
 class Call:
     """Writer of a call of a kernel into a caller, with the libraries that the caller links."""
 

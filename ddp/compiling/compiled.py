@@ -1,8 +1,9 @@
 """How a kernel becomes machine code: every kernel once, and called by its symbol.
 
 numba links what a kernel calls into the kernel and optimises all of it again, level by level, and gives everything a
-wrapper that Python could call. Here a kernel is compiled into a library of its own; callers declare it and the linker
-finds it, and only what is small is linked for inlining. A wrapper is a library too, made when Python first calls.
+wrapper that Python could call. Here numba writes the instructions of one kernel (building.py), which become code of its
+own; callers declare it and the linker finds it, and only what is small is linked for inlining. A wrapper is apart, too,
+made when Python first calls.
 
 What is compiled is kept (store.py) under a key of its content (content.py) with the list of the kernels it needs, by
 module, name and types, and they are loaded before it. Symbols are made of that key, too: the same in every process, and
@@ -12,38 +13,21 @@ others after a change.
 from __future__ import annotations
 
 import gc
-import hashlib
-import logging
-import os
-import pickle
-import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
-import llvmlite
 import numba
-import numpy as np
-from llvmlite import binding
 from numba import types
-from numba.core import compiler, event
+from numba.core import compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
-from ddp.compiling import calls, content, library, passes, store
-from ddp.compiling.interrupts import uninterrupted
-from ddp.errors import ProblemError
-
-logger = logging.getLogger("mayne")
-
-_NAMES = "calls", "compiled", "kernel", "library", "passes", "whole"
-_HERE = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
-
-SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()
-"""Digest of the modules that make machine code of kernels, as they were imported."""
+from ddp.compiling import calls, content, library, passes
+from ddp.compiling.building import Builder
+from ddp.compiling.obtaining import key_of, making, obtain
 
 
 @contextmanager
@@ -59,26 +43,41 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
-    """numba's pipeline, with a symbol that does not depend on the process and a library of the kind above."""
+class Watcher(Protocol):
+    """Listener to kernels that compile: their names, and those that do not come to their end."""
 
-    library: type[library.Library] = library.Library
+    def begin(self, name: str) -> None: ...
+
+    def fail(self) -> None: ...
+
+
+watchers: list[Watcher] = []
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Within the block, a kernel compiles."""
+    for watcher in watchers:
+        watcher.begin(name)
+    try:
+        yield
+    except BaseException:
+        for watcher in watchers:
+            watcher.fail()
+        raise
+
+
+class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
+    """numba's pipeline, with a symbol that does not depend on the process."""
 
     def __init__(self, *args: Any) -> None:
-        typing_context, target, library, kinds, result, flags, local = args
-        super().__init__(typing_context, target, library, kinds, result, flags, local)
-        self.state.typingctx = passes.answers(typing_context)
+        super().__init__(*args)
+        self.state.typingctx = passes.answers(self.state.typingctx)
 
     def define_pipelines(self) -> list[Any]:
-        state = self.state
-        if _making and _making[-1].number:
-            state.func_id.unique_id = _making[-1].number
-        if state.library is None:
-            inlined = state.flags.no_compile = bool(state.flags.forceinline)
-            level = numba.config.OPT if state.flags.no_cpython_wrapper else 1  # an entry has little to optimise
-            made = state.targetctx.codegen(), state.func_id.func_qualname, state.reload_init
-            state.library = self.library(*made, level, only_inlined=inlined)
-        return [passes.passes(state)]
+        if making and making[-1].number:
+            self.state.func_id.unique_id = making[-1].number
+        return [passes.passes(self.state)]
 
 
 def is_findable(function: Any) -> bool:
@@ -92,128 +91,36 @@ def is_findable(function: Any) -> bool:
     return isinstance(found, Kernel) and found.py_func is function
 
 
-@cache
-def environment() -> bytes:
-    """Describe all that machine code depends on beside a kernel: versions, processor, numba's options, our code."""
-    options = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"):
-        options.pop(name, None)
-    described = (
-        numba.__version__, llvmlite.__version__, np.__version__, sys.version, platform.python_implementation(),
-        binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
-        numba.config.USING_SVML, sorted(options.items()), SOURCES,
-    )  # fmt: skip
-    return repr(described).encode()
-
-
-class _Making(NamedTuple):
-    """A kernel that is being compiled.
-
-    number: what numba tells symbols of equal names and types apart by, from the key; its own differs from process to
-    process.   impure: not empty if what the kernel calls was compiled before something in it changed.
-    """
-
-    number: int
-    impure: list[bool]
-
-
-_making: list[_Making] = []
-_numbers: set[int] = set()
-"""Kernels by the symbols of this process."""
-
-_made: dict[bytes, Any] = {}
-"""Key -> what was compiled or loaded in this process: for functions that are made anew."""
-
-
-def key_of(kind: str, thing: Any, args: Any) -> bytes | None:
-    """Key that something compiled is kept under; None if nobody knows what it depends on."""
-    found = [content.digest(thing), content.digest(args)]
-    if None in found:
-        return None
-    described = environment(), f" {kind} {library.SMALL} ".encode()
-    return hashlib.sha256(b"".join((*described, *filter(None, found)))).digest()
-
-
-def obtain(name: str, key: bytes | None, context: Any, make: Callable[[], Any]) -> tuple[Any, bool]:
-    """Get something compiled: had here, kept by another process, or made and kept; and whether it is as its key says.
-
-    Whoever makes it holds a lock on it, so that others wait and load it.
-    """
-    if numba.config.DISABLE_JIT:
-        raise ProblemError(
-            "NUMBA_DISABLE_JIT is set, but mayne's kernels run as machine code alone: expected it unset, or 0"
-        )
-    if key is None:
-        logger.debug("%s is not cached: it names what only this process knows", name)
-        made = _Making(0, [])
-        _making.append(made)
-        try:
-            with uninterrupted():
-                return make(), not made.impure
-        finally:
-            _making.pop()
-    if key in _made:
-        return _made[key], True
-    found = _kept(name, key, context)
-    if found is None:
-        with store.locked(key):
-            found = _kept(name, key, context)
-            if found is None:
-                number = int(key.hex()[:12], 16)
-                made = _Making(0, [True]) if number in _numbers else _Making(number, [])
-                _making.append(made)
-                try:
-                    with uninterrupted():
-                        found = make()
-                finally:
-                    _making.pop()
-                _numbers.add(number)
-                if made.impure:
-                    return found, False
-                _keep(name, key, found)
-    _made[key] = found
-    return found, True
-
-
-def _kept(name: str, key: bytes, context: Any) -> Any:
-    """Load what another process has kept; None if there is nothing, or nothing that can be used here."""
-    raw = store.load(name, key)
-    if raw is None:
-        return None
-    try:
-        with uninterrupted():
-            context.refresh()
-            return compiler.CompileResult._rebuild(context, *pickle.loads(raw))
-    except library.OtherSymbolError:
-        return None
-    except Exception as reason:  # whatever loading what is no more can raise
-        logger.info("the cached kernel %s cannot be loaded (%r) and is compiled again", name, reason)
-        return None
-
-
-def _keep(name: str, key: bytes, made: Any) -> None:
-    if made.lifted or made.library.has_dynamic_globals:
-        return
-    try:
-        raw = pickle.dumps(made._reduce(), protocol=5)
-    except Exception as reason:  # whatever objects that cannot be pickled raise
-        logger.info("the kernel %s cannot be cached (%r)", name, reason)
-        return
-    store.save(name, key, raw)
-
-
 class _Typed:
     """How a call is typed: by one signature, in whatever context."""
 
     def __init__(self, signature: Any) -> None:
-        self._signature = signature
+        self.signature = signature
 
     def __call__(self, context: Any) -> Any:
         return self
 
     def apply(self, args: Any, names: Any) -> Any:
         """The signature."""
-        return self._signature
+        return self.signature
+
+
+class Overload(NamedTuple):
+    """A kernel for types of arguments. ``entry_point``: what numba knows it by."""
+
+    library: library.Library
+    entry_point: Any
+    objectmode: bool = False
+
+    @property
+    def signature(self) -> Any:
+        """Types of arguments and of what comes back."""
+        return self.library.code.signature
+
+    @property
+    def fndesc(self) -> Any:
+        """numba's description of the function."""
+        return self.library.code.descriptor
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]
@@ -228,10 +135,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     is_apart = False
     """Whether it stays a call in kernels that are compiled whole."""
 
-    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline: Any = Pipeline) -> None:
+    def __init__(self, py_func: Any, targetoptions: Any = None, builder: type[Builder] = Builder) -> None:
         options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(py_func, locals, {**options, **(targetoptions or {})}, pipeline_class=pipeline)
-        self.entries: dict[Any, Any] = {}
+        super().__init__(py_func, targetoptions={**options, **(targetoptions or {})})
+        self.builder = builder
+        self.entries: dict[Any, Overload] = {}
         self.contents: dict[Any, bytes | None] = {}
         """Types of arguments -> the digest of the kernel as it was compiled for them; empty if it was not as it is."""
 
@@ -243,46 +151,53 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def prepare(self, args: Any) -> None:
         """Compile or load the machine code for arguments of the types ``args``."""
         args = tuple(args)
-        if args in self.overloads and not _making:
+        if args in self.overloads and not making:
             return
         with global_compiler_lock, uncollected(), content.unchanging():
             is_pure = True
             if args not in self.overloads:
                 key = key_of("kernel", self, args) if self.is_kept else None
-                with self._compiling_counter:  # as numba does, without its stopwatches
-                    found, is_pure = obtain(self._name, key, self.targetctx, lambda: self._compile(args))
-                self.add_overload(found)
+                found, is_pure = obtain(self._name, key, self.targetctx, lambda: self._compile(args))
+                self._know(args, found)
                 self.contents[args] = content.digest(self) if is_pure else b""
-            if _making and self.contents[args] != content.digest(self):
-                for one in _making:
+            if making and self.contents[args] != content.digest(self):
+                for one in making:
                     one.impure.append(True)
 
-    def _compile(self, args: Any) -> Any:
-        with event.trigger_event("numba:compile", {"dispatcher": self, "args": args, "return_type": None}):
-            found = self._compiler.compile(args, None)
-            if found.library.can_raise(found.fndesc.mangled_name):
-                found.reload_init.append(calls.raises)
-            found.reload_init[:] = dict.fromkeys(found.reload_init)
-            return found
+    def _compile(self, args: Any) -> tuple[library.Code, bool]:
+        with _told(self.py_func.__qualname__):
+            return self._built(self.py_func, args, self.targetoptions, int(numba.config.OPT))
+
+    def _built(self, function: Any, args: Any, options: Any, level: int) -> tuple[library.Code, bool]:
+        """Code of a function for types of arguments, and whether it holds in other processes."""
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, options)
+        flags.no_compile = True  # which the builder does
+        builder = self.builder(self.targetctx, function.__qualname__)
+        contexts = self.typingctx, self.targetctx
+        found = compiler.compile_extra(
+            *contexts, function, args, None, flags, {}, library=builder, pipeline_class=Pipeline
+        )
+        return builder.build(found, level)
 
     @property
     def _name(self) -> str:
         return f"{self.py_func.__module__}.{self.py_func.__qualname__}"
 
-    def add_overload(self, cres: Any) -> None:
-        args = tuple(cres.signature.args)
-        cres = cres._replace(entry_point=object())  # what the kernel is known by
-        cres.library._reload_init.update(cres.reload_init)
-        linked: Any = cres.library
+    def _know(self, args: Any, found: library.Library) -> None:
+        """Have callers compiled with calls of the kernel for types of arguments."""
+        made = Overload(found, object())
+        needed = None
         if is_findable(self.py_func):
-            name = self.py_func.__module__, self.py_func.__qualname__
-            linked = library.Callee(cres, library.Needed(*name, args, cres.fndesc.mangled_name))
-        call = calls.Call(cres.fndesc, calls.raises in cres.reload_init, [linked])
-        self.targetctx.insert_func_defn([(call, cres.entry_point, cres.fndesc.argtypes)])
-        self.overloads[args] = cres
+            needed = library.Needed(
+                self.py_func.__module__, self.py_func.__qualname__, args, made.fndesc.mangled_name
+            )
+        call = calls.Call(made.fndesc, found.code.can_raise, [library.Callee(self.targetctx, found, needed)])
+        self.targetctx.insert_func_defn([(call, made.entry_point, made.fndesc.argtypes)])
+        self.overloads[args] = made
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        pysig, args = self._compiler.fold_argument_types(args, kws)
+        pysig, args = self.fold_argument_types(args, kws)
         args = tuple(kind if k in self.constants else types.unliteral(kind) for k, kind in enumerate(args))
         self.prepare(args)
         return _Typed(self.overloads[args].signature), pysig, args, {}
@@ -296,27 +211,28 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
                 is_kept = self.is_kept and self.contents[args] == content.digest(self)
                 key = key_of("entry", self, args) if is_kept else None
                 found, _ = obtain(f"{self._name}.entry", key, self.targetctx, lambda: self._enter(args))
-                self.entries[args] = found
-                self._insert([a._code for a in args], found.entry_point)
+                made = self.overloads[args]
+                self.entries[args] = Overload(found, found.entry)
+                self.add_overload(self.entries[args])  # for Python
+                self.overloads[args] = made  # for callers
             return self.entries[args].entry_point
 
-    def _enter(self, args: Any) -> Any:
-        """Compile a function that calls the kernel, with numba's wrapper around it."""
+    def _enter(self, args: Any) -> tuple[library.Code, bool]:
+        """Compile a function that calls the kernel, with numba's wrapper around it; there is little to optimise."""
         given = ", ".join(f"x{k}" for k in range(len(args)))
         names: dict[str, Any] = {"__name__": self.py_func.__module__, "kernel": self}
         exec(f"def entry({given}):\n    return kernel({given})", names)
         names["entry"].__qualname__ = f"{self.py_func.__qualname__}.entry"
         counted = not calls.is_borrowing(self.overloads[args].signature)
         options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}
-        made = CPUDispatcher(names["entry"], targetoptions=options, pipeline_class=Pipeline)
-        return made._compiler.compile(args, None)
+        return self._built(names["entry"], args, options, 1)
 
 
 class Callback(Kernel):
     """A kernel that C calls, at its ``address``."""
 
     def __init__(self, py_func: Any, signature: Any, targetoptions: Any) -> None:
-        super().__init__(py_func, targetoptions={**targetoptions, "no_cfunc_wrapper": False})
+        super().__init__(py_func, {**targetoptions, "no_cfunc_wrapper": False})
         self.args = tuple(signature.args)
 
     @cached_property
@@ -324,4 +240,4 @@ class Callback(Kernel):
         """Where C finds it."""
         self.prepare(self.args)
         made = self.overloads[self.args]
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
+        return made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)

@@ -286,6 +286,7 @@ class _Walk:
             into.modules.add(value.py_func.__module__)
             self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
             self._add(into, getattr(value, "constants", None))
+            self._tell(into, str(getattr(value, "builder", None)), str(getattr(value, "is_apart", None)))
             self._add(into, value.py_func)
         elif isinstance(value, MethodType) and extensions.is_function_of_library(value.__func__):
             self._tell(into, "library", value.__func__.__module__, value.__func__.__qualname__)

@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba
 from llvmlite import ir
 from numba import types
-from numba.core import event
-from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic, is_jitted
+from numba.extending import intrinsic, is_jitted, lower_builtin, type_callable
 
-from ddp.compiling.compiled import Callback, Kernel, Pipeline
+from ddp.compiling import compiled
+from ddp.compiling.building import Builder, WholeBuilder
+from ddp.compiling.compiled import Callback, Kernel
 from ddp.compiling.content import chosen
-from ddp.compiling.whole import WholePipeline
 
 logger = logging.getLogger("mayne")
 
@@ -44,7 +42,7 @@ def kernel(function: Callable[..., Any], whole: bool = False) -> Any:
 
     whole: with all kernels that it calls inlined, but those `apart`, so that what it knows of arguments shortens them.
     """
-    dispatcher = Kernel(function, targetoptions=OPTIONS, pipeline=WholePipeline if whole else Pipeline)
+    dispatcher = Kernel(function, OPTIONS, WholeBuilder if whole else Builder)
     _registered.append(dispatcher)
     return dispatcher
 
@@ -75,7 +73,11 @@ def is_compilable(function: Any) -> bool:
 
 def jitted(function: Callable[..., Any]) -> Any:
     """A function that kernels can call, compiled when they are and not kept on disk; as it is if numba knows it."""
-    return function if is_jitted(function) else numba.njit(function, **OPTIONS)
+    if is_jitted(function):
+        return function
+    made = Kernel(function, OPTIONS)
+    made.is_kept = False
+    return made
 
 
 def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
@@ -91,25 +93,37 @@ def specialised(template: Callable[..., Any], name: str, **names: Any) -> Callab
 def inline(function: Callable[..., Any]) -> Any:
     """A small kernel that is always inlined into its callers (spatial algebra on scalars)."""
     options = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
-    made = Kernel(function, targetoptions=options)
+    made = Kernel(function, options)
     made.is_kept = False  # it has no machine code
     return made
 
 
 def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates what chooses a kernel by the types of arguments: inside kernels, a call of ``function`` calls that."""
+    parameters = inspect.signature(function)
 
     def register(choose: Callable[..., Any]) -> Callable[..., Any]:
-        class Choice(AbstractTemplate):  # type: ignore[misc]
-            def generic(self, args: Any, kws: Any) -> Any:
-                self.chosen = choose(*args, **kws)
-                template, parameters, args, kws = self.chosen.get_call_template(args, kws)
-                return template(self.context).apply(args, kws).replace(pysig=parameters)
+        def signature_of(*args: Any) -> Any:
+            return choose(*args).get_call_template(args, {})[0].signature
 
-            def get_impl_key(self, sig: Any) -> Any:
-                return self.chosen.get_overload(sig)
+        @type_callable(function)  # type: ignore[untyped-decorator]
+        def typer(context: Any) -> Any:
+            def result(*args: Any, **kws: Any) -> Any:
+                args = parameters.bind(*args, **kws).args
+                return signature_of(*args).return_type
 
-        infer_global(function)(Choice)
+            result.pysig = result.__signature__ = parameters  # type: ignore[attr-defined]
+            return result
+
+        @lower_builtin(function, types.VarArg(types.Any))  # type: ignore[untyped-decorator]
+        def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            chosen_one = choose(*sig.args)
+            full = signature_of(*sig.args)
+            values = [context.cast(builder, *one) for one in zip(args, sig.args, full.args, strict=False)]
+            values += [context.get_dummy_value()] * (len(full.args) - len(args))
+            implementation = context.get_function(types.Dispatcher(chosen_one), full)
+            return implementation(builder, values)
+
         chosen[function] = choose
         return choose
 
@@ -159,28 +173,24 @@ def integer_pointer(typingctx, address):  # type: ignore[no-untyped-def]
     return signature, codegen
 
 
-class _Watcher(event.Listener):
+class _Teller(NamedTuple):
     """Tells a function of every kernel that starts to compile."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
+    begin: Callable[[str], None]
 
-    def on_start(self, happening: event.Event) -> None:
-        self.tell(str(happening.data["dispatcher"].py_func.__qualname__))
-
-    def on_end(self, happening: event.Event) -> None:
+    def fail(self) -> None:
         """Do nothing: the next start tells that this one ended."""
 
 
 @contextmanager
 def compilations(tell: Callable[[str], None]) -> Iterator[None]:
     """Within the block, call ``tell(name)`` whenever a kernel has to be compiled (nothing when it is cached)."""
-    watcher = _Watcher(tell)
-    event.register("numba:compile", watcher)
+    teller = _Teller(tell)
+    compiled.watchers.append(teller)
     try:
         yield
     finally:
-        event.unregister("numba:compile", watcher)
+        compiled.watchers.remove(teller)
 
 
 def registered() -> list[Any]:

@@ -1,18 +1,16 @@
-"""A kernel's machine code: a library of its own, which says what other kernels have to be loaded before it.
+"""Code of compiled kernels, as it is kept, loaded, and linked into callers.
 
 Callers declare a kernel and the linker finds it by its symbol; only what is small is linked into them, to be inlined.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numba
 from llvmlite import binding
-from numba.core.codegen import JITCodeLibrary
 
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
@@ -31,7 +29,7 @@ class OtherSymbolError(Exception):
 
 
 class Needed(NamedTuple):
-    """A kernel that a library calls by its symbol; called before the library is loaded, to load the kernel."""
+    """A kernel that other code calls by its symbol; called before that code is loaded, to load the kernel."""
 
     module: str
     name: str
@@ -50,95 +48,89 @@ class Needed(NamedTuple):
 
 _loaded: set[Needed] = set()
 
-_ALIGNED = "alignstack(64)"
-"""LLVM lays registers of eight doubles across cache lines, and pages, where it keeps them on a stack aligned to 16."""
 
-_STATUS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
-"""Status that a kernel returns: zero, unless it raises something."""
+class Code(NamedTuple):
+    """A compiled kernel, as it is kept.
 
-_EXCEPTION = re.compile(r"%excinfo(?![.\w])")
-"""Argument that says where it writes what it raises; of calls in it, which have their own, numbers follow the name."""
+    descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
+    objects: machine code, an object file; empty if the kernel is only inlined.   bitcode: LLVM's, for callers.
+    """
+
+    descriptor: Any
+    signature: Any
+    environment: Any
+    needs: tuple[Any, ...]
+    can_raise: bool
+    size: int
+    objects: bytes
+    bitcode: bytes
 
 
 @cache
-def _nothing(codegen: Any) -> Any:
+def machine(codegen: Any) -> Any:
+    """The processor that numba's engine compiles for, as llvmlite makes it."""
+    triple, processor, features = codegen.magic_tuple()
+    target = binding.Target.from_triple(triple)
+    reloc = "static" if target.name.startswith("x86") else "default"
+    options = {"cpu": processor, "features": features, "reloc": reloc, "codemodel": "jitdefault"}
+    return target.create_target_machine(opt=int(numba.config.OPT), jit=True, **options)
+
+
+class Library:
+    """Code of a kernel in this process, which has loaded what it needs.
+
+    entry: what Python can call, if there is a wrapper.
+    """
+
+    def __init__(self, context: Any, code: Code) -> None:
+        self.code, self._codegen, self.entry = code, context.codegen(), None
+        if code.objects:
+            kept = code.descriptor.qualname, "object", (code.objects, code.bitcode)
+            self._executable = self._codegen.unserialize_library(kept)
+            self.entry = context.get_executable(self._executable, code.descriptor, code.environment)
+
+    @cached_property
+    def module(self) -> Any:
+        """LLVM's instructions, for callers to link."""
+        return binding.parse_bitcode(self.code.bitcode)
+
+    def get_pointer_to_function(self, symbol: str) -> int:
+        """Address of a function; 0 of what has no machine code."""
+        return int(self._executable.get_pointer_to_function(symbol)) if self.code.objects else 0
+
+    def get_llvm_str(self) -> str:
+        """LLVM's instructions as text."""
+        return str(self.module)
+
+    def get_asm_str(self) -> str:
+        """The processor's instructions as text."""
+        return str(machine(self._codegen).emit_assembly(self.module.clone()))
+
+
+@cache
+def _nothing(context: Any) -> Any:
     """An empty module."""
-    return JITCodeLibrary(codegen, "nothing")._final_module
+    return binding.parse_assembly(str(context.create_module("nothing")))
 
 
 class Callee:
-    """A kernel as callers link it: its code if it is small enough to inline, otherwise only a declaration."""
+    """A kernel as callers link it: its code if it is small enough to inline, otherwise only a declaration.
 
-    def __init__(self, cres: Any, needed: Needed) -> None:
-        self._cres, self._needed = cres, needed
+    needed: None of a kernel that no other process finds, whose code is linked whatever its size.
+    """
 
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether the kernel has few instructions, or is to be inlined however many."""
-        if self._cres.fndesc.inline:
-            return True
-        function = self._cres.library._get_module_for_linking().get_function(self._cres.fndesc.mangled_name)
-        return str(function).count("\n  ") <= SMALL  # a line each
+    def __init__(self, context: Any, library: Library, needed: Needed | None) -> None:
+        self._context, self.library, self.needed = context, library, needed
+        self._reload_init = set(library.code.needs) if self.is_linked else {needed}
 
     @property
-    def _reload_init(self) -> set[Any]:
-        return self._cres.library._reload_init if self.is_small else {self._needed}
+    def is_linked(self) -> bool:
+        """Whether the kernel has few instructions, or is to be inlined however many."""
+        code = self.library.code
+        return self.needed is None or code.descriptor.inline or code.size <= SMALL
 
     def _ensure_finalized(self) -> None:
         """A kernel is finished before anything calls it."""
 
     def _get_module_for_linking(self) -> Any:
-        return self._cres.library._get_module_for_linking() if self.is_small else _nothing(self._cres.library.codegen)
-
-
-class Library(JITCodeLibrary):  # type: ignore[misc]
-    """A library that is optimised once, as a whole, and knows what it needs as soon as it is linked.
-
-    level: of LLVM's optimisation.   only_inlined: whether nobody calls what is in it, so that it needs no machine code.
-    """
-
-    def __init__(
-        self, codegen: Any, name: str, needed: list[Any], level: int = numba.config.OPT, only_inlined: bool = False
-    ) -> None:
-        super().__init__(codegen, name)
-        self._needed, self._level, self._only_inlined = needed, level, only_inlined
-        self.enable_object_caching()
-
-    def add_linking_library(self, library: Any) -> None:
-        library._ensure_finalized()
-        self._needed.extend(need for need in library._reload_init if need not in self._needed)
-        super().add_linking_library(library)
-
-    def add_ir_module(self, ir_module: Any) -> None:
-        for function in ir_module.functions:
-            if not function.is_declaration:
-                set.add(function.attributes, _ALIGNED)  # llvmlite does not know it
-        super().add_ir_module(ir_module)
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager(opt=self._level)
-        passes.run(self._final_module, builder)
-        self._shared_module = self._for_linking()
-
-    def can_raise(self, symbol: str) -> bool:
-        """Whether the kernel of a symbol can raise something."""
-        self._ensure_finalized()
-        text = str(self.get_function(symbol))
-        return any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1
-
-    def _for_linking(self) -> Any:
-        """Copy of the module for callers to link, as it is before machine code is made of it."""
-        copy = self._final_module.clone()
-        for function in copy.functions:
-            if not function.is_declaration and function.linkage == binding.Linkage.external:
-                function.linkage = "linkonce_odr"
-        return copy
-
-    def _finalize_final_module(self) -> None:
-        if self._only_inlined:
-            self._finalized = True
-        else:
-            super()._finalize_final_module()
+        return self.library.module if self.is_linked else _nothing(self._context)

@@ -147,7 +147,7 @@ def test_an_interrupted_compile_is_not_said_to_be_done(shown, monkeypatch):
         raise KeyboardInterrupt
 
     function = uncached(lambda x: x - 4.5)
-    monkeypatch.setattr(function._compiler, "compile", interrupted)
+    monkeypatch.setattr(function, "_built", interrupted)
     with pytest.raises(KeyboardInterrupt):
         function(np.float64(1.0))
     announce.finish()
