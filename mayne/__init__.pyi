@@ -131,6 +131,7 @@ from viz import (
     animate as animate,
     plot_convergence as plot_convergence,
     plot_differences as plot_differences,
+    plot_errors as plot_errors,
     plot_forces as plot_forces,
     plot_schedule as plot_schedule,
     save_html as save_html,

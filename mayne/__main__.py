@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "Solve a reach and a reorientation with iLQR and with DDP, and draw both.",
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
+    "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
     "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
     "warm": "Compile ahead what problems NAME, by default all, need, and keep it in the cache.",

@@ -23,7 +23,7 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench, linearizing, listing, playing
+from problems.command import dynamics_bench, linearizing, listing, playing, simulating
 from problems.command.output import (
     COLUMNS,
     DRAWINGS,
@@ -220,6 +220,9 @@ def mpc(
         where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
         click.echo(f"wrote {where}", err=True)
     end(bool(run.converged.all()))
+
+
+main.add_command(simulating.play)
 
 
 @main.command()

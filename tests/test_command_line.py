@@ -34,7 +34,7 @@ def fails_with(result: Result, status: int, *words: str) -> None:
         assert word in result.stderr
 
 
-@pytest.mark.parametrize("command", ["", "list", "solve", "compare", "view", "check", "demo", "bench"])
+@pytest.mark.parametrize("command", ["", "list", "solve", "compare", "play", "view", "check", "demo", "bench"])
 def test_every_command_explains_itself(mayne, command):
     result = mayne(*command.split(), "--help")
     assert result.exit_code == 0
@@ -384,3 +384,27 @@ def test_the_motion_of_a_robot_is_viewed_without_a_problem(mayne, tmp_path):
     fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
     fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
     fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
+
+
+def test_a_motion_is_played_in_mujoco_beside_a_joint_pd(mayne, tmp_path):
+    page, plot, gains = (tmp_path / name for name in ("trot.html", "errors.png", "gains.csv"))
+    files = "--html", page, "--plot", plot, "--export", gains
+    result = mayne("play", "quadruped/trot", "--robot", "solo12", "--push", "0.3", *files)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert [row[-2] for row in rows[:2]] == ["stayed", "stayed"]
+    assert float(rows[0][1]) < float(rows[1][-4]) < 10.0
+    assert all(path.stat().st_size > 1000 for path in (page, plot, gains))
+    assert "the motion beside it" in page.read_text()
+
+
+def test_a_saved_motion_is_played_with_the_conditions_it_is_given(mayne, tmp_path):
+    saved = tmp_path / "swing.npz"
+    assert mayne("solve", SMALL, "--horizon", 20, "--save", saved).exit_code == 0
+    told = json.loads(mayne("play", saved, "--delay", 0.002, "--known-delay", "--rate", 500, "--json").stdout)
+    assert told["problem"] == SMALL
+    assert told["conditions"]["rate"] == 500.0
+    assert set(told["runs"]) == {"policy", "joint PD", "torques alone"}
+    fails_with(mayne("play", saved, "--push", "far"), 2, "--push: expected a number")
+    fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
+    fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")

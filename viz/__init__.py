@@ -1,6 +1,7 @@
 """Drawing: trajectories, contacts and obstacles in the browser, convergence and gaits on paper."""
 
 from viz.differences import plot_differences
+from viz.errors import plot_errors
 from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, save_html
 from viz.live import animate
@@ -8,6 +9,6 @@ from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 
 __all__ = [
-    "Capsule", "Drawn", "Sphere", "animate", "plot_convergence", "plot_differences", "plot_forces", "plot_schedule",
-    "save_html",
+    "Capsule", "Drawn", "Sphere", "animate", "plot_convergence", "plot_differences", "plot_errors", "plot_forces",
+    "plot_schedule", "save_html",
 ]  # fmt: skip

@@ -51,6 +51,7 @@ def save_html(
     cones: float | Mapping[str, float] | None = None,
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
+    beside: ArrayLike | None = None,
 ) -> Drawn:
     """Write the motion X (N+1, nx), or (N+1, nq) without velocities, as a self-contained HTML animation.
 
@@ -65,6 +66,7 @@ def save_html(
     opens at a frame while it is in contact.
     obstacles: ``Sphere`` and ``Capsule``; ground: the height of a plane in which the grid lies [m]; by default there
     is no plane, and the grid lies at zero or below all that is seen.
+    beside: another motion of as many states, drawn translucent: the plan of a simulated motion, say.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -76,6 +78,7 @@ def save_html(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
+        beside=beside,
     )  # fmt: skip
     write_atomically(target, page(scene, heading or robot.name))
     return Drawn(str(target), scene.missing)

@@ -31,6 +31,7 @@ def animate(
     cones: float | Mapping[str, float] | None = None,
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
+    beside: ArrayLike | None = None,
 ) -> Drawn:
     """Show the motion X (N+1, nx), one state every dt [s], as the page that ``save_html`` writes; other arguments too.
 
@@ -43,6 +44,7 @@ def animate(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
+        beside=beside,
     )  # fmt: skip
     address = show(page(scene, heading or robot.name), open_browser)
     logger.info("%s moves at %s", robot.name, address)

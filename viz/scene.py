@@ -45,6 +45,7 @@ def build(
     cones: float | Mapping[str, float] | None = None,
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
+    beside: ArrayLike | None = None,
 ) -> Scene:
     """The scene of a robot that moves along X (N+1, nx) or (N+1, nq); the other arguments as in ``save_html``."""
     model = getattr(robot, "model", None)
@@ -66,7 +67,8 @@ def build(
     ghosts = None if ghost is None else _configurations("ghost", ghost, model)
     still = None if ghosts is None else _ghost(model, shapes, ghosts)
     fixed = standing(obstacles)
-    moving = _points(shapes, places, positions, still)
+    other = None if beside is None else _beside(beside, model, len(Q))
+    moving = _points(shapes, places if other is None else np.concatenate([places, other]), positions, still)
     points = np.concatenate([moving, *(contact.tips for contact in contacts), *(mesh.vertices for mesh in fixed)])
     low, high = points.min(axis=0), points.max(axis=0)
     center = 0.5 * (low + high)
@@ -85,6 +87,13 @@ def build(
     ends = [*times.tolist(), float(times[-1]) + PAUSE]
     clips = [_clip(_path(model, joint), places[:, joint], ends) for joint in shapes if joint > 0]
     legend = [(f"grid of {cell:g} m", GROUND)]
+    if other is not None:
+        legend.append(("the motion beside it", GHOST))
+        for joint, meshes in shapes.items():
+            path = f"{_path(model, joint)} beside"
+            if joint > 0:
+                messages += [set_object(f"{path}/{k}", mesh._replace(color=GHOST)) for k, mesh in enumerate(meshes)]
+                clips.append(_clip(path, other[:, joint], ends))
     for name in names:
         shown = [what for what, where in (("path", frames), ("force", acting)) if name in where]
         legend.append((f"{' and '.join(shown)} of {name}", colors[name]))
@@ -117,6 +126,14 @@ def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
     if len(array) == 0:
         raise ProblemError(f"{field}: expected at least one state, got none")
     return array[:, : model.nq]
+
+
+def _beside(X: ArrayLike, model: pin.Model, count: int) -> Array:
+    """Places (count, njoints, 7) of every joint of another motion."""
+    Q = _configurations("beside", X, model)
+    if len(Q) != count:
+        raise ProblemError(f"beside: expected {count} states, as many as X has, got {len(Q)}")
+    return _kinematics(model, Q, [])[0]
 
 
 def _frame(robot: Drawable, field: str, name: str) -> int:

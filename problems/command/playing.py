@@ -16,9 +16,11 @@ from ddp import archive
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.solution import Solution
-from dynamics import load
+from dynamics import PhasedDynamics, RobotDynamics, load
 from problems.command import demo as demonstration
 from problems.command.progress import progress
+from problems.play.simulation import Play
+from problems.reaction import ground, standing
 from problems.registry import Entry
 
 
@@ -29,6 +31,24 @@ def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None
         page = Path(html) if html else None
         where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser)
     _play(entry.name, where, html)
+
+
+def draw_beside(title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str) -> None:
+    """Write a simulated motion beside its plan, at some fifty states a second."""
+    every = max(1, round(0.02 / (run.t[1] - run.t[0])))
+    frames = standing(system) if isinstance(system, PhasedDynamics) else ()
+    floor = ground(system) if isinstance(system, PhasedDynamics) else None
+    seen = np.isfinite(run.X).all(axis=1)
+    X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
+    with progress(f"{title}, drawing"):
+        viz.save_html(page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan)
+    click.echo(f"wrote {page}", err=True)
+
+
+def plot_runs(runs: dict[str, Play], unit: str, title: str, path: str) -> None:
+    """Write the errors of simulated motions against time."""
+    viz.plot_errors({name: (run.t, run.error) for name, run in runs.items()}, path, unit, title)
+    click.echo(f"wrote {path}", err=True)
 
 
 def view_robot(file: str, source: str, dt: float, html: str | None, open_browser: bool) -> None:

@@ -151,7 +151,7 @@ def _played(
     X, U, P = np.empty((count + 1, system.nx)), np.empty((count, system.nu)), np.empty((count + 1, system.nx))
     X[0] = P[0] = solution.X[0]
     data, fell = world.data(*np.split(X[0], [nq])), False
-    height = X[0, 2] - world.floor if robot.is_floating and world.floor is not None else 0.0
+    least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
     deviations = _deviations(robot, spread)
     waiting = deque([plan.U_before[0]] * round(late / every))
     end = count
@@ -169,7 +169,7 @@ def _played(
             world.step(data)
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = plan.reference(t + every)
-        if not np.isfinite(X[k + 1]).all() or X[k + 1, 2] - (world.floor or 0.0) < FALLEN * height:
+        if not np.isfinite(X[k + 1]).all() or (robot.is_floating and X[k + 1, 2] < least):
             end, fell = k + 1, True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]

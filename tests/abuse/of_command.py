@@ -27,6 +27,9 @@ def subjects():
         _command("solve", {"NAME": PROBLEM, "--mass": "1", "--dt": "0.03", "--final-weight": "10"} | SOLVING),
         _command("compare", {"NAME": PROBLEM, "--plot": str(folder / "plot.png")} | SOLVING),
         _command("mpc", {"NAME": PROBLEM, "--horizon": "5", "--steps": "2", "--push": "0.1", "--every": "1"}),
+        _command(
+            "play", {"NAME": PROBLEM, "--horizon": "5", "--delay": "0.001", "--mass": "1.1", "--noise": "1"}, ["--rate"]
+        ),
         _command("view", {"FILE": saved, "--html": str(folder / "seen.html"), "--problem": PROBLEM}),
         _command("check", {"NAME": PROBLEM, "--horizon": "5"}),
         _command("bench", {"NAME": PROBLEM, "--repeat": "1"}, ["--repeat"]),  # which takes as long as one asks for
@@ -48,6 +51,7 @@ def _command(name, options, spare=()):
     others |= {"--horizon": ("horizon",), "--final-weight": ("final_weight",), "--steps": ("steps",)}
     others |= {"--max-iterations": ("max_iterations",), "--tolerance": ("tolerance",), "--workers": ("workers",)}
     others |= {"--html": ("path",), "--plot": ("path",), "--save": ("path",)}
+    others |= {"--delay": ("delay",), "--noise": ("noise",)}
     others |= {"--push": ("push",), "--every": ("every",), "--problem": ("problem", "file", "path")}
     arguments = {option: Word(word) for option, word in options.items()}
     return Subject(f"mayne {name}", run, arguments, spare, others)

@@ -20,7 +20,9 @@ def subjects():
     drawn = {
         "path": folder / "motion.html", "robot": robot, "X": solution.X, "dt": dt, "frames": ["tip"], "forces": forces,
         "cones": 0.7, "obstacles": [viz.Sphere([0.0, 0.0, 1.0], 0.1)], "ghost": solution.X[-1],
+        "beside": solution.X,
     }  # fmt: skip
+    flat = np.ones(3)
     flags = {"left": np.array([True, False, True]), "right": np.array([True, True, False])}
     return [
         Subject("save_html", viz.save_html, drawn, others={"dt": ("dt",)}),
@@ -29,6 +31,7 @@ def subjects():
             "plot_differences", viz.plot_differences,
             {"deltas": np.array([0.1, 0.01]), "errors": {"central": np.ones((2, 2))}, "path": folder / "d.png"},
         ),
+        Subject("plot_errors", viz.plot_errors, {"errors": {"pd": (flat, flat)}, "path": folder / "e.png"}),
         Subject("plot_schedule", viz.plot_schedule, {"schedule": flags, "dt": 0.1, "path": folder / "s.png"}),
         Subject("plot_forces", viz.plot_forces, {"forces": forces, "dt": 0.1, "path": folder / "f.png", "mu": 0.5}),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),

@@ -1,0 +1,104 @@
+"""The command ``mayne play``: a motion's policy in another simulator, beside a joint PD and beside torques alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ddp.errors import ProblemError, as_array, said
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.solver import solve
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.command import playing
+from problems.command.output import DRAWINGS, check_file, print_json, print_table
+from problems.command.progress import progress
+from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
+from problems.play.simulation import simulate
+from problems.registry import ALL, Entry
+
+TITLES = {"tracking": "policy", "pd": "joint PD", "open": "torques alone"}
+
+
+@click.command(context_settings=OPEN)
+@click.argument("name", metavar="NAME|FILE")
+@OPTIONS
+@click.option("--in", "inside", type=click.Choice(["mujoco"]), default="mujoco", show_default=True, help="Simulator.")
+@click.option("--push", help="Velocity added in the middle [m/s]: sideways, or forward,sideways.")
+@click.option("--mass", type=float, default=1.0, show_default=True, help="Factor on the base's mass.")
+@click.option("--friction", type=float, help="Of the ground; default the plan's.")
+@click.option("--delay", type=float, default=0.0, show_default=True, help="From measurement to control [s].")
+@click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
+@click.option("--noise", type=float, default=0.0, show_default=True, help="Of measurements; 1: 1 mm, 2 mrad, ...")
+@click.option("--rate", type=float, default=1000.0, show_default=True, help="Of the controller [Hz].")
+@click.option("--export", "gains", type=click.Path(), help="Write the policy's gains (.npz, .csv, .json).")
+@click.option("--plot", type=click.Path(), help="Write the errors against time (.png, .pdf, .svg).")
+@ROBOT
+@HTML
+@JSON
+def play(
+    name: str, options: tuple[str, ...], inside: str, push: str | None, mass: float, friction: float | None,
+    delay: float, known_delay: bool, noise: float, rate: float, gains: str | None, plot: str | None,
+    robot: str | None, html: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
+    check_file("--html", html)
+    check_file("--plot", plot, DRAWINGS)
+    kick = None if push is None else _velocity(push)
+    entry, problem, solution = _solved(name, robot, options)
+    system = problem.dynamics
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+        raise ProblemError(f"{entry.name}: expected a robot's problem to play, got one of {type(system).__name__}")
+    conditions: dict[str, Any] = {"push": kick, "mass": mass, "friction": friction, "delay": delay}
+    conditions |= {"noise": noise, "rate": rate}
+    runs = {}
+    with progress(f"{entry.name}, playing"):
+        for policy, title in TITLES.items():
+            chosen = solution.feedback(delay=delay) if known_delay and policy == "tracking" else policy
+            runs[title] = simulate(solution, inside, policy=chosen, **conditions)
+    unit, scale = ("cm", 100.0) if system.robot.is_floating else ("rad", 1.0)
+    if as_json:
+        told = {title: {"rms": run.rms, "fell": run.fell, "seconds": float(run.t[-1])} for title, run in runs.items()}
+        conditions["push"] = None if kick is None else kick.tolist()
+        print_json({"problem": entry.name, "in": inside, "conditions": conditions, "runs": told})
+    else:
+        rows = []
+        for title, run in runs.items():
+            sizes = [f"{scale * size:.3g}" for size in (run.rms, run.error.max())]
+            rows.append([title, *sizes, "fell" if run.fell else "stayed", f"{run.t[-1]:.2f}"])
+        print_table([entry.name, f"rms [{unit}]", "largest", "", "seconds"], rows)
+    if gains:
+        solution.feedback(delay=delay if known_delay else 0.0).export(gains)
+        click.echo(f"wrote {gains}", err=True)
+    if plot:
+        playing.plot_runs(runs, "m" if system.robot.is_floating else "rad", entry.description, plot)
+    if html:
+        playing.draw_beside(entry.description, system, runs["policy"], html)
+    end(not runs["policy"].fell)
+
+
+def _solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
+    """The solution of a problem by its name, or of a file."""
+    if name in ALL or not Path(name).is_file():
+        entry, problem, _ = named(name, robot, options)
+        with progress(f"{entry.name}, solving") as callback:
+            return entry, problem, solve(problem, callback=callback)
+    signed, chosen = playing.signature(name)
+    if not signed:
+        raise ProblemError(f"file: {name} does not say which problem it solves; write it by `mayne solve --save`")
+    entry, problem, _ = named(signed, robot, options, chosen)
+    return entry, problem, Solution.load(name, problem)
+
+
+def _velocity(words: str) -> Array:
+    """A push, in one number or two or three with commas between them."""
+    try:
+        numbers = [float(word) for word in words.split(",")]
+    except ValueError:
+        raise ProblemError(f"--push: expected a number, or two or three with commas, got {said(words)}") from None
+    return np.array(numbers[0]) if len(numbers) == 1 else as_array("--push", numbers, (None,))

@@ -1,0 +1,36 @@
+"""Errors of simulated motions on paper, and a second motion beside the first in the browser."""
+
+import numpy as np
+import pytest
+
+import dynamics
+import viz
+from ddp import ProblemError
+
+
+def test_errors_are_drawn_as_curves_of_their_own_times(tmp_path):
+    curves = {"policy": (np.arange(4.0), np.ones(4)), "$\\alpha$": (np.arange(2.0), np.array([0.0, 50.0]))}
+    path = viz.plot_errors(curves, tmp_path / "errors.svg", "cm", "a trot")
+    text = path.read_text()
+    assert "policy" in text
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("errors", "words"), [
+    ({}, "errors: expected at least one curve"),
+    ({"pd": np.ones(3)}, r"errors\['pd'\]: expected times and errors"),
+    ({"pd": (np.ones(3), np.ones(2))}, r"errors\['pd'\]: expected shape \(3,\), got \(2,\)"),
+])  # fmt: skip
+def test_what_is_no_curve_is_refused(errors, words, tmp_path):
+    with pytest.raises(ProblemError, match=words):
+        viz.plot_errors(errors, tmp_path / "errors.png")
+
+
+def test_a_motion_beside_another_has_as_many_states(tmp_path):
+    robot = dynamics.load("ur5")
+    X = np.tile(robot.q0, (3, 1))
+    drawn = viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X + 0.1)
+    assert "the motion beside it" in (tmp_path / "both.html").read_text()
+    assert drawn.where.endswith("both.html")
+    with pytest.raises(ProblemError, match="beside: expected 3 states, as many as X has, got 2"):
+        viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X[:2])
