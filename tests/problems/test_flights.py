@@ -1,0 +1,53 @@
+"""Motions flown from random errors: the solver's own gains where errors are small, and solves where they are not."""
+
+import numpy as np
+import pytest
+
+import ddp
+from problems import flights, pendulum, quadrotor, quadruped
+
+
+def outcomes(problem, **conditions):
+    return {outcome.policy: outcome for outcome in flights.fly_all(problem, 10, **conditions)}
+
+
+def test_a_loop_is_flown_at_the_least_cost_by_the_solver_s_own_gains():
+    found = outcomes(quadrotor.loop())
+    assert [found[name].successes for name in ("solver", "tracking", "replanned")] == [10, 10, 10]
+    assert found["solver"].costs.max() < 1.01 < np.median(found["tracking"].costs)
+    assert "10 of 10" in str(found["solver"])
+
+
+def test_legs_turn_a_heavier_base_from_two_degrees_by_gains():
+    found = outcomes(quadruped.reorientation(), angle=np.deg2rad(2.0), mass=1.05)
+    assert found["solver"].successes >= found["tracking"].successes == 10
+    assert np.median(found["solver"].errors) < 0.2 * np.median(found["tracking"].errors)
+
+
+def test_legs_turn_a_heavier_base_from_twenty_degrees_by_solves_alone():
+    found = outcomes(quadruped.reorientation(), mass=1.05)
+    assert found["replanned"].successes == 10
+    assert found["tracking"].successes < 5
+    assert found["solver"].successes < 5
+
+
+def test_starts_are_turned_within_the_angle():
+    problem = quadrotor.loop()
+    starts = flights.tilted(problem, 50, 0.3)
+    moved = problem.dynamics.difference(np.tile(problem.x0, (50, 1)), starts)
+    angles = np.linalg.norm(moved[:, 3:6], axis=1)
+    assert 0.25 < angles.max() < 0.3
+    assert np.abs(np.delete(moved, [3, 4, 5], axis=1)).max() == 0.0
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"problem": 3}, "problem: expected a Problem"),
+    ({"problem": pendulum.swing_up()}, "problem: expected one of a robot with a floating base"),
+    ({"count": 0}, "count: expected a whole number of at least 1"),
+    ({"angle": 4.0}, "angle: expected less than half a turn"),
+    ({"mass": 0.0}, "mass: expected a positive number"),
+    ({"finer": 0}, "finer: expected a whole number of at least 1"),
+])  # fmt: skip
+def test_bad_flights_are_refused(given, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        flights.fly_all(**({"problem": quadrotor.loop(), "count": 1} | given))
