@@ -11,17 +11,15 @@ and cached as they are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
+from numpy.lib.stride_tricks import as_strided
 
 from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, specialised
 from ddp.costs.batch import CompiledCost
@@ -73,21 +71,8 @@ def matrices_at(block):
 def diagonals_at(block):
     """Hessians of separable terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
     w = carray(integer_pointer(block), BLOCK)
-    return _strided(w[9], w[0], w[3], w[12], w[13], w[14])
-
-
-@intrinsic
-def _strided(typingctx, address, M, nz, to_knot, to_row, to_column):  # type: ignore[no-untyped-def]
-    kind = types.Array(types.float64, 3, "A")
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        data, M, nz, *strides = args
-        array = make_array(kind)(context, builder)
-        data = builder.inttoptr(data, array.data.type)
-        populate_array(array, data, (M, nz, nz), strides, ir.Constant(ir.IntType(64), 8), meminfo=None)
-        return array._getvalue()
-
-    return kind(*[types.int64] * 6), codegen
+    shape = w[0], w[3], w[3]
+    return as_strided(carray(pointer(w[9]), shape), shape, (w[12], w[13], w[14]))
 
 
 def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = False) -> CompiledCost:
@@ -160,37 +145,38 @@ def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-de
     term(*bound(context), first, knots.X, knots.U, knots.notes, *own)
 
 
-def _reader(kind: Any) -> Callable[[int], Any]:
+def _reader(kind: Any) -> Any:
     """For kernels: the value of a type whose words are at an address."""
-    word = ir.IntType(64)
+    names = {"__name__": __name__, "carray": carray, "pointer": pointer, "integer_pointer": integer_pointer}
+    places = itertools.count()
+    value = _written(kind, places, names)
+    count = next(places)
+    lines = (
+        "def read(address):",
+        f"    words, numbers = carray(integer_pointer(address), {count}), carray(pointer(address), {count})",
+        f"    return {value}",
+    )
+    exec("\n".join(lines), names)
+    return inline(names["read"])
 
-    def read(context, builder, kind, words):  # type: ignore[no-untyped-def]
-        if isinstance(kind, types.BaseTuple):
-            return context.make_tuple(builder, kind, [read(context, builder, part, words) for part in kind])
-        if not isinstance(kind, types.Array):
-            return builder.bitcast(next(words), context.get_value_type(kind))
-        array = make_array(kind)(context, builder)
-        data, shape = next(words), [next(words) for _ in range(kind.ndim)]
-        itemsize = ir.Constant(word, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-        strides = [itemsize]
-        for size in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], size))
-        populate_array(array, builder.inttoptr(data, array.data.type), shape, strides, itemsize, meminfo=None)
-        return array._getvalue()
 
-    @intrinsic
-    def reader(typingctx, address):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            at = builder.inttoptr(args[0], word.as_pointer())
+def _written(kind: Any, places: Iterator[int], names: dict[str, Any]) -> str:
+    """The value of a type in Python, of words from a place on; ``names`` takes the classes that it names."""
+    if isinstance(kind, types.BaseTuple):
+        parts = "".join(f"{_written(part, places, names)}, " for part in kind)
+        return f"{_named(kind.instance_class, names) if isinstance(kind, types.BaseNamedTuple) else ''}({parts})"
+    place = next(places)
+    if isinstance(kind, types.Array):
+        start = {types.float64: "pointer", types.int64: "integer_pointer"}[kind.dtype]
+        shape = "".join(f"words[{next(places)}], " for _ in range(kind.ndim))
+        return f"carray({start}(words[{place}]), ({shape}))"
+    if isinstance(kind, StructType):
+        return f"{_named(kind.struct, names)}(words[{place}])"
+    return f"{'numbers' if kind == types.float64 else 'words'}[{place}]"
 
-            def words():  # type: ignore[no-untyped-def]
-                i = 0
-                while True:
-                    yield builder.load(cgutils.gep(builder, at, i))
-                    i += 1
 
-            return read(context, builder, kind, words())
-
-        return kind(types.int64), codegen
-
-    return reader
+def _named(thing: Any, names: dict[str, Any]) -> str:
+    """A name for something, of which each other thing has another one."""
+    name = f"{thing.__name__}_{len(names)}"
+    names[name] = thing
+    return name
