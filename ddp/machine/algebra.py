@@ -17,7 +17,7 @@ ROUNDS, ROUNDING = 30, 1e-17
 @kernel
 def factorise(L):
     """Factorise a symmetric matrix in place, L lower; False if it is not positive definite, or NaN."""
-    n = L.shape[0]
+    n = len(L)
     for j in range(n):
         diagonal = L[j, j]
         pivot = diagonal
@@ -37,7 +37,7 @@ def factorise(L):
 @kernel
 def solve(L, b):
     """b := (L Lᵀ)⁻¹ b."""
-    n = L.shape[0]
+    n = len(L)
     for i in range(n):
         for j in range(i):
             b[i] -= L[i, j] * b[j]

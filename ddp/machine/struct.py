@@ -150,6 +150,11 @@ def reals(columns: int = 1, constant: bool = True) -> Any:
     return _Rows(types.float64, columns, constant)
 
 
+def integer_matrix(constant: bool = True) -> Any:
+    """A matrix of integers of a struct, (N, ...) as N flat rows."""
+    return _Rows(types.int64, None, constant)
+
+
 def matrix(constant: bool = True) -> Any:
     """A matrix of floats of a struct, (N, ...) as N flat rows."""
     return _Rows(types.float64, None, constant)

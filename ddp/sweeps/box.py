@@ -21,20 +21,20 @@ SUFFICIENT = 0.1
 
 
 @kernel
-def clamp(n, Q, q, low, high, known, held, box, L):
+def clamp(n, Q, H, q, low, high, known, held, box, L):
     """Find the controls that the minimum has at their limits and make them constants of the knot.
 
-    Q (nz, .), q (.,): of z = (x, u), of which rows u of Q are read; n: how many x.
+    Q (nz, .), q (.,): of z = (x, u), of which rows u of Q are read; H: Q_uu within Q; n: how many x.
     held (nu,): -1, 1 of controls at the lower, the upper limit, 0 of the others; given if ``known``, else written.
     Returns whether there is a minimum, and what these constants add to the value. box (4, nu): box[0] is x of the
     clamped controls and 0 of the free ones. q becomes the gradient with the clamped ones in place; their rows and
     columns of rows u become those of the unit matrix, so that the policy of what is left has zeros for them.
     """
-    nu = L.shape[0]
+    nu = len(L)
     nz = n + nu
     x, free, gradient, trial = box[0], box[1], box[2], box[3]
     if not known:
-        if not box_minimum(Q[n:nz, n:nz], q[n:nz], low, high, x, free, gradient, trial, L):
+        if not box_minimum(H, q[n:], low, high, x, free, gradient, trial, L):
             return False, 0.0
         for i in range(nu):
             held[i] = 0.0 if free[i] != 0.0 else (-1.0 if x[i] <= low[i] else 1.0)
@@ -69,7 +69,7 @@ def clamp(n, Q, q, low, high, known, held, box, L):
 @kernel
 def box_minimum(H, b, low, high, x, free, gradient, trial, L):
     """x := the minimum of ½ xᵀHx + b·x in the box, free (nu,) := 1 where no limit holds it; False if there is none."""
-    nu = x.size
+    nu = len(H)
     for i in range(nu):
         x[i] = min(max(0.0, low[i]), high[i])
     value = quadratic(H, b, x)
@@ -129,10 +129,10 @@ def box_minimum(H, b, low, high, x, free, gradient, trial, L):
 @kernel
 def same_set(H, b, low, high, x, free):
     """Whether exactly the controls that are not free are held by their limits."""
-    for i in range(x.size):
+    for i in range(len(H)):
         if free[i] == 0.0:
             total = b[i]
-            for j in range(x.size):
+            for j in range(len(H)):
                 total += H[i, j] * x[j]
             if (x[i] <= low[i] and total < 0.0) or (x[i] >= high[i] and total > 0.0):
                 return False
@@ -143,9 +143,9 @@ def same_set(H, b, low, high, x, free):
 def quadratic(H, b, x):
     """½ xᵀHx + b·x."""
     total = 0.0
-    for i in range(x.size):
+    for i in range(len(H)):
         inner = b[i]
-        for j in range(x.size):
+        for j in range(len(H)):
             inner += 0.5 * H[i, j] * x[j]
         total += x[i] * inner
     return total

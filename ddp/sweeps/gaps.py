@@ -18,20 +18,20 @@ from ddp.machine.memory import address_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
 from ddp.machine.transposed import add_transposed_times
-from ddp.sweeps.horizon import Horizon, pairs_at
+from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import count
-from ddp.sweeps.room import rows_at
+from ddp.sweeps.room import matrix_at
 
 
 @kernel
 def arrive(r, gap):
     """v[0] := v[0] + V gap; the changes of the slope, v[2]·gap, and of the value, v[0]·gap + ½ gapᵀ V gap."""
-    v = rows_at(r.v, 3, r.lx)
+    v = matrix_at(r.v, 3, r.lx)
     slope, change = 0.0, 0.0
     for i in range(r.n):
         slope += v[2, i] * gap[i]
         change += 0.5 * v[0, i] * gap[i]
-    add_product(r.v, r.lx, 1, r.lx, gap.ctypes.data, r.n, 1, r.V, r.lx, r.n)
+    add_product(r.v, r.lx, 1, r.lx, address_of(gap), r.n, 1, r.V, r.lx, r.n)
     for i in range(r.n):
         change += 0.5 * v[0, i] * gap[i]
     return slope, change
@@ -44,13 +44,13 @@ def cross(r, blocks, J, C, blend):
     blocks (g, 2): where blocks on the diagonals of J - 1 and C begin, and how large they are; there is nothing else.
     """
     n, lx = r.n, r.lx
-    for b in range(blocks.shape[0]):
+    for b in range(len(blocks)):
         first, size = blocks[b, 0], blocks[b, 1]
         begin, end = first // WIDTH * WIDTH, first + size + -(first + size) % WIDTH
         inside, width, there = min(end, n) - begin, end - begin, 8 * (first * n + begin)
         D, old = r.M, r.P  # J - 1, and what it multiplies
         copy_rows(D, lx, J + there, n, size, inside)
-        rest = rows_at(D, size, lx)
+        rest = matrix_at(D, size, lx)
         for i in range(size):
             rest[i, first - begin + i] -= 1.0
         copy_rows(old, lx, r.v + 8 * first, lx, 3, size)
@@ -73,7 +73,7 @@ def weigh(horizon, start, stop, follows):
     Of a semi-implicit step the rows of δq' that are not bent are δq + h δv', see riccati.py.
     """
     z = Horizon(horizon)
-    n, nu, bent = z.n, z.nu, pairs_at(address_of(z.bent), z.runs)
+    n, nu, bent = z.n, z.nu, z.bent
     m, crossing = n // 2, z.torn != 0 and z.closing != 0
     halves = z.h > 0.0 and count(bent) < m
     own, effective, l_u = np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)  # sums are in whole registers
@@ -98,7 +98,7 @@ def weigh(horizon, start, stop, follows):
         for i in range(nu):
             l_u[i] = z.lz[t, n + i]
         if halves:
-            for b in range(bent.shape[0]):
+            for b in range(len(bent)):
                 add_rows_of(A, B, n, nu, bent[b, 0], bent[b, 1], follows, w, p, slope)
             pass_on(m, z.h, bent, own, effective)
             add_rows_of(A, B, n, nu, m, n - m, follows, w, p, slope)
@@ -131,8 +131,8 @@ def add_rows_of(A, B, n, nu, first, count, follows, w, p, slope):
 def pass_on(m, h, bent, p, w):
     """Weights w (n,) on δq' = δq + h δv' go to δv' and, in p, to δq; those on rows that are ``bent`` stay."""
     i = 0
-    for b in range(bent.shape[0] + 1):
-        end, after = (bent[b, 0], bent[b, 0] + bent[b, 1]) if b < bent.shape[0] else (m, m)
+    for b in range(len(bent) + 1):
+        end, after = (bent[b, 0], bent[b, 0] + bent[b, 1]) if b < len(bent) else (m, m)
         for j in range(i, end):
             p[j] += w[j]
             w[m + j] += h * w[j]

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import integer_pointer, kernel
+from ddp.compiling.kernel import kernel
 from ddp.derivatives import Derivatives
 from ddp.machine.memory import address_of
 from ddp.machine.rows import clear_rows
-from ddp.machine.struct import Struct, integer, integers, matrix, real, reals
+from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, real, reals
 from ddp.protocols import Array
 from ddp.structure import Halves
 from ddp.sweeps.riccati import add_hessian, load_hessian
@@ -21,10 +20,10 @@ from ddp.system import Contraction
 class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
 
-    h, bent (runs, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
+    h, bent (g, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians or, ``in_blocks``, those of `system.Abilities`.
-    gaps (N, n), torn: whether any is open, crossed (crossings, 2): where they bend derivatives, bends (., 2, n, n):
+    gaps (N, n), torn: whether any is open, crossed (g, 2): where they bend derivatives, bends (., 2, n, n):
     how; see gaps.py.   weights (N, n), costate (n,): see `gaps.weigh`.
     low, high, held (N, nu): see box.py.   action (nu, nu): Q_uu of the last knot that a sweep came to.
     """
@@ -40,8 +39,7 @@ class Horizon(Struct):
     diagonal: Array = matrix()
     separable: NDArray[np.int64] = integers()
     h: float = real()
-    bent: NDArray[np.int64] = integers(2)
-    runs: int = integer()
+    bent: NDArray[np.int64] = integer_matrix()
     record: Array = matrix(constant=False)
     T: Array = matrix(constant=False)
     in_blocks: int = integer()
@@ -52,8 +50,7 @@ class Horizon(Struct):
     closing: int = integer()
     closing_context: int = integer()
     bends: Array = matrix(constant=False)
-    crossed: NDArray[np.int64] = integers(2)
-    crossings: int = integer()
+    crossed: NDArray[np.int64] = integer_matrix()
     weights: Array = matrix(constant=False)
     costate: Array = reals(constant=False)
     limited: int = integer()
@@ -74,9 +71,9 @@ def horizon_of(
     free = np.full((N if limited else 0, nu), np.inf)
     return Horizon(
         N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
-        separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], runs=len(steps[1]), record=d.record,
+        separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], record=d.record,
         T=second, in_blocks=0, contraction=0, context=0, gaps=np.zeros((N, n)), torn=0,
-        closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed, crossings=len(crossed),
+        closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
         weights=np.zeros((N, n)), costate=np.zeros(n), limited=limited, low=-free, high=free,
         held=np.zeros_like(free), k=np.zeros((N, nu)), K=np.zeros((N, nu, n)), action=np.zeros((nu, nu)),
     )  # fmt: skip
@@ -86,12 +83,6 @@ def horizon_of(
 def own(rows, t):
     """Address of the t-th of some rows, or of the one row that serves all knots."""
     return address_of(rows[t if len(rows) > 1 else 0])
-
-
-@kernel
-def pairs_at(address, count):
-    """Pairs of integers (count, 2) at an address."""
-    return carray(integer_pointer(address), (count, 2))
 
 
 @kernel

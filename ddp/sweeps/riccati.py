@@ -26,6 +26,7 @@ limits ask for it: one product serves all.
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import floats_at
 from ddp.machine.rows import (
     add_rows,
     add_scaled,
@@ -39,7 +40,7 @@ from ddp.machine.rows import (
 )
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
 from ddp.machine.triangles import eliminate, raise_rows
-from ddp.sweeps.room import numbers_at, rows_at
+from ddp.sweeps.room import matrix_at
 
 FEW = 4
 """Matrices of so few rows are mirrored number by number."""
@@ -57,7 +58,7 @@ def complete(r):
 @kernel
 def complete_in_place(r):
     """Complete V number by number; v stays as it is."""
-    V = rows_at(r.V, r.n, r.lx)
+    V = matrix_at(r.V, r.n, r.lx)
     for i in range(r.n):
         for j in range(i):
             V[i, j] = V[j, i]
@@ -67,7 +68,7 @@ def complete_in_place(r):
 def count(bent):
     """How many rows there are in the runs ``bent`` (g, 2): where they begin, their sizes."""
     total = 0
-    for b in range(bent.shape[0]):
+    for b in range(len(bent)):
         total += bent[b, 1]
     return total
 
@@ -76,7 +77,7 @@ def count(bent):
 def straight(bent, m, k):
     """Where the k-th of g + 1 runs of the other rows begins, and its size."""
     first = bent[k - 1, 0] + bent[k - 1, 1] if k > 0 else 0
-    return first, (bent[k, 0] if k < bent.shape[0] else m) - first
+    return first, (bent[k, 0] if k < len(bent) else m) - first
 
 
 @kernel
@@ -86,7 +87,7 @@ def load(r, bent, A, B):
         load_rows(r, A, B, 0, r.n, r.Z)
         return
     m, row = r.n // 2, r.Z
-    for b in range(bent.shape[0]):
+    for b in range(len(bent)):
         load_rows(r, A, B, bent[b, 0], bent[b, 1], row)
         row += 8 * bent[b, 1] * r.ld
     load_rows(r, A, B, m, m, row)
@@ -111,7 +112,7 @@ def load_hessian(r, H):
 def add_diagonal(r, mu, diagonal):
     """Q_ii += mu + H_ii; diagonal: the address of the H_ii (nz,), or 0."""
     nz = r.n + r.nu
-    Q, entries = rows_at(r.Q, nz, r.ld), numbers_at(diagonal, nz)
+    Q, entries = matrix_at(r.Q, nz, r.ld), floats_at(diagonal)
     for i in range(nz):
         Q[i, i] += mu + entries[i] if diagonal != 0 else mu
 
@@ -144,7 +145,7 @@ def bend(r, factor, T, bent):
     """V_vv += factor times the block nn, one for each of the runs of rows ``bent`` (g, 2)."""
     m = r.n // 2
     nn, V = block_at(T, 4, m), r.V + 8 * m * (r.lx + 1)
-    for b in range(bent.shape[0]):
+    for b in range(len(bent)):
         first, size = bent[b, 0], bent[b, 1]
         add_rows(V + 8 * first * (r.lx + 1), r.lx, factor, nn, size, size, size)
         nn += 8 * size * size
@@ -163,13 +164,13 @@ def halve(r, h, bent, gradients):
     add_scaled(own, lx, V + 8 * m * lx, lx, h, V, lx, m, lx)
     rows = size + gradients
     copy_rows(P + 8 * size * lx, lx, r.v, lx, gradients, n)
-    for b in range(bent.shape[0]):
+    for b in range(len(bent)):
         first, number = bent[b, 0], bent[b, 1]
         copy_rows(own + 8 * first * lx, lx, V + 8 * (m + first) * lx, lx, number, n)
         copy_rows(P, lx, V + 8 * first * lx, lx, number, n)
         P += 8 * number * lx
     P = r.P
-    for b in range(bent.shape[0]):
+    for b in range(len(bent)):
         first, number = bent[b, 0], bent[b, 1]
         copy_rows(M, lx, P + 8 * first, lx, rows, number)
         write_rows(P + 8 * first, lx, r.zeros, 0, rows, number)
@@ -222,7 +223,7 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
 @kernel
 def add_straight(r, bent):
     """Q_oo += V_oo, on and above the diagonal."""
-    m, runs = r.n // 2, bent.shape[0] + 1
+    m, runs = r.n // 2, len(bent) + 1
     for k in range(runs):
         first, size = straight(bent, m, k)
         for l in range(k, runs):
@@ -234,7 +235,7 @@ def add_straight(r, bent):
 def forget_idle(r):
     """Controls that nothing depends on, not even a cost, stay where they are: their rows of Q and q are zero."""
     n, nz = r.n, r.n + r.nu
-    Q, q = rows_at(r.Q, nz, r.ld), numbers_at(r.q, nz)
+    Q, q = matrix_at(r.Q, nz, r.ld), floats_at(r.q)
     for i in range(n, nz):
         idle = q[i] == 0.0 and Q[i, i] == 0.0
         for j in range(nz):
@@ -249,8 +250,8 @@ def forget_idle(r):
 def factorize(r):
     """[Y U] over the rows u of Q, y, and N; False if Q_uu is not positive definite, or NaN."""
     n, nu, ld = r.n, r.nu, r.ld
-    Q, q = rows_at(r.Q, n + nu, ld), numbers_at(r.q, ld)
-    size, y = numbers_at(r.size, nu), numbers_at(r.y, nu)
+    Q, q = matrix_at(r.Q, n + nu, ld), floats_at(r.q)
+    size, y = floats_at(r.size), floats_at(r.y)
     for i in range(nu):
         size[i], y[i] = Q[n + i, n + i], q[n + i]
     return eliminate(nu, r.Q + 8 * n * ld, ld, n, r.y, r.size, r.U, r.inverse, r.N)
@@ -262,7 +263,7 @@ def policy(r, k, K):
     n, nu, ld, lx = r.n, r.nu, r.ld, r.lx
     raise_rows(nu, r.K, lx, r.N, ld, n)
     write_rows(K, n, r.K, lx, nu, n)
-    k, N, y, inverse = numbers_at(k, nu), rows_at(r.N, nu, ld), numbers_at(r.y, nu), numbers_at(r.inverse, nu)
+    k, N, y, inverse = floats_at(k), matrix_at(r.N, nu, ld), floats_at(r.y), floats_at(r.inverse)
     square = 0.0
     for i in range(nu):
         k[i] = -inverse[i] * y[i]

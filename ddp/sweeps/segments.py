@@ -31,12 +31,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.rows import copy_rows
+from ddp.machine.memory import floats_at
+from ddp.machine.rows import clear_rows, copy_rows
 from ddp.machine.tiles import add_product
 from ddp.protocols import Array
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.riccati import factorize, forget_idle, value
-from ddp.sweeps.room import RoomOwner, numbers_at, read_room, rows_at
+from ddp.sweeps.room import RoomOwner, matrix_at, read_room
 from ddp.sweeps.sized_sweep import sweep_of
 from ddp.sweeps.tiled_sweep import NOTHING, act
 
@@ -152,7 +153,7 @@ def read_value(room, V, v, p):
     """V (n, n), v (n,) := the room's value; p (n,) := the costate beside it."""
     r = read_room(room)
     n = r.n
-    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
+    own, gradients = matrix_at(r.V, n, r.lx), matrix_at(r.v, 2, r.lx)
     for i in range(n):
         v[i], p[i] = gradients[0, i], gradients[1, i]
         for j in range(n):
@@ -164,7 +165,7 @@ def write_value(room, V, v, p):
     """Set the room's value and costate to V, v and p."""
     r = read_room(room)
     n = r.n
-    own, gradients = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
+    own, gradients = matrix_at(r.V, n, r.lx), matrix_at(r.v, 2, r.lx)
     for i in range(n):
         gradients[0, i], gradients[1, i] = v[i], p[i]
         for j in range(n):
@@ -192,10 +193,10 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
-    Q, q, v = rows_at(r.Q, n + nu, r.ld), rows_at(r.q, 2 + n, r.ld), rows_at(r.v, 2 + n, r.lx)
+    Q, q, v = matrix_at(r.Q, n + nu, r.ld), matrix_at(r.q, 2 + n, r.ld), matrix_at(r.v, 2 + n, r.lx)
     Y, scaled, removed = np.empty((n, nu)), np.empty((n, nu)), np.empty((n, n))
-    rows_at(r.V, n, r.lx)[:] = 0.0
-    v[:] = 0.0
+    clear_rows(r.V, r.lx, n, r.lx)
+    clear_rows(r.v, r.lx, 2 + n, r.lx)
     curved[:] = 0.0
     offset[:] = 0.0
     for i in range(n):
@@ -203,8 +204,9 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
     for t in range(stop - 1, start - 1, -1):
         act(p, r, t, 2, blend, mu)
         for i in range(n, n + nu):
-            if Q[i, i] == 0.0 and q[2:, i].any():  # it is idle as far as this segment goes, but not beyond
-                return False
+            for l in range(2, 2 + n):
+                if Q[i, i] == 0.0 and q[l, i] != 0.0:  # it is idle as far as this segment goes, but not beyond
+                    return False
         forget_idle(r)
         if not factorize(r):
             return False
@@ -214,7 +216,9 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
         add_product(r.v + 16 * r.lx, r.lx, n, r.lx, Y.ctypes.data, nu, 1, r.N, r.ld, nu)
         np.dot(scaled, Y.T, removed)
         curved -= removed
-    along[:] = v[2:, :n].T
+    for i in range(n):
+        for l in range(n):
+            along[i, l] = v[2 + l, i]
     return bool(np.isfinite(along).all())
 
 
@@ -222,7 +226,7 @@ def extend(horizon, room, start, stop, blend, mu, along, curved, offset):
 def eliminate(r, q, Y, scaled, offset):
     """Y (n, nu) := Y_λᵀ of the rows q = [Q_λx Q_λu] of one knot, after `factorize`; scaled := Y_λᵀ D⁻¹; σ."""
     n, nu = r.n, r.nu
-    N, inverse, y = rows_at(r.N, nu, r.ld), numbers_at(r.inverse, nu), numbers_at(r.y, nu)  # N = -D⁻¹ [Y U]
+    N, inverse, y = matrix_at(r.N, nu, r.ld), floats_at(r.inverse), floats_at(r.y)  # N = -D⁻¹ [Y U]
     for c in range(n):
         for i in range(nu):
             Y[c, i] = q[c, n + i]

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from ddp.compiling.kernel import apart, call_contraction, kernel
-from ddp.machine.memory import address_of
+from ddp.machine.memory import address_of, as_matrix, floats_at
 from ddp.machine.rows import clear_rows, copy_rows, copy_upper, write_rows
 from ddp.machine.tiles import add_product
 from ddp.sweeps.box import clamp
 from ddp.sweeps.gaps import arrive, cross
-from ddp.sweeps.horizon import Horizon, load_costs, own, pairs_at
+from ddp.sweeps.horizon import Horizon, load_costs, own
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
@@ -25,7 +25,7 @@ from ddp.sweeps.riccati import (
     policy,
     value,
 )
-from ddp.sweeps.room import numbers_at, read_room, rows_at
+from ddp.sweeps.room import matrix_at, read_room
 
 NOTHING = (0.0, 0.0, 0.0)
 """Sums of a sweep at its end: slope, change, and the max-norm of the gradient."""
@@ -49,7 +49,7 @@ def start_at_end(horizon, room, blend, mu):
 @kernel
 def act(p, r, t, rows, blend, mu):
     """The action value of knot t from the next value, where that arrives, and from T of this knot."""
-    start, stride, T, bent = r.zeros, 0, 0, pairs_at(address_of(p.bent), p.runs)
+    start, stride, T, bent = r.zeros, 0, 0, p.bent
     if not p.separable[t]:
         start, stride = r.Q, r.ld
         load_costs(p, r, t, blend)
@@ -77,7 +77,7 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
     """
     p, r = Horizon(horizon), read_room(room)
     n, nu = r.n, r.nu
-    q, limited = rows_at(r.q, 2, r.ld), p.limited != 0
+    q, limited = matrix_at(r.q, 2, r.ld), p.limited != 0
     torn = p.torn != 0
     plain = not limited and not torn
     slope, change, steepest = before
@@ -120,14 +120,14 @@ def sweep(horizon, room, start, stop, before, blend, mu, by_costate, kept, known
 def cross_gap(horizon, room, t, blend, by_costate, known):
     """The value where the dynamics arrive, from that behind the gap; what crossing it changes of slope and value."""
     p, r = Horizon(horizon), read_room(room)
-    gap = numbers_at(address_of(p.gaps[t]), r.n)
+    gap = p.gaps[t]
     moved = arrive(r, gap)
     if p.closing != 0:
         J = own(p.bends, t)
         if not known:
             weight = r.v + (8 * r.lx if by_costate else 0)
-            call_contraction(p.closing, p.closing_context, gap.ctypes.data, weight, J)
-        cross(r, pairs_at(address_of(p.crossed), p.crossings), J, J + 8 * r.n * r.n, blend)
+            call_contraction(p.closing, p.closing_context, address_of(gap), weight, J)
+        cross(r, p.crossed, J, J + 8 * r.n * r.n, blend)
     return moved
 
 
@@ -145,7 +145,7 @@ def solve_in_box(horizon, room, t, known):
     p, r = Horizon(horizon), read_room(room)
     n, nu, ld = r.n, r.nu, r.ld
     nz, rows = n + nu, r.Q + 8 * n * ld
-    low, high, held, k, box = p.low[t], p.high[t], p.held[t], p.k[t], rows_at(r.box, 4, nu)
+    low, high, held, k, box = p.low[t], p.high[t], p.held[t], p.k[t], matrix_at(r.box, 4, nu)
     if not known:
         copy_rows(r.kept, ld, rows, ld, nu, nz)
         done, brought = solve(p, r, t)
@@ -156,8 +156,9 @@ def solve_in_box(horizon, room, t, known):
                 held[i], box[0, i] = 0.0, 0.0
             return True, brought
         copy_rows(rows, ld, r.kept, ld, nu, nz)
-    Q, q, L = rows_at(r.Q, nz, ld), numbers_at(r.q, nz), rows_at(r.L, nu, nu)
-    done, constant = clamp(n, Q, q, low, high, known, held, box, L)
+    Q, q, L = matrix_at(r.Q, nz, ld), floats_at(r.q), matrix_at(r.L, nu, nu)
+    H = as_matrix(floats_at(rows + 8 * n), nu, ld)
+    done, constant = clamp(n, Q, H, q, low, high, known, held, box, L)
     if done:
         done, brought = solve(p, r, t)
         constant += brought
@@ -171,8 +172,8 @@ def follow(horizon, room, t):
     With limits, k is completed by the steps of the controls that they hold.
     """
     p, r = Horizon(horizon), read_room(room)
-    k, gradient = p.k[t], numbers_at(r.q + 8 * (2 * r.ld + r.n), r.nu)
-    steps = numbers_at(r.box, r.nu)
+    k, gradient = p.k[t], floats_at(r.q + 8 * (2 * r.ld + r.n))
+    steps = floats_at(r.box)
     slope = 0.0
     for i in range(r.nu):
         if p.limited:

@@ -17,7 +17,8 @@ from ddp.sweeps.riccati import (
     policy,
     value,
 )
-from ddp.sweeps.room import RoomOwner, read_room, rows_at
+from ddp.sweeps.room import RoomOwner, read_room
+from ddp.sweeps.segments import read_value, write_value
 
 NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
@@ -31,9 +32,7 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
     """
     r = read_room(room)
     N, n = len(l), v.size
-    own, gradient = rows_at(r.V, n, r.lx), rows_at(r.v, 2, r.lx)
-    own[:, :n] = V
-    gradient[0, :n] = gradient[1, :n] = v
+    write_value(room, V, v, v)
     for t in range(N - 1, -1, -1):
         load_hessian(r, H[t].ctypes.data)
         load(r, bent, A[t].ctypes.data, B[t].ctypes.data)
@@ -48,8 +47,7 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
             return t
         policy(r, k[t].ctypes.data, K[t].ctypes.data)
         value(r)
-    V[:] = own[:, :n]
-    v[:] = gradient[0, :n]
+    read_value(room, V, v, np.empty(n))
     return -1
 
 
