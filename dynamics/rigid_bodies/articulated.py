@@ -20,6 +20,7 @@ import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, rows
+from ddp.machine.memory import as_matrix
 from ddp.machine.number import smaller, spread
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
@@ -32,6 +33,7 @@ from dynamics.geometry.spatial import (
     join,
     linear,
     mass_moment,
+    move_force,
     move_inertia,
     rotate,
     rotate_back,
@@ -126,6 +128,12 @@ def force(rigid, I, v, a):
 
 
 @inline
+def no_wrenches(x):
+    """A matrix of no wrenches, of the kind of numbers that a vector has."""
+    return as_matrix(x, 0, 6)
+
+
+@inline
 def is_free(tree, b):
     """Whether a body is a root that is free."""
     return tree.parent[b] < 0 and tree.kind[b] == FREE_FLYER
@@ -173,17 +181,20 @@ def place(tree, q, v, w):
 
 
 @kernel
-def forward_dynamics(tree, q, v, tau, w, qdd):
-    """q'' of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular."""
+def forward_dynamics(tree, q, v, tau, fext, w, qdd):
+    """q'' of q, v, τ; returns the smallest pivot 1/d, not positive where the mass matrix is singular.
+
+    fext: a matrix (nb, 6), a wrench on each body in its own frame, or one of no row.
+    """
     place(tree, q, v, w)
-    pivot = articulate(tree, tau, w)
+    pivot = articulate(tree, tau, fext, w)
     accelerate(tree, w, qdd)
     return pivot
 
 
 @kernel
-def articulate(tree, tau, w):
-    """From the leaves on: U, d, u; returns the smallest pivot."""
+def articulate(tree, tau, fext, w):
+    """From the leaves on: U, d, u under torques and wrenches, see ``forward_dynamics``; returns the smallest pivot."""
     pivot = spread(np.inf, tau[0])
     for b in range(tree.nb - 1, -1, -1):
         iv, parent, v, a = tree.iv[b], tree.parent[b], w.v[b], w.a[b]
@@ -191,6 +202,8 @@ def articulate(tree, tau, w):
         rigid = move_inertia(R, w.p[b], tree.inertia[b])
         I = articulated(rigid)
         f = force(rigid, I, v, a)
+        if len(fext) > 0:
+            f = sub6(f, move_force(R, w.p[b], six(fext[b], 0)))
         if tree.heir[b] >= 0:
             I, f = add21(I, w.I[b]), add6(f, w.f[b])
         if is_free(tree, b):

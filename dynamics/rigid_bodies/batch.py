@@ -15,7 +15,7 @@ from ddp.machine.memory import as_matrix, as_vector, columns_of, memory_of, rows
 from ddp.machine.number import lane_of, smaller, width
 from ddp.machine.packing import pack, unpack, unpack_places
 from dynamics.arrays.products import dense_product
-from dynamics.rigid_bodies import forward, hessian, inverse, tensors
+from dynamics.rigid_bodies import articulated, forward, hessian, inverse, tensors
 from dynamics.rigid_bodies.implicit import adjoint_weight, first_order, second_order
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, add_accelerations, clear, composites
@@ -182,25 +182,36 @@ def inverse_dynamics_hessian(address, memory, Q, V, A, mu, fext, out):
 @kernel
 def first_failure(tree, D, a, first, count):
     """The first of samples from ``first`` on, of ``count``, whose D are not positive or a not finite; or -1."""
-    smallest, nothing = D[0], 0.0 * a[0]
+    smallest = D[0]
     for i in range(1, tree.nv):
-        smallest, nothing = smaller(smallest, D[i]), nothing + 0.0 * a[i]
-    for lane in range(min(width(D), count - first)):
-        if not (lane_of(smallest, lane) > 0.0 and lane_of(nothing, lane) == 0.0):
+        smallest = smaller(smallest, D[i])
+    return first_singular(tree, smallest, a, first, count)
+
+
+@kernel
+def first_singular(tree, pivot, a, first, count):
+    """The first of samples from ``first`` on, of ``count``, whose pivot is not positive or a not finite; or -1."""
+    nothing = 0.0 * a[0]
+    for i in range(1, tree.nv):
+        nothing = nothing + 0.0 * a[i]
+    for lane in range(min(width(a), count - first)):
+        if not (lane_of(pivot, lane) > 0.0 and lane_of(nothing, lane) == 0.0):
             return first + lane
     return -1
 
 
 @kernel
 def forward_dynamics(address, memory, Q, V, tau, fext, A):
-    """a of every sample; the first that fails, or -1."""
+    """a of every sample, by articulated bodies; the first that fails, or -1."""
     Q, V, tau, fext, A = rows_of(Q), rows_of(V), rows_of(tau), rows_of(fext), rows_of(A)
-    tree, ws, x, r = relating(address, memory, fext)
-    for t in range(0, len(Q), width(ws.end)):
+    tree = Tree(address)
+    bodies = articulated.Bodies(memory_of(memory), tree)
+    x = Sample(bodies.end, tree, columns_of(fext) // 6)
+    for t in range(0, len(Q), width(x.end)):
         take(x, tree, Q, V, tau, fext, t)
-        forward.forward_dynamics(tree, x.q, x.first, x.second, x.fext, ws, r.LD, r.D, r.a)
-        unpack(r.a, tree.nv, A, t)
-        failed = first_failure(tree, r.D, r.a, t, len(Q))
+        pivot = articulated.forward_dynamics(tree, x.q, x.first, x.second, x.fext, bodies, x.result)
+        unpack(x.result, tree.nv, A, t)
+        failed = first_singular(tree, pivot, x.result, t, len(Q))
         if failed >= 0:
             return failed
     return -1

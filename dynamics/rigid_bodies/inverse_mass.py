@@ -16,7 +16,7 @@ from ddp.machine.lanes import give_lanes, take_lanes
 from ddp.machine.memory import as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, WIDTH, lane_of, spread
 from dynamics.geometry.spatial import add6, dot6, scale6
-from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, place, turned
+from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, no_wrenches, place, turned
 from dynamics.robots.tree import Tree
 
 
@@ -43,7 +43,7 @@ def inverse_mass_matrix(context, memory, Q, out):
         count = min(QUAD, N - begin)
         take_lanes(samples, begin, count, tree.nq, x.q)
         place(tree, x.q, x.v, w)
-        pivot = articulate(tree, x.v, w)
+        pivot = articulate(tree, x.v, no_wrenches(x.v), w)
         for j in range(nv):
             twist(tree, j, w)
             accelerate(tree, w, x.a)

@@ -19,7 +19,7 @@ from dynamics.contacts.contact import Contacts
 from dynamics.contacts.kinematics import place_contacts
 from dynamics.contacts.motion import push, push_size, respond_to_units, see_impact, see_motion, solve_contacts
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, forward_dynamics, place
+from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, forward_dynamics, no_wrenches, place
 from dynamics.rigid_bodies.passive import actuate
 from dynamics.robots.tree import Tree
 from dynamics.steps.held_steps import CLOSE, end_at, end_size, hold
@@ -86,7 +86,7 @@ def advance_freely(modes, mode, x, u, w):
         explicit_step(tree, modes.pulls, h, modes.method, x, u, w)
     else:
         actuate(tree, modes.pulls, u, x, v, own.tau)
-        wrong = poison(forward_dynamics(tree, x, v, own.tau, w.bodies, own.a), own.a, tree.nv)
+        wrong = poison(forward_dynamics(tree, x, v, own.tau, no_wrenches(x), w.bodies, own.a), own.a, tree.nv)
         semi_implicit_step(tree, h, x, own, wrong)
 
 
@@ -117,7 +117,8 @@ def explicit_step(tree, pulls, h, method, x, u, w):
     for i in range(stages):
         reach_stage(tree, method, h, i, x, v, wrong, s.v, s.a, own.xi, s.q, s.v[i])
         actuate(tree, pulls, u, s.q, s.v[i], own.tau)
-        wrong += poison(forward_dynamics(tree, s.q, s.v[i], own.tau, w.bodies, s.a[i]), s.a[i], nv)
+        pivot = forward_dynamics(tree, s.q, s.v[i], own.tau, no_wrenches(x), w.bodies, s.a[i])
+        wrong += poison(pivot, s.a[i], nv)
     reach_stage(tree, method, h, stages, x, v, wrong, s.v, s.a, own.xi, x, v)
 
 
@@ -142,7 +143,7 @@ def advance_touching(modes, mode, x, u, w):
     kind, nc, v = modes.table[mode, 0], modes.table[mode, 2], x[tree.nq :]
     actuate(tree, modes.pulls, u, x, v, own.tau)
     place(tree, x, v, w.bodies)
-    pivot = articulate(tree, own.tau, w.bodies)
+    pivot = articulate(tree, own.tau, no_wrenches(x), w.bodies)
     wrong = poison(pivot, v, tree.nv)
     if kind == HELD:
         place_contacts(tree, contacts, x, w.bodies, w.push.place)

@@ -120,7 +120,7 @@ def _track(  # type: ignore[no-untyped-def]
     """Rollouts Xs (s, N+1, nx), Us (s, N, nu) from X[0], for as many α as there are, four at a time.
 
     Gains and gaps of no knots, (0, ...), are zeros, and so is k then.
-    notes (s, N, .): contact forces of every step, points' in the world's axes and surfaces' in their own.
+    notes (s, N, .): contact forces of every step, points' in the world's axes and surfaces' in their own; or (s, N, 0).
     """
     (N, nu), nx, n, most = U.shape, X.shape[1], gaps.shape[1], notes.shape[2]
     modes, controls, steps, gains = Modes(context), rows_of(U), rows_of(k), rows_of(K)
@@ -149,7 +149,7 @@ def _track(  # type: ignore[no-untyped-def]
                     own.u[i] = controls[t, i]
             give_lanes(own.u, nu, to_U, begin, t * nu, count)
             advance(modes, mode, own.x, own.u, w)
-            give_lanes(w.f, modes.table[mode, 2], to_notes, begin, t * most, count)
+            give_lanes(w.f, min(modes.table[mode, 2], most), to_notes, begin, t * most, count)
             if len(torn) > 0:
                 open_gap(tree, alpha, torn[t], own.x, own.dx, own.q)
             give_lanes(own.x, nx, to_X, begin, (t + 1) * nx, count)

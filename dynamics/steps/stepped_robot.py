@@ -12,7 +12,7 @@ from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positi
 from ddp.machine.aligned import working_memory
 from ddp.machine.number import QUAD, WIDTH
 from ddp.system import Contraction, Expansion
-from dynamics.contacts.contact import forces
+from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
 from dynamics.rigid_bodies.passive import passive_torques
@@ -58,7 +58,7 @@ class SteppedRobot(ABC):
     def _compose(self, scheme: Scheme, modes: list[Mode], schedule: list[int]) -> None:
         """Enter the scheme of steps, the modes, and which of them each knot is of."""
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
-        self._forces = max(forces(mode.contacts) for mode in modes)
+        self._forces = max(contact.forces(mode.contacts) for mode in modes)
         most = max(len(mode.contacts.body) for mode in modes), self._forces
         tree, nu, stages = self._tree, self.nu, scheme.stages
         self._scheme, self._described = scheme, modes
@@ -173,36 +173,42 @@ class SteppedRobot(ABC):
         return self.track(X, U, U, K, np.zeros(1), gaps, U, U)[0][0]
 
     def track(
-        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
-    ) -> tuple[Array, Array]:
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array,
+        notes: Array | None = None,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge.
 
         K and gaps of no knots, (0, ...), are zeros, and then k and limits do not count.
+        notes (S, N, notes_size): where the contact forces of all knots go, if they are wanted.
         """
-        return self.track_noting(X, U, k, K, alphas, gaps, lower, upper)[:2]
+        X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
+        if not lower.shape == upper.shape == U.shape:
+            lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
+        low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
+        Xs, Us = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape))
+        forces = np.empty((s, N, 0)) if notes is None else notes
+        schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
+        self._scheme.roller.track(
+            self._modes.address, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
+            Xs, Us, forces,
+        )  # fmt: skip
+        return Xs, Us
 
     def track_noting(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array, Array]:
         """``track``, with the contact forces (S, N, notes_size) of all knots."""
-        X, U, k, K, gaps = map(np.ascontiguousarray, (X, U, k, K, gaps))
-        if not lower.shape == upper.shape == U.shape:
-            lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
-        low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
-        Xs, Us, notes = np.empty((s, N + 1, self._nx)), np.empty((s, *U.shape)), np.empty((s, N, self._forces))
-        schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
-        self._scheme.roller.track(
-            self._modes.address, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
-            Xs, Us, notes,
-        )  # fmt: skip
-        return Xs, Us, notes
+        notes = np.empty((len(alphas), len(U), self._forces))
+        return *self.track(X, U, k, K, alphas, gaps, lower, upper, notes), notes
 
     # -- derivatives -------------------------------------------------------------------------------------------------
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """A, B and record of M knots, of which the first has index ``first``."""
+        end = first + len(U)
+        schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
         self._scheme.linearize(
-            self._modes.address, working_memory(self._room_of_expansions), self._modes_from(first, len(U)), X, U, *out
+            self._modes.address, working_memory(self._room_of_expansions), schedule, X, U, *out
         )
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
