@@ -12,32 +12,21 @@ modules: those that a function's module has imported, with all their functions a
 from __future__ import annotations
 
 import enum
-import functools
 import hashlib
 import struct
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
-
-import numpy as np
-from numba import types
 
 from ddp.compiling import extensions
 from ddp.compiling.extensions import UnknownError
+from ddp.compiling.values import add_value
 
 _DOCUMENTED = 0x4000000
 """The flag of code objects with docstrings, from Python 3.13 on."""
-
-_BUILTIN = int, float, complex, str, bytes, tuple, list, set, frozenset, dict
-"""Python's classes of values."""
-
-
-class _Plain:
-    """Instances of its size hold their attributes and nothing else."""
-
 
 _OF_PYTHON = {"_abc_impl", "_is_protocol", "_is_runtime_protocol"}
 """Attributes that Python gives classes."""
@@ -132,7 +121,7 @@ class _Walk:
     def of(self, thing: Any) -> Digest:
         """The digest of what is no part of anything."""
         top = _Open(0)
-        self._add(top, thing)
+        self.add(top, thing)
         return Digest(top.hash.digest(), frozenset(top.modules))
 
     # -- functions and classes: what has a digest of its own ------------------------------------------
@@ -187,192 +176,104 @@ class _Walk:
 
     def _function(self, into: _Open, function: FunctionType) -> None:
         into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}
-        self._tell(into, "function", str(function.__module__), function.__qualname__)
+        self.tell(into, "function", str(function.__module__), function.__qualname__)
         self._code(into, function.__code__, function.__doc__)
-        self._add(into, function.__defaults__)
-        self._add(into, function.__kwdefaults__)
+        self.add(into, function.__defaults__)
+        self.add(into, function.__kwdefaults__)
         cells = [self._read(into, function, place) for place in range(len(function.__code__.co_freevars))]
         variables = {name: self._read(into, function, name) for name in sorted(_names(function.__code__))}
         texts = (value for value in (*cells, *variables.values()) if type(value) is str)
         names = sorted({*variables, *texts})
         for name, value in zip(function.__code__.co_freevars, cells, strict=True):
-            self._tell(into, "cell", name)
+            self.tell(into, "cell", name)
             self._named(into, value, names, set())
         for name, value in variables.items():
             if value is not _MISSING:
-                self._tell(into, "global", name)
+                self.tell(into, "global", name)
                 self._named(into, value, names, set())
         if function in chosen:
-            self._tell(into, "chosen")
-            self._add(into, chosen[function])
+            self.tell(into, "chosen")
+            self.add(into, chosen[function])
 
     def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
         """Add the value of a name; of a module, all that may be read of it."""
-        self._add(into, value)
+        self.add(into, value)
         if isinstance(value, ModuleType) and not extensions.is_library_itself(value) and id(value) not in seen:
             into.modules.add(value.__name__)
             seen.add(id(value))
             for name in names:
                 found = self._read(into, value, name)
                 if found is not _MISSING:
-                    self._tell(into, "attribute", name)
+                    self.tell(into, "attribute", name)
                     self._named(into, found, names, seen)
 
     def _class(self, into: _Open, kind: type) -> None:
         into.modules.add(kind.__module__)
-        self._tell(into, "class", str(kind.__module__), kind.__qualname__)
-        self._each(into, "bases", kind.__bases__)
+        self.tell(into, "class", str(kind.__module__), kind.__qualname__)
+        self.each(into, "bases", kind.__bases__)
         fields = getattr(kind, "_fields", None)
         if issubclass(kind, tuple) and fields is not None:
-            self._each(into, "fields", fields)
+            self.each(into, "fields", fields)
             return
         if issubclass(kind, enum.Enum):
-            self._each(into, "members", [part for one in kind for part in (one.name, one.value)])
+            self.each(into, "members", [part for one in kind for part in (one.name, one.value)])
             return
         for name, value in vars(kind).items():
             is_code = isinstance(value, (FunctionType, staticmethod, classmethod, property))
             if is_code or not (name.startswith("__") or name in _OF_PYTHON):
-                self._tell(into, "attribute", name)
-                self._add(into, value)
+                self.tell(into, "attribute", name)
+                self.add(into, value)
 
     # -- values ---------------------------------------------------------------------------------------
 
-    def _add(self, into: _Open, value: Any) -> None:
+    def add(self, into: _Open, value: Any) -> None:
         kind = type(value)
         if value is None or kind in (bool, int, float, complex, str, bytes, type(...)):
-            self._tell(into, kind.__name__, repr(value))
+            self.tell(into, kind.__name__, repr(value))
         elif kind in (tuple, list):
             into.lasting = into.lasting and kind is tuple
-            self._each(into, kind.__name__, value)
+            self.each(into, kind.__name__, value)
         elif isinstance(value, FunctionType):
             if extensions.is_function_of_library(value):
-                self._tell(into, "library", value.__module__, value.__qualname__)
+                self.tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._function)
         elif isinstance(value, type):
             if extensions.is_class_of_library(value):
-                self._tell(into, "library", value.__module__, value.__qualname__)
+                self.tell(into, "library", value.__module__, value.__qualname__)
             else:
                 self._node(into, value, self._class)
         elif isinstance(value, ModuleType):
-            self._tell(into, "module", value.__name__)
+            self.tell(into, "module", value.__name__)
         elif isinstance(value, CodeType):
             self._code(into, value, None)
         else:
-            self._add_object(into, value)
-
-    def _add_object(self, into: _Open, value: Any) -> None:
-        """Add a value of the rarer kinds."""
-        kind = type(value)
-        if isinstance(value, types.Type):
-            self._type(into, value)
-        elif isinstance(value, enum.Enum):
-            self._tell(into, "member", kind.__module__, kind.__qualname__, value.name)
-            self._add(into, value.value)
-        elif isinstance(value, np.ndarray):
-            if value.dtype.hasobject:
-                raise UnknownError(repr(value))
-            layout = f"{value.flags.c_contiguous}{value.flags.f_contiguous}{value.flags.aligned}"
-            self._tell(into, "array", _layout(value.dtype), str(value.shape), layout)
-            into.hash.update(value.tobytes())
-            into.lasting = False
-            if kind is not np.ndarray:
-                self._derived(into, value)
-        elif isinstance(value, np.generic):
-            self._tell(into, "scalar", _layout(value.dtype), value.tobytes().hex())
-        elif isinstance(value, _BUILTIN):
-            self._builtin(into, value, next(base for base in _BUILTIN if isinstance(value, base)))
-        elif callable(getattr(value, "py_func", None)):  # a kernel, or what numba.njit makes
-            into.modules.add(value.py_func.__module__)
-            self._tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
-            self._add(into, getattr(value, "constants", None))
-            self._tell(into, str(getattr(value, "builder", None)), str(getattr(value, "is_apart", None)))
-            self._add(into, value.py_func)
-        elif isinstance(value, MethodType) and extensions.is_function_of_library(value.__func__):
-            self._tell(into, "library", value.__func__.__module__, value.__func__.__qualname__)
-        elif isinstance(value, (staticmethod, classmethod, MethodType)):
-            self._each(into, kind.__name__, [value.__func__, getattr(value, "__self__", None)])
-        elif isinstance(value, property):
-            self._each(into, "property", [value.fget, value.fset])
-        elif isinstance(value, functools.cached_property):
-            self._each(into, "property", [value.func])
-        elif isinstance(value, functools.partial):
-            self._each(into, "partial", [value.func, value.args, value.keywords])
-        elif hasattr(value, "__wrapped__"):  # an intrinsic, a callback, what functools.cache makes
-            self._tell(into, "wrapped", kind.__qualname__, str(getattr(value, "signature", None)))
-            self._add(into, value.__wrapped__)
-        elif isinstance(value, (BuiltinFunctionType, np.ufunc)) or extensions.is_class_of_library(kind):
-            told = repr(value)
-            if isinstance(value, (BuiltinFunctionType, np.ufunc)):
-                told = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', value.__name__)}"
-            if " at 0x" in told:
-                raise UnknownError(told)
-            self._tell(into, "object", kind.__module__, kind.__qualname__, told)
-        elif kind.__basicsize__ <= _Plain.__basicsize__ and not kind.__itemsize__:
-            self._derived(into, value)
-        else:
-            raise UnknownError(f"a {kind.__qualname__}")
-
-    def _builtin(self, into: _Open, value: Any, base: Any) -> None:
-        """Content of a value of one of Python's classes, or of one derived from it with methods of its own."""
-        if type(value) is not base:
-            self._derived(into, value)
-        if base is dict:
-            self._each(into, "dict", [part for item in dict.items(value) for part in item])
-        elif base in (set, frozenset):
-            self._each(into, base.__name__, sorted(self._apart(into, item) for item in base.__iter__(value)))
-        elif base in (tuple, list):
-            self._each(into, base.__name__, base.__iter__(value))
-        else:
-            self._tell(into, base.__name__, base.__repr__(value))
-        into.lasting = into.lasting and base not in (dict, set, list)
-
-    def _derived(self, into: _Open, value: Any) -> None:
-        """Class and attributes of an object."""
-        if any(vars(base).get("__slots__") for base in type(value).__mro__):
-            raise UnknownError(f"a {type(value).__qualname__}")
-        attributes = getattr(value, "__dict__", None)
-        self._each(into, "instance", [type(value), attributes])  # a dictionary can change in place
-
-    def _type(self, into: _Open, kind: types.Type) -> None:
-        """A type of numba's: its name, and the record classes and functions in it, whose names are not all of them."""
-        for one in type(kind).__mro__:
-            if not extensions.is_class_of_library(one):
-                self._add(into, one)
-        if isinstance(kind, types.BaseTuple):
-            self._add(into, getattr(kind, "instance_class", None))
-            self._each(into, "types", list(kind))
-        elif isinstance(kind, types.Dispatcher):
-            self._add(into, kind.dispatcher)
-        elif " at 0x" in str(kind):
-            raise UnknownError(str(kind))
-        else:
-            self._tell(into, "type", str(kind))
+            add_value(self, into, value)
 
     def _code(self, into: _Open, code: CodeType, documentation: str | None) -> None:
         """Instructions and constants, but for what says where they are from."""
         sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCUMENTED
         names = code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars
-        self._tell(into, "code", str(sizes), *names)
+        self.tell(into, "code", str(sizes), *names)
         for part in (code.co_code, code.co_exceptiontable):
             into.hash.update(struct.pack("<q", len(part)) + part)
         constants = code.co_consts
         if constants and constants[0] is not None and constants[0] == documentation:
             constants = (None, *constants[1:])
-        self._each(into, "constants", constants)
+        self.each(into, "constants", constants)
 
     # -- how it is written ----------------------------------------------------------------------------
 
-    def _each(self, into: _Open, what: str, values: Iterable[Any]) -> None:
+    def each(self, into: _Open, what: str, values: Iterable[Any]) -> None:
         values = list(values)
-        self._tell(into, what, str(len(values)))
+        self.tell(into, what, str(len(values)))
         for value in values:
-            self._add(into, value)
+            self.add(into, value)
 
-    def _apart(self, into: _Open, value: Any) -> bytes:
+    def apart(self, into: _Open, value: Any) -> bytes:
         """A value's own digest, to sort what has no order."""
         made = _Open(into.low)
-        self._add(made, value)
+        self.add(made, value)
         into.reads += made.reads
         into.parts += made.parts
         into.modules |= made.modules
@@ -380,7 +281,7 @@ class _Walk:
         return made.hash.digest()
 
     @staticmethod
-    def _tell(into: _Open, *words: str) -> None:
+    def tell(into: _Open, *words: str) -> None:
         for word in words:
             raw = word.encode("utf-8", "surrogatepass")
             into.hash.update(struct.pack("<q", len(raw)) + raw)
@@ -404,16 +305,6 @@ def _look(owner: Any, name: str | int) -> Any:
         return owner.__closure__[name].cell_contents
     except ValueError:  # not set yet
         return _MISSING
-
-
-def _layout(dtype: np.dtype[Any]) -> str:
-    """A type of numpy's with the places of its fields, which may be in any order and share bytes."""
-    if dtype.subdtype is not None:
-        return f"{dtype.subdtype[1]} of {_layout(dtype.subdtype[0])}"
-    names: Any = dtype.names or ()
-    places: Any = dtype.fields
-    fields = [(name, _layout(dtype[name]), places[name][1:]) for name in names]
-    return f"{dtype.str} {dtype.alignment} {dtype.isalignedstruct} {fields}"
 
 
 def _reference(value: Any) -> Callable[[], Any]:
