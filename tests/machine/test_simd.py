@@ -12,6 +12,7 @@ from ddp.machine.simd import (
     load_some,
     load_tile,
     multiply_add,
+    prefetch,
     stack,
     store,
     store_some,
@@ -23,6 +24,7 @@ from ddp.machine.simd import (
 @kernel
 def _copy(out, x, i, count):
     x, out = rows_of(x), rows_of(out)
+    prefetch(out, 10**6)  # any place will do
     store(out, 0, load_some(x, i, count))
     store_some(out, WIDTH, load(x, 0), count)
 
