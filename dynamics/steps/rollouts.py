@@ -6,6 +6,7 @@ Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import kernel, specialised
@@ -16,7 +17,6 @@ from ddp.machine.number import QUAD, spread, where_less, with_lane
 from dynamics.geometry.configuration import difference_state, integrate_configuration
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
-from dynamics.steps.advance import size as size_of_bench
 from dynamics.steps.modes import Modes
 
 
@@ -26,9 +26,9 @@ class Rolling(Fields):
     x, u, dx, q = vector("nq + nv"), vector("nu"), vector("2 nv"), vector("nq")
 
 
-def size(tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
+def size(roller: Roller, tree: Tree, nu: int, stages: int, m: int, nc: int) -> int:
     """How many lanes of memory rollouts take, for an explicit step's stages, m contacts and nc forces at most."""
-    quads = Rolling.size(tree, nu=nu) + size_of_bench(tree, stages, m, nc)
+    quads = Rolling.size(tree, nu=nu) + roller.size(tree, stages, m, nc)
     return -(-quads * QUAD // 8) + 1
 
 
@@ -156,13 +156,14 @@ def _track(  # type: ignore[no-untyped-def]
 
 
 class Roller(NamedTuple):
-    """Kernels of a system's steps and rollouts."""
+    """Kernels of steps and rollouts; ``size(tree, stages, m, nc)``: how many numbers of memory a step takes."""
 
+    size: Callable[[Tree, int, int, int], int]
     step: Any
     track: Any
 
 
-def roller(name: str, bench: Any, advance: Any) -> Roller:
+def roller(name: str, size: Callable[[Tree, int, int, int], int], bench: Any, advance: Any) -> Roller:
     """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
     both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
-    return Roller(*(kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both))
+    return Roller(size, *(kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both))

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.machine.number import WIDTH
 from ddp.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import contact_linearization, contraction, hessians, linearization, runge_kutta_linearization
-from dynamics.steps.advance import advance_freely, advance_touching, free_bench, touching_bench
+from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
 from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import EULER, NONE, RK4
@@ -33,7 +34,7 @@ class Scheme(NamedTuple):
     contraction ``(modes)``: second order of single knots, as a C function.
     layout ``(nq, nv, nu, nc, stages)``: of records.
     room ``(tree, layout, nu, stages, m, nc)``: how many numbers of memory ``linearize`` takes, for at most m contacts
-    and nc forces.
+    and nc forces.   contract_room ``(tree, layout, m, nc)``: those that ``contract`` takes.
     method: of explicit steps, see runge_kutta.py.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
     """
@@ -45,6 +46,7 @@ class Scheme(NamedTuple):
     contraction: Callable[[Modes], Contraction]
     layout: Callable[[int, int, int, int, int], Layout]
     room: Callable[[Tree, Layout, int, int, int, int], int]
+    contract_room: Callable[[Tree, Layout, int, int], int]
     method: Array = NONE
     halves: bool = False
 
@@ -54,17 +56,22 @@ class Scheme(NamedTuple):
         return len(self.method) - 1
 
 
-_FREE = roller("freely", free_bench, advance_freely)
+_FREE = roller("freely", size, free_bench, advance_freely)
+
+
+def _room_of_hessians(tree: Tree, where: Layout, m: int, nc: int) -> int:
+    return int(hessians.size(tree, where, m, nc, WIDTH))
+
 
 SEMI_IMPLICIT = Scheme(
     _FREE, linearization.linearize, linearization.keep_rates, hessians.contract, hessians.contraction, free_layout,
-    linearization.size, halves=True,
+    linearization.size, _room_of_hessians, halves=True,
 )  # fmt: skip
 
 TOUCHING = Scheme(
-    roller("touching", touching_bench, advance_touching), contact_linearization.linearize,
+    roller("touching", size, touching_bench, advance_touching), contact_linearization.linearize,
     contact_linearization.forget_weights, hessians.contract, hessians.contraction, whole_layout,
-    contact_linearization.size,
+    contact_linearization.size, _room_of_hessians,
 )  # fmt: skip
 
 
@@ -72,7 +79,7 @@ def explicit(method: Array) -> Scheme:
     """The scheme of explicit steps by a method of runge_kutta.py."""
     return Scheme(
         _FREE, runge_kutta_linearization.linearize_explicit, None, contraction.contract_knots, contraction.contraction,
-        explicit_layout, runge_kutta_linearization.size, method,
+        explicit_layout, runge_kutta_linearization.size, lambda *_: 0, method,
     )  # fmt: skip
 
 

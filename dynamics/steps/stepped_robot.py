@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positive, said
 from ddp.machine.aligned import working_memory
-from ddp.machine.number import QUAD, WIDTH
+from ddp.machine.number import QUAD
 from ddp.system import Contraction, Expansion
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
@@ -20,7 +20,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.samples import check_configurations
-from dynamics.steps import hessians, rollouts
+from dynamics.steps import rollouts
 from dynamics.steps.gaps import closing_callback
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.schemes import Scheme
@@ -64,9 +64,9 @@ class SteppedRobot(ABC):
         self._scheme, self._described = scheme, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, self._forces, stages)
         self._modes = modes_of(tree, self.actuation, scheme.method, modes, self._layout)
-        self._room_of_rollouts = rollouts.size(tree, nu, stages, *most)
+        self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
-        self._room_of_contractions = hessians.size(tree, self._layout, *most, WIDTH)
+        self._room_of_contractions = scheme.contract_room(tree, self._layout, *most)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 
