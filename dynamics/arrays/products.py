@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from numba import types
 
 from ddp.compiling.kernel import by_types, inline, kernel
+from ddp.machine.memory import as_vector, columns_of
+from ddp.machine.number import WIDTH
+from ddp.machine.simd import add_outer, load_tile, stack, store
 from dynamics.geometry.spatial import add3, add6, scale3, scale6
 
 
@@ -68,12 +71,42 @@ def symmetric_product(tree, A, B, out):
                 out[r, j] = out[j, r] = _sum(path, count, A, B, r, j)
 
 
-@kernel
-def product(tree, n, sign, A, B, begin, out):
-    """out := sign A B, of n rows, where B has entries between related degrees of freedom only.
+def product(tree, n, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
+    """out := sign A B inside kernels, of n rows, where B has entries between related degrees of freedom only.
 
-    The columns of B before ``begin`` are zero.
+    The columns of B before ``begin`` are zero. For floats a dense product of whole registers takes less time than
+    related entries one by one: ``OneSample`` takes 17.7 µs for Talos with it, and 22.7 µs without.
     """
+
+
+@by_types(product)
+def _product(tree, n, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
+    are_floats = out.number == A.number == B.number == types.float64
+    return _float_product if are_floats else _related_product
+
+
+@kernel
+def _float_product(tree, n, sign, A, B, begin, out):
+    m = tree.segment[tree.ns - 1, 1]
+    if m < WIDTH or n < 6:
+        _related_product(tree, n, sign, A, B, begin, out)
+        return
+    zeros, x, y, z = stack(8), as_vector(A), as_vector(B), as_vector(out)
+    lda, ldb, ldo = columns_of(A), columns_of(B), columns_of(out)
+    store(zeros, 0, 0.0)
+    for panel in range(0, m, WIDTH):
+        j = min(panel, m - WIDTH)  # the last ones once more where sizes are no multiples
+        for rows in range(0, n, 6):
+            i = min(rows, n - 6)
+            tile = load_tile(zeros, 0, 0, 6, 1)
+            for k in range(n):
+                tile = add_outer(tile, x, i * lda + k, lda, y, k * ldb + j)
+            for r in range(6):
+                store(z, (i + r) * ldo + j, sign * tile[r][0])
+
+
+@kernel
+def _related_product(tree, n, sign, A, B, begin, out):
     for i in range(n):
         for j in range(begin):
             out[i, j] = 0.0

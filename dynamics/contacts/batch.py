@@ -7,6 +7,8 @@ the first sample whose mass matrix is not positive definite, or -1.
 
 from __future__ import annotations
 
+from functools import cache
+
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_matrix, as_vector, columns_from, rows_of
@@ -27,7 +29,6 @@ from dynamics.contacts.relation import (
 from dynamics.rigid_bodies import batch
 from dynamics.rigid_bodies.batch import first_failure, given, take
 from dynamics.rigid_bodies.kinematics import clear
-from dynamics.robots.tree import Tree
 
 
 class Solution(Fields):
@@ -40,10 +41,11 @@ class Solution(Fields):
     Kinv, zy = matrix_of("nv + nc", "nv + nc"), matrix_of("nv + nc", "2 nv")
 
 
-def size(tree: Tree, m: int, nc: int) -> int:
+@cache
+def size(nb: int, nq: int, nv: int, m: int, nc: int) -> int:
     """How many numbers of memory any kernel here takes, of m contacts and nc forces."""
-    own = Place.size(tree, m=m) + sum(fields.size(tree, nc=nc) for fields in (Factors, Solution, Curvature))
-    return batch.size(tree.nb, tree.nq, tree.nv) + own
+    counts = {"nb": nb, "nv": nv, "m": m, "nc": nc}
+    return batch.size(nb, nq, nv) + sum(fields.size(**counts) for fields in (Place, Factors, Solution, Curvature))
 
 
 @inline

@@ -239,7 +239,8 @@ class _Arguments(Stack):
 
     def run(self, kernel: Any, *out: Any) -> None:
         """Fill ``out`` with a kernel of batch.py, for eight samples at a time or, if that is less work, for one."""
-        room = contact_batch.size(self.tree, len(self.contacts.body), self.nc)
+        robot = self.robot
+        room = contact_batch.size(self.tree.nb, robot.nq, robot.nv, len(self.contacts.body), self.nc)
         memory = working_memory(room, 1 if 2 * self.N < WIDTH else WIDTH)
         self.check(kernel(self.tree.address, memory, *self.knots, *out))
 

@@ -20,6 +20,8 @@ axes at the reference point of kinematics.py.
 
 from __future__ import annotations
 
+from functools import cache
+
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector, memory_of, rows_of
@@ -52,9 +54,10 @@ class Wrenches(Fields):
     moment, couple, power, dq = rows("nb", 9), rows("nb", 3), rows("nb", 9), matrix_of("nv", "nv")
 
 
-def size(tree: Tree) -> int:
+@cache
+def size(nb: int, nq: int, nv: int) -> int:
     """How many numbers of memory the kernels take that are called from Python."""
-    return Workspace.size(tree) + Wrenches.size(tree)
+    return Workspace.size(nb=nb, nv=nv) + Wrenches.size(nb=nb, nq=nq, nv=nv)
 
 
 @kernel

@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 
 def _given(s: Samples) -> tuple[int, Array, Array, Array]:
     """First arguments of kernels."""
-    return s.robot.tree.address, s.memory(external.size(s.robot.tree)), s.q, s.world
+    tree = s.robot.tree
+    return tree.address, s.memory(external.size(tree.nb, s.robot.nq, s.robot.nv)), s.q, s.world
 
 
 def torques(s: Samples) -> Array:

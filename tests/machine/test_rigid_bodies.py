@@ -169,5 +169,5 @@ def test_every_number_gives_the_result_of_floats(source):
         for _ in range(9):  # the last register is partly filled
             wrenches = rng.normal(size=(robot.nv + 6 * tree.nb))
             X.append(np.concatenate([*random_state(robot, rng), wrenches]))
-        room = max(batch.size(tree.nb, tree.nq, tree.nv), external.size(tree))
+        room = max(batch.size(tree.nb, tree.nq, tree.nv), external.size(tree.nb, tree.nq, tree.nv))
         run.all_agree(tree.address, np.array(X), SIZES[source](tree), room, condition * TOLERANCE)
