@@ -1,0 +1,32 @@
+"""Run the examples that are named, by default all of them."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from ddp.errors import ProblemError, nearest
+
+NAMES = "loop", "reorientation", "balance", "throw"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME ...]")
+def main(names: tuple[str, ...]) -> None:
+    """Run the examples that are named, by default all of them: loop, reorientation, balance, throw."""
+    try:
+        for name in names:
+            if name not in NAMES:
+                raise ProblemError(f"NAME: there is no example {name!r}; {nearest(name, NAMES)}")
+        for name in names or NAMES:
+            example = import_module(f"problems.examples.{name}")
+            click.echo(str(example.__doc__).splitlines()[0])
+            for line in example.run():
+                click.echo(f"  {line}")
+    except ProblemError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
