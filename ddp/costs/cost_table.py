@@ -39,7 +39,7 @@ def _bits(number: float) -> int:
 def values(table, X, U, costs):
     """costs (M,) := those of the knots of X (M, nx), U (M, nu) or (M-1, nu)."""
     costs[:] = 0.0
-    add_values(table, X, U, NO_NOTES, costs)
+    add_values(table, X, U, X[:0], costs)
 
 
 @kernel
@@ -110,7 +110,7 @@ def expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, off
 @kernel
 def expand_matrices(table, order, X, U, l, lz, lzz):
     """Add all terms at all knots of X, with Hessians in lzz even if they are diagonal."""
-    expand_rows(table, order, one_run(0, X.shape[0]), 0, X.shape[0], X, U, l, lz, lzz, lz, 0, NO_NOTES)
+    expand_rows(table, order, one_run(0, X.shape[0]), 0, X.shape[0], X, U, l, lz, lzz, lz, 0, X[:0])
 
 
 @kernel
@@ -127,7 +127,7 @@ def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, dia
     l[start:stop] = 0.0
     lz[start:stop] = 0.0
     clear_hessians(runs, start, stop, lzz, diagonal)
-    expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, NO_NOTES)
+    expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, X[:0])
     expand_rows(noted, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, record)
 
 
@@ -139,5 +139,5 @@ def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
         if begin < end:
             exact[begin:end] = 0.0
             runs, l, lz = one_run(begin, end), np.zeros(end - begin), np.zeros((end - begin, exact.shape[1]))
-            expand_rows(table, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, NO_NOTES)
+            expand_rows(table, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, X[:0])
             expand_rows(noted, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, record)

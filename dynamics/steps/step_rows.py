@@ -11,7 +11,7 @@ registers of one knot are made of eight lanes by transposition, scaled and store
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import rows_of
+from ddp.machine.memory import as_vector, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import load, stack, store, store_some, transpose
 from dynamics.geometry.joint_motion import is_group
@@ -39,7 +39,7 @@ def write_steps(tree, h, x, A, B, t):
     """
     n, nu = A.shape[2], B.shape[2]
     nv, knots = n // 2, min(WIDTH, A.shape[0] - t)
-    block, out = stack(64), rows_of(A.reshape(-1))
+    block, out = stack(64), as_vector(rows_of(A))
     for i in range(nv):
         lower = (t * n + nv + i) * n
         turned = is_group(tree.kind[tree.body[i]])
@@ -52,7 +52,7 @@ def write_steps(tree, h, x, A, B, t):
         if not turned:
             for k in range(knots):
                 out[upper + k * n * n + i] += 1.0
-    out, size = rows_of(B.reshape(-1)), nv * nu
+    out, size = as_vector(rows_of(B)), nv * nu
     upper = t * n * nu
     for j in range(0, size, WIDTH):
         for c in range(WIDTH):
