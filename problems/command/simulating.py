@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import click
@@ -30,7 +30,7 @@ TITLES = {"tracking": "policy", "pd": "joint PD", "open": "torques alone"}
 @OPTIONS
 @click.option("--in", "inside", type=click.Choice(["mujoco"]), default="mujoco", show_default=True, help="Simulator.")
 @click.option("--push", help="Velocity added in the middle [m/s]: sideways, or forward,sideways.")
-@click.option("--mass", type=float, default=1.0, show_default=True, help="Factor on the base's mass.")
+@click.option("--mass", type=float, default=1.0, show_default=True, help="Factor on a base's or an arm's mass.")
 @click.option("--friction", type=float, help="Of the ground; default the plan's.")
 @click.option("--delay", type=float, default=0.0, show_default=True, help="From measurement to control [s].")
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
@@ -84,7 +84,7 @@ def play(
 
 def _solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Entry, Problem, Solution]:
     """The solution of a problem by its name, or of a file."""
-    if name in ALL or not Path(name).is_file():
+    if name in ALL or not os.path.isfile(name):  # refuses no name, however long
         entry, problem, _ = named(name, robot, options)
         with progress(f"{entry.name}, solving") as callback:
             return entry, problem, solve(problem, callback=callback)

@@ -83,7 +83,8 @@ def simulate(
     inside: "mujoco", its soft contacts between the ground and feet: spheres of 2 cm, soles of 16 cm by 8 cm.
     push: velocity that a floating base is given in the middle of the motion [m/s]: sideways (to the left), or forward
     and sideways, or upwards as well, in its heading at the start.
-    mass: factor on mass and inertia of the first body.   friction: of the ground; default the plan's, or 0.7.
+    mass: factor on mass and inertia of a floating base, or else of all bodies.
+    friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
     policy: "tracking" (the default, ``solution.policy``), "solver", "pd" (joints' stiffness and damping in proportion
     to the mass, about the plan's controls), "open" (the plan's controls alone), or a function of t [s] and x (nx,).
@@ -115,7 +116,8 @@ def simulate(
     with quietly():  # a fall is a result
         world = world_of(solution, mu, softness, every / max(1, np.ceil(every / TIMESTEP - 1e-9)))
         if factor != 1.0:
-            world.heavier(1, factor)
+            for joint in (1,) if system.robot.is_floating else range(1, system.robot.model.njoints):
+                world.heavier(joint, factor)
         return _played(solution, plan, controller, world, every, count, kick, late, spread, rng)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import ddp
 import problems
-from problems import arm, gaits
+from problems import arm, gaits, quadrotor
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,15 @@ def test_an_arm_follows_its_reach():
     reach = ddp.solve(arm.reach("ur5"))
     calm = problems.simulate(reach)
     assert calm.rms < 0.006
-    assert problems.simulate(reach, mass=1.1, delay=0.005, noise=1.0).rms < 0.02
+    heavy = {"mass": 1.1, "delay": 0.005, "noise": 1.0}
+    assert problems.simulate(reach, **heavy).rms < 0.01 < problems.simulate(reach, policy="solver", **heavy).rms
     assert problems.simulate(reach, policy="solver").rms > calm.rms
+
+
+def test_a_quadrotor_flies_its_loop_under_thrust_along_its_own_axes():
+    loop = ddp.solve(quadrotor.loop())
+    assert problems.simulate(loop, mass=1.1, delay=0.005, noise=1.0).rms < 0.1
+    assert problems.simulate(loop, policy="open").rms > 0.5
 
 
 @pytest.mark.parametrize(("given", "words"), [

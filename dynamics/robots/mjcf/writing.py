@@ -142,8 +142,12 @@ class World:
         return a
 
     def apply(self, data: Any, tau: Array) -> None:
-        """Have generalised forces tau (nv,) of the robot act from now on; those on a free base must be zero."""
+        """Have generalised forces tau (nv,) of the robot act from now on, along MuJoCo's axes of this moment."""
         data.qfrc_applied[self._v[1]] = tau[self._v[0]]
+        for _, first, i, k, _ in self._free:
+            if tau[first : first + 3].any():
+                turned = _rotation(np.roll(data.qpos[i + 3 : i + 7], -1))
+                data.qfrc_applied[k : k + 3] = turned @ tau[first : first + 3]
 
     def push(self, data: Any, velocity: Array) -> None:
         """Add a velocity (3,) [m/s], in world axes, to the first free-flyer at once."""
