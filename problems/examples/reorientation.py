@@ -2,7 +2,7 @@
 
 Angular momentum is zero throughout: only the order in which the legs move turns the base, so that errors of its
 attitude can be corrected slowly. From 2 degrees feedback does it, and the solver's gains leave least; from 20 degrees
-only a solve from the true start, ``replanned``, comes to the end.
+hardly anything but a solve from the true start, ``replanned``, comes to the end.
 """
 
 from __future__ import annotations

@@ -4,28 +4,29 @@ import numpy as np
 import pytest
 
 import ddp
-from problems import flights, pendulum, quadrotor, quadruped
+from problems import flights, pendulum, quadrotor
+from problems.examples import loop, reorientation
 
 
-def outcomes(problem, **conditions):
-    return {outcome.policy: outcome for outcome in flights.fly_all(problem, 10, **conditions)}
+def by_policy(outcomes):
+    return {outcome.policy: outcome for outcome in outcomes}
 
 
 def test_a_loop_is_flown_at_the_least_cost_by_the_solver_s_own_gains():
-    found = outcomes(quadrotor.loop())
+    found = by_policy(loop.run())
     assert [found[name].successes for name in ("solver", "tracking", "replanned")] == [10, 10, 10]
     assert found["solver"].costs.max() < 1.01 < np.median(found["tracking"].costs)
     assert "10 of 10" in str(found["solver"])
 
 
 def test_legs_turn_a_heavier_base_from_two_degrees_by_gains():
-    found = outcomes(quadruped.reorientation(), angle=np.deg2rad(2.0), mass=1.05)
+    found = by_policy(reorientation.run())
     assert found["solver"].successes >= found["tracking"].successes == 10
     assert np.median(found["solver"].errors) < 0.2 * np.median(found["tracking"].errors)
 
 
 def test_legs_turn_a_heavier_base_from_twenty_degrees_by_solves_alone():
-    found = outcomes(quadruped.reorientation(), mass=1.05)
+    found = by_policy(reorientation.run(angle=np.deg2rad(20.0)))
     assert found["replanned"].successes == 10
     assert found["tracking"].successes < 5
     assert found["solver"].successes < 5
