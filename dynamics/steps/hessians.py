@@ -149,76 +149,73 @@ def contract_mode(modes, mode, memory, record, weight, out):
             curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
         unpack(as_vector(w.own.qq), count, w.rows_of_blocks[: end - t], 0)
         for i in range(t, end):
-            zy, x = address_of(record[i][where.Z :]), address_of(w.rows_of_blocks[i - t])
-            assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, address_of(w.space), address_of(out[i]))
+            zy, x = record[i][where.Z :], w.rows_of_blocks[i - t]
+            assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, floats_at(address_of(w.space)), out[i])
 
 
 @kernel
-def assemble(tree, kind, h, nu, nz, Z, ld, x, H, out):
+def assemble(tree, kind, h, nu, nz, zy, ld, x, H, out):
     """out := the Hessian (2 nv + nu, 2 nv + nu) of a knot with these ``Blocks`` x and z_y, rows of ld numbers.
 
-    H: memory to work in. All of them are addresses.
+    All of them are vectors of floats; H: memory to work in.
     """
     nv = tree.nv
-    square, lx, rows = nv * nv, whole(nv), H + 8 * (ld * ld + 2 * WIDTH)
-    bent = rows + 8 * (nv * ld + 2 * WIDTH)
-    clear_rows(H, ld, ld, ld)
-    write_scaled(H, ld, 0.5, x, nv, nv, nv)
-    write_rows(H + 8 * nv, ld, x + 8 * square, nv, nv, nv)
-    add_product(H, ld, nv, ld, x + 24 * square, nz, 1, Z, ld, nz)
-    add_transposed(H, ld, lx)
-    write_rows(H + 8 * nv * (ld + 1), ld, x + 16 * square, nv, nv, nv)
+    square, rows, Z = nv * nv, H[ld * ld + 2 * WIDTH :], address_of(zy)
+    bent, to_H, joints = rows[nv * ld + 2 * WIDTH :], address_of(H), x[3 * square + nv * nz :]
+    clear_rows(to_H, ld, ld, ld)
+    write_scaled(to_H, ld, 0.5, address_of(x), nv, nv, nv)
+    write_rows(address_of(H[nv:]), ld, address_of(x[square:]), nv, nv, nv)
+    add_product(to_H, ld, nv, ld, address_of(x[3 * square :]), nz, 1, Z, ld, nz)
+    add_transposed(to_H, ld, whole(nv))
+    write_rows(address_of(H[nv * (ld + 1) :]), ld, address_of(x[2 * square :]), nv, nv, nv)
     if kind != IMPACT:
-        write_scaled(rows, ld, h * h, Z, ld, nv, ld)
-        eta = as_matrix(floats_at(rows), nv, ld)
+        write_scaled(address_of(rows), ld, h * h, Z, ld, nv, ld)
         for i in range(nv):
-            eta[i, nv + i] += h
-        joints = x + 8 * (3 * square + nv * nz)
+            rows[i * ld + nv + i] += h
         for b in range(tree.nb):
             if is_group(tree.kind[b]):
                 add_joint(tree.iv[b], tree.nj[b], nv, nu, ld, joints, rows, bent, H)
-                joints += 32 * tree.nj[b] * tree.nj[b]
+                joints = joints[4 * tree.nj[b] * tree.nj[b] :]
         if kind == HELD:
-            displace(tree, ld, x + 8 * (3 * square + nv * nz), rows, bent)
-            clear_rows(bent, ld, nv, ld)
-            add_product(bent, ld, nv, ld, joints, nv, 1, rows, ld, nv)
-            add_upper_product(H, ld, 2 * nv + nu, ld, rows, 1, ld, bent, ld, nv)
-    mirror(H, ld)
-    write_rows(out, 2 * nv + nu, H, ld, 2 * nv + nu, 2 * nv + nu)
+            eta, to = address_of(rows), address_of(bent)
+            displace(tree, ld, x[3 * square + nv * nz :], rows, bent)
+            clear_rows(to, ld, nv, ld)
+            add_product(to, ld, nv, ld, address_of(joints), nv, 1, eta, ld, nv)
+            add_upper_product(to_H, ld, 2 * nv + nu, ld, eta, 1, ld, to, ld, nv)
+    mirror(to_H, ld)
+    write_rows(address_of(out), 2 * nv + nu, to_H, ld, 2 * nv + nu, 2 * nv + nu)
 
 
 @kernel
 def add_joint(iv, nj, nv, nu, ld, own, rows, bent, H):
     """On and above its diagonal H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, η its ``rows``."""
-    eta, D = rows + 8 * iv * ld, as_matrix(floats_at(own + 8 * nj * nj), nj, nj)
-    clear_rows(bent, ld, nj, ld)
-    add_product(bent, ld, nj, ld, own, nj, 1, eta, ld, nj)
-    curved = as_matrix(floats_at(bent), nj, ld)
+    eta, D, to = address_of(rows[iv * ld :]), own[nj * nj :], address_of(bent)
+    clear_rows(to, ld, nj, ld)
+    add_product(to, ld, nj, ld, address_of(own), nj, 1, eta, ld, nj)
     for i in range(nj):
         for k in range(nj):
-            curved[k, iv + i] += D[i, k]
-    add_product(H + 8 * iv * ld, ld, nj, ld, own + 8 * nj * nj, nj, 1, eta, ld, nj)
-    add_upper_product(H, ld, 2 * nv + nu, ld, eta, 1, ld, bent, ld, nj)
+            bent[k * ld + iv + i] += D[i * nj + k]
+    add_product(address_of(H[iv * ld :]), ld, nj, ld, address_of(D), nj, 1, eta, ld, nj)
+    add_upper_product(address_of(H), ld, 2 * nv + nu, ld, eta, 1, ld, to, ld, nj)
 
 
 @kernel
 def displace(tree, ld, joints, rows, bent):
     """rows (nv, ld), which are η, become δq' = T δq + J η."""
-    moved = as_matrix(floats_at(rows), tree.nv, ld)
     for b in range(tree.nb):
         iv, nj = tree.iv[b], tree.nj[b]
         if is_group(tree.kind[b]):
-            own, T = rows + 8 * iv * ld, as_matrix(floats_at(joints + 16 * nj * nj), nj, nj)
-            copy_rows(bent, ld, own, ld, nj, ld)
+            own, T, J = address_of(rows[iv * ld :]), joints[2 * nj * nj :], joints[3 * nj * nj :]
+            copy_rows(address_of(bent), ld, own, ld, nj, ld)
             clear_rows(own, ld, nj, ld)
-            add_product(own, ld, nj, ld, joints + 24 * nj * nj, nj, 1, bent, ld, nj)
+            add_product(own, ld, nj, ld, address_of(J), nj, 1, address_of(bent), ld, nj)
             for i in range(nj):
                 for k in range(nj):
-                    moved[iv + i, iv + k] += T[i, k]
-            joints += 32 * nj * nj
+                    rows[(iv + i) * ld + iv + k] += T[i * nj + k]
+            joints = joints[4 * nj * nj :]
         else:
             for i in range(iv, iv + nj):
-                moved[i, i] += 1.0
+                rows[i * ld + i] += 1.0
 
 
 def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import as_vector, memory_of, rows_of
+from ddp.machine.memory import address_of, as_vector, memory_of, rows_of
 from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack, unpack_columns
 from ddp.machine.rows import clear_rows, write_scaled
@@ -78,16 +78,16 @@ def linearize(context, memory, schedule, X, U, A, B, record):
 @kernel
 def keep_rates(context, A, B, record):
     """[a_q a_v a_u] of every knot from A and B into its record, as z_y."""
-    (N, n, nu), modes = B.shape, Modes(context)
-    h, Z, ld = step_of(modes, 0), modes.Z, modes.ld
-    nv = n // 2
-    for t in range(N):
-        rates, E = record[t].ctypes.data + 8 * Z, A[t].ctypes.data + 8 * nv * n
-        clear_rows(rates, ld, nv, ld)
-        write_scaled(rates, ld, 1.0 / h, E, n, nv, n)
-        write_scaled(rates + 8 * n, ld, 1.0 / h, B[t].ctypes.data + 8 * nv * nu, nu, nv, nu)
+    modes, A, B, record = Modes(context), rows_of(A), rows_of(B), rows_of(record)
+    h, ld, nv, nu = step_of(modes, 0), modes.ld, modes.tree.nv, modes.nu
+    n = 2 * nv
+    for t in range(len(record)):
+        rates, E = record[t][modes.Z :], A[t][nv * n :]
+        clear_rows(address_of(rates), ld, nv, ld)
+        write_scaled(address_of(rates), ld, 1.0 / h, address_of(E), n, nv, n)
+        write_scaled(address_of(rates[n:]), ld, 1.0 / h, address_of(B[t][nv * nu :]), nu, nv, nu)
         for i in range(nv):
-            record[t, Z + i * (ld + 1) + nv] -= 1.0 / h
+            rates[i * (ld + 1) + nv] -= 1.0 / h
 
 
 @kernel
