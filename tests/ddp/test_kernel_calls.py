@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from numba import types
@@ -75,9 +76,19 @@ def of_a_user(tree):
     return both(tree)
 
 
+@numba.njit
+def of_numba(tree):
+    return both(tree)
+
+
 @kernel
 def through_a_user(tree):
     return of_a_user(tree)
+
+
+@kernel
+def through_numba(tree):
+    return of_numba(tree)
 
 
 @pytest.fixture
@@ -90,6 +101,7 @@ def test_records_arrive_as_they_are(tree):
     expected = 0.5 * tree.a @ tree.b
     np.testing.assert_allclose([weighed(tree, 0), weighed(tree, 1)], expected, rtol=1e-14)
     np.testing.assert_allclose([both(tree), through_a_user(tree)], expected.sum(), rtol=1e-14)
+    np.testing.assert_allclose([of_numba(tree), through_numba(tree)], expected.sum(), rtol=1e-14)
 
 
 def test_a_record_that_is_replaced_is_what_it_was_where_it_is_kept(tree):
