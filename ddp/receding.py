@@ -25,7 +25,8 @@ class RecedingHorizon:
         with ddp.RecedingHorizon(problem) as controller:
             while running:
                 solution = controller.solve(measured_state)
-                apply(solution.U[0])                        # or solution.policy(t, x) at a higher rate
+                apply(solution.U[0])                        # or, at a higher rate, those of its policy:
+                # policy = solution.feedback("solver"), policy(t, x)
 
     problem: its x0 is where the first guess starts; terms and constraints ``at`` single knots keep their place in the
         horizon.
