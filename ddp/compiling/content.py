@@ -46,7 +46,8 @@ class _Known(NamedTuple):
     """A digest, and what it holds for.
 
     reads: what has been looked up, as (a reference to whose variable it is, its name, a reference to the value).
-    parts: what it names that has a digest of its own.   lasting: whether none of it can change in place.
+    parts: what it names that has a digest of its own, and that digest.
+    lasting: whether none of it can change in place.
     """
 
     digest: Digest
@@ -61,7 +62,7 @@ class _Open:
     def __init__(self, place: int) -> None:
         self.hash, self.low, self.lasting = hashlib.sha256(), place, True
         self.reads: list[Any] = []
-        self.parts: list[Any] = []
+        self.parts: list[tuple[Any, bytes]] = []
         self.modules: set[str] = set()
 
 
@@ -131,7 +132,7 @@ class _Walk:
         if known is not None and self._is_current(thing, known):
             parent.hash.update(known.digest.own)
             parent.modules |= known.digest.modules
-            parent.parts.append(thing)
+            parent.parts.append((thing, known.digest.own))
             return
         if id(thing) in self._places:
             place = self._places[id(thing)]
@@ -147,9 +148,10 @@ class _Walk:
         parent.modules |= made.modules
         if made.low == place:
             digest = Digest(made.hash.digest(), frozenset(made.modules))
-            _known[thing] = _Known(digest, tuple(made.reads), tuple(map(weakref.ref, made.parts)), made.lasting)
+            parts = tuple((weakref.ref(part), own) for part, own in made.parts)
+            _known[thing] = _Known(digest, tuple(made.reads), parts, made.lasting)
             _current.add(thing)
-            parent.parts.append(thing)
+            parent.parts.append((thing, digest.own))
             for other in self._stack[place:]:
                 del self._places[id(other)]
             del self._stack[place:]
@@ -160,19 +162,27 @@ class _Walk:
             parent.lasting = parent.lasting and made.lasting
 
     def _is_current(self, thing: Any, known: _Known) -> bool:
-        if thing in _current:
-            return True
-        for owner, name, value in known.reads:
-            if (of := owner()) is None or _look(of, name) is not value():
+        """Whether nothing has changed that a digest was made of; what leads back to itself is looked at once."""
+        seen: dict[int, Any] = {}
+        rest = [(thing, known)]
+        while rest:
+            one, its = rest.pop()
+            if one in _current or id(one) in seen:
+                continue
+            seen[id(one)] = one
+            if not its.lasting:
                 return False
-        for part in known.parts:
-            found = part()
-            other = None if found is None else _known.get(found)
-            if other is None or not self._is_current(found, other):
-                return False
-        if known.lasting:
-            _current.add(thing)
-        return known.lasting
+            for owner, name, value in its.reads:
+                if (of := owner()) is None or _look(of, name) is not value():
+                    return False
+            for part, own in its.parts:
+                found = part()
+                other = None if found is None else _known.get(found)
+                if other is None or other.digest.own != own:
+                    return False
+                rest.append((found, other))
+        _current.update(seen.values())
+        return True
 
     def _function(self, into: _Open, function: FunctionType) -> None:
         into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}

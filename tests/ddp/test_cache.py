@@ -270,6 +270,19 @@ def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch
     assert content.digest(gaps.arrive) == before[gaps.arrive]
 
 
+def test_a_part_that_changes_in_a_session_is_seen_whichever_is_asked_first():
+    """``inner`` reads ``number``, ``outer`` reads ``inner`` and itself."""
+    from ddp.compiling import content
+
+    names = {"number": 6.0}
+    exec("def inner(x): return number * x\ndef outer(x): return inner(x) if x else outer(x)", names)
+    before = content.digest(names["outer"]), content.digest(names["inner"])
+    names["number"] = 10.0
+    inner, outer = content.digest(names["inner"]), content.digest(names["outer"])
+    assert inner != before[1]
+    assert outer != before[0]
+
+
 def test_every_kernel_of_ours_has_a_content_of_its_own():
     import problems  # noqa: F401
     from ddp.compiling import content, kernel
