@@ -262,17 +262,17 @@ class Backward:
         if self._segments is not None and (kept or blend == 0.0) and not (self._limited or self._horizon.torn):
             done, change, gradient = self._segments.sweep(self._horizon, blend, mu)
             if done:
-                self._judge(-1)
+                self._followed = True
                 return Sweep(self._k, self._K, -2.0 * change, -change, gradient, -1, contraction)
         failed, slope, change, gradient = self._recursion(
             self._horizon.address, self._room.address, 0, len(self._k), NOTHING, blend, mu, by_costate, kept, known
         )  # fmt: skip
-        self._judge(failed)
+        self._followed = failed < 0 or self._left_gains()
         return Sweep(self._k, self._K, -slope, -change, gradient, failed, contraction)
 
-    def _judge(self, failed: int) -> None:
-        """Whether what a sweep left is a policy for weights; one that failed left some of the last one's gains."""
-        self._followed = failed < 0 or (self._followed and bool(np.isfinite(self._action[0, 0])))
+    def _left_gains(self) -> bool:
+        """Whether what a failed sweep left is a policy for weights: some of the last one's gains."""
+        return self._followed and bool(np.isfinite(self._action[0, 0]))
 
     def _kept_in_limits(self, blend: float, mu: float, found: Sweep) -> Sweep:
         """Policy, or a better one, whose model's step is in the box: see `limits`."""
@@ -340,6 +340,6 @@ class Behind:
         """Result, when all blocks are done."""
         if self.weighted:
             self._of._age = 0
-        self._of._judge(self._failed)
+        self._of._followed = self._failed < 0 or self._of._left_gains()
         slope, change, gradient = self._sums
         return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)
