@@ -4,13 +4,12 @@ import numpy as np
 import pinocchio as pin
 import pytest
 import scipy.linalg
+from complex_flow import accelerations_by_complex_step
 from moving_base import Recursions
 from oracles import relative_error
 
 import dynamics
 import viz
-from dynamics.geometry.configuration import integrate_batch
-from dynamics.rigid_bodies import batch
 from problems import linearization
 
 
@@ -24,15 +23,10 @@ def state(robot):
     return linearization.perturbed(robot)
 
 
-def accelerations_by_complex_step(robot, q, v, tau, h=1e-30):
-    """∂a/∂(q, v) (nv, 2 nv)."""
-    n = 2 * robot.nv
-    X, a = np.empty((n, robot.nq + robot.nv), complex), np.empty((n, robot.nv), complex)
-    integrate_batch(robot.tree, np.tile([*q, *v], (n, 1)).astype(complex), 1j * h * np.eye(n), X)
-    Q, V = (np.ascontiguousarray(part) for part in np.split(X, [robot.nq], axis=1))
-    T = np.tile(tau, (n, 1)).astype(complex)
-    assert batch.forward_dynamics(robot.tree, Q, V, T, np.zeros((n, 0, 6), complex), a) < 0
-    return a.imag.T / h
+def accelerations_of(robot, state):
+    """∂a/∂(q, v) (nv, 2 nv) by complex step."""
+    unloaded = np.zeros((robot.model.njoints, 6))
+    return accelerations_by_complex_step(robot, *state, unloaded, np.empty((robot.nv, 0)))
 
 
 def with_base(robot, state, R, p=(0.3, -0.2, 0.5)):
@@ -63,7 +57,7 @@ def test_exact_differences_converge_to_the_linearisation_until_rounding(robot, s
     assert abs(rounding + 1.0) < 0.1
     assert found.floor <= 1e-8
     assert found.ok
-    assert relative_error(linearized(robot, state)[robot.nv :], accelerations_by_complex_step(robot, *state)) < 1e-12
+    assert relative_error(linearized(robot, state)[robot.nv :], accelerations_of(robot, state)) < 1e-12
 
 
 def test_singularity_free_at_every_attitude_of_the_base(robot, state, rng):
@@ -71,7 +65,7 @@ def test_singularity_free_at_every_attitude_of_the_base(robot, state, rng):
     upright = [pin.rpy.rpyToMatrix(0.4, s * np.pi / 2, -0.7) for s in (1.0, -1.0)]
     for R in (*upright, *(pin.exp3(2.0 * rng.normal(size=3)) for _ in range(5))):
         turned = with_base(robot, state, R)
-        truth = accelerations_by_complex_step(robot, *turned)
+        truth = accelerations_of(robot, turned)
         assert relative_error(linearized(robot, turned)[robot.nv :], truth) < 1e-12
     weightless = linearization.branched(gravity=np.zeros(3))
     still, *others = (linearized(weightless, with_base(weightless, state, R)) for R in (np.eye(3), *upright))
