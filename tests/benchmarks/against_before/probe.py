@@ -3,6 +3,7 @@
 Use only what both sides have: the public functions, and of kernels what `ddp.compiling.kernel.registered` lists.
 """
 
+import inspect
 import json
 import re
 import resource
@@ -64,6 +65,16 @@ def golden(trees, file, **_):
     return {"arrays": len(found)}
 
 
+EARLIER = {"effort": None, "grip": 1.0}
+"""Values of parameters with which gaits plan as they did before they had these."""
+
+
+def built(entry):
+    """The problem of an entry of the registry, the same one in both trees."""
+    known = inspect.signature(entry.build).parameters
+    return entry.build(**{name: value for name, value in EARLIER.items() if name in known})
+
+
 def solver_of(kind):
     """The solver of a name."""
     return {"DDP": ddp.DDP, "iLQR": ddp.ILQR}[kind](max_iterations=1000)
@@ -77,7 +88,7 @@ def outcome(solution):
 def solve(name, kind, repeat, **_):
     """Solve a problem of the registry from its guess; CPU seconds of each repetition, in this thread."""
     entry = problems.find(name)
-    problem = entry()
+    problem = built(entry)
     guess, solver = entry.guess(problem), solver_of(kind)
     spent = []
     for _ in range(repeat):
@@ -90,7 +101,7 @@ def solve(name, kind, repeat, **_):
 def starts(name, seeds, **_):
     """Solve a problem from controls with noise, once for each seed."""
     entry = problems.find(name)
-    problem = entry()
+    problem = built(entry)
     guess = entry.guess(problem)
     if guess is None:
         guess = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
