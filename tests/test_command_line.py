@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 import ddp
 from ddp.compiling.store import cache_directory
 from problems import ALL, cli
-from problems.command import demo, dynamics_bench
+from problems.command import demo, dynamics_bench, output
 
 SMALL = "pendulum/swing-up"
 
@@ -145,6 +146,11 @@ def test_times_are_positive_numbers(mayne):
     assert times
     assert all(time > 0.0 for time in times.values())
     assert "derivatives" in mayne("bench", SMALL, "--repeat", 1).stdout
+
+
+def test_tables_keep_what_is_in_brackets(capsys):
+    output.print_table(["problem", "rms [cm]"], [["running[0] (Term)", "[/red]"]])
+    assert {"rms [cm]", "running[0] (Term)", "[/red]"} <= set(re.split(r"\s{2,}|\n", capsys.readouterr().out))
 
 
 def test_the_table_of_the_dynamics_compares_with_pinocchio(mayne, monkeypatch):

@@ -45,7 +45,7 @@ def run(folder: Path) -> bool:
     output = console()
     output.print("\nwritten, for an image viewer and a browser:")
     for file in files:
-        output.print(f"  {file}", soft_wrap=True)
+        output.print(f"  {file}", soft_wrap=True, markup=False)
     return converged
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ddp.errors import ProblemError, said
@@ -56,10 +57,10 @@ def console() -> Console:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under a header, without lines."""
-    table = Table(*header, box=None, pad_edge=False)
+    """Rows under a header, without lines; brackets are text, of units and of lists, and no markup."""
+    table = Table(*map(escape, header), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console().print(table)
 
 
