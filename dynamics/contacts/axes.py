@@ -31,27 +31,15 @@ def _put3(A, r, x):
 
 
 @kernel
-def turn_forces(contacts, place, first, f):
-    """f from ``first`` on := forces in the axes that were asked for."""
+def turn_forces(contacts, place, back, first, f):
+    """f from ``first`` on := forces in the axes that were asked for; ``back``: weights on them as on the relation's."""
     for i in range(contacts.body.size):
         if is_turned(contacts, i):
             R = place.R[i]
             for part in range(threes(contacts, i)):
                 r = first + contacts.row[i] + 3 * part
                 x = part3(f, r)
-                _put3(f, r, rotate_back(R, x) if contacts.kind[i] == POINT else rotate(R, x))
-
-
-@kernel
-def turn_weights(contacts, place, first, w):
-    """w from ``first`` on := the weights on the relation's forces that are those on forces as asked for."""
-    for i in range(contacts.body.size):
-        if is_turned(contacts, i):
-            R = place.R[i]
-            for part in range(threes(contacts, i)):
-                r = first + contacts.row[i] + 3 * part
-                x = part3(w, r)
-                _put3(w, r, rotate(R, x) if contacts.kind[i] == POINT else rotate_back(R, x))
+                _put3(f, r, rotate(R, x) if (contacts.kind[i] == POINT) == back else rotate_back(R, x))
 
 
 @kernel

@@ -169,7 +169,7 @@ def impact_dynamics_derivatives(
     """First derivatives of velocities after an impact and of its impulses."""
     s = _Arguments(robot, q, v, contacts, regularization, restitution=restitution, impact=True)
     z = tuple(np.empty((s.N, s.nz, robot.nv)) for _ in range(2))
-    s.run(contact_batch.impact_derivatives, *z)
+    s.run(contact_batch.impact_derivatives, *z, np.empty((0, s.nz, robot.nv)))
     a, f = s.split(z)
     return ImpactDerivatives(ImpactRates(*a), ImpactRates(*f))
 
@@ -222,13 +222,13 @@ class _Arguments(Stack):
         self.tree: Tree
         if not impact:
             wrenches = self._wrenches(fext)
-            tau_rows, free = self.rows("tau", tau, robot.nv), robot.resisting(damping=False, springs=False)
-            self.tree = free
-            self.knots = self.contacts, self.nc, epsilon, self.q, V, tau_rows, wrenches
+            tau_rows = self.rows("tau", tau, robot.nv)
+            self.tree = robot.resisting(damping=False, springs=False)
+            self.knots = self.contacts, self.nc, epsilon, 0.0, self.q, V, tau_rows, wrenches
         else:
             e = number("restitution", restitution, 1.0)
             self.tree = robot.tree.weightless or robot.tree
-            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, self.q, V
+            self.knots = as_impacts(self.contacts), self.nc, epsilon, e, self.q, V, V, self._wrenches(None)
 
     def _wrenches(self, fext: ArrayLike | None) -> Array:
         if fext is None:
@@ -257,7 +257,7 @@ class _Arguments(Stack):
         """Blocks of the Hessians of all weights, (N, W, nv, nv) each."""
         nv = self.robot.nv
         out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
-        self.run(kernel, weights, *out)
+        self.run(kernel, weights, *out, *[np.empty((0, 1, nv, nv))] * (4 - count))
         if flag("symmetric", symmetric):
             out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
         return out

@@ -90,6 +90,16 @@ def couple_rate(F, N, m):
 
 
 @inline
+def _given(address, memory):
+    """The tree, a workspace and wrenches in the memory, dq of zeros."""
+    tree = Tree(address)
+    ws = Workspace(memory_of(memory), tree)
+    x = Wrenches(ws.end, tree)
+    clear(as_vector(x.dq), tree.nv * tree.nv)
+    return tree, ws, x
+
+
+@inline
 def _place(tree, ws, x, Q, wrenches, t):
     """Placements and sums of wrenches of the samples from t on."""
     pack(Q, t, x.q, tree.nq)
@@ -101,9 +111,7 @@ def _place(tree, ws, x, Q, wrenches, t):
 def external_torques(address, memory, Q, wrenches, tau):
     """τ_ext (N, nv) of every sample."""
     Q, wrenches, tau = rows_of(Q), rows_of(wrenches), rows_of(tau)
-    tree = Tree(address)
-    ws = Workspace(memory_of(memory), tree)
-    x = Wrenches(ws.end, tree)
+    tree, ws, x = _given(address, memory)
     for t in range(0, len(Q), width(ws.end)):
         _place(tree, ws, x, Q, wrenches, t)
         for i in range(tree.nv):
@@ -115,10 +123,8 @@ def external_torques(address, memory, Q, wrenches, tau):
 def external_derivatives(address, memory, Q, wrenches, dq):
     """∂τ_ext/∂q (N, nv, nv) of every sample."""
     Q, wrenches, dq = rows_of(Q), rows_of(wrenches), rows_of(dq)
-    tree = Tree(address)
-    ws = Workspace(memory_of(memory), tree)
-    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
-    clear(as_vector(x.dq), square)
+    tree, ws, x = _given(address, memory)
+    square = tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         _place(tree, ws, x, Q, wrenches, t)
         for i in range(tree.nv):
@@ -161,10 +167,8 @@ def virtual_motion(tree, ws, x):
 def external_hessian(address, memory, Q, wrenches, mu, qq):
     """Hessian of μᵀ τ_ext by q, iterated (row first derivative, column second): (N, nv, nv), one μ a sample."""
     Q, wrenches, mu, qq = rows_of(Q), rows_of(wrenches), rows_of(mu), rows_of(qq)
-    tree = Tree(address)
-    ws = Workspace(memory_of(memory), tree)
-    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
-    clear(as_vector(x.dq), square)
+    tree, ws, x = _given(address, memory)
+    square = tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         _place(tree, ws, x, Q, wrenches, t)
         pack(mu, t, x.mu, tree.nv)
@@ -176,10 +180,8 @@ def external_hessian(address, memory, Q, wrenches, mu, qq):
 def external_tensors(address, memory, Q, wrenches, dqdq):
     """∂²τ_ext/∂q∂q, iterated: (N, nv, nv, nv), one multiplier after the other."""
     Q, wrenches, dqdq = rows_of(Q), rows_of(wrenches), rows_of(dqdq)
-    tree = Tree(address)
-    ws = Workspace(memory_of(memory), tree)
-    x, square = Wrenches(ws.end, tree), tree.nv * tree.nv
-    clear(as_vector(x.dq), square)
+    tree, ws, x = _given(address, memory)
+    square = tree.nv * tree.nv
     for t in range(0, len(Q), width(ws.end)):
         _place(tree, ws, x, Q, wrenches, t)
         for i in range(tree.nv):

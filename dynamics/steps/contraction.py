@@ -8,23 +8,13 @@ from typing import Any
 
 from numba import carray
 
-from ddp.compiling.kernel import call_contraction, callback, kernel, pointer
+from ddp.compiling.kernel import callback, kernel, pointer
 from ddp.machine.memory import hold, memory_of
 from ddp.system import Contraction
 from dynamics.rigid_bodies.kinematics import Workspace, workspace
 from dynamics.steps.curvature import second_scratch
 from dynamics.steps.modes import Modes, step_of
 from dynamics.steps.runge_kutta_curvature import adjoint_scratch, contract_explicit
-
-
-@kernel
-def contract_rows(address, context, record, weight, out):
-    """Call the C function at ``address`` for every knot: record (M, .), weight (M, n), out (M, nz, nz).
-
-    The last comes first, as in a sweep: records that were written last are in the fastest memory.
-    """
-    for t in range(record.shape[0] - 1, -1, -1):
-        call_contraction(address, context, record[t].ctypes.data, weight[t].ctypes.data, out[t].ctypes.data)
 
 
 @kernel

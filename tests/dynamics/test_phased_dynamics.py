@@ -7,6 +7,7 @@ import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
+from step_oracles import assert_first_order, assert_second_order
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
@@ -84,38 +85,11 @@ def test_steps_are_those_of_pinocchio(case):
 
 
 def test_derivatives_are_differences_of_steps(case):
-    system, X, U = case
-    n, nz = system.n, system.n + system.nu
-    basis = np.eye(nz)
-    for t, (x, u) in enumerate(zip(X, U, strict=True)):
-        after = system.step(x, u, t)
-
-        def moved(z, t=t, x=x, u=u, after=after):
-            return system.difference(after, system.step(system.integrate(x, z[:n]), u + z[n:], t))
-
-        F = np.hstack(system.linearize(x, u, t))
-        truth = np.stack([fourth_order(lambda s, e=e: moved(s * e)) for e in basis], axis=-1)
-        assert relative_error(F, truth) < 1e-8
+    assert_first_order(*case)
 
 
 def test_hessians_are_second_differences_of_steps(case, rng):
-    system, X, U = case
-    n, nz = system.n, system.n + system.nu
-    for t, (x, u) in enumerate(zip(X, U, strict=True)):
-        after, weight = system.step(x, u, t), rng.normal(size=n)
-        H = system.hessian(x, u, weight, t)
-        assert np.array_equal(H, H.T)
-        for _ in range(4):
-            d = rng.normal(size=nz)
-
-            def along(s, t=t, x=x, u=u, after=after, weight=weight, d=d):
-                moved = system.step(system.integrate(x, s * d[:n]), u + s * d[n:], t)
-                return weight @ system.difference(after, moved)
-
-            h = 2e-3
-            near, far = along(h) + along(-h), along(2 * h) + along(-2 * h)
-            second = (16 * near - far - 30 * along(0.0)) / (12 * h * h)
-            assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7
+    assert_second_order(*case, 2e-3, rng)
 
 
 def test_hessians_of_lines_are_differences_of_linearizations(rng):

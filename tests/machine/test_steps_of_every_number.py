@@ -1,12 +1,14 @@
 """Steps of every mode give the same next states for floats, complex numbers, quads and lanes."""
 
+from typing import Any
+
 import numpy as np
 import pinocchio as pin
 import pytest
 from one_source import EveryNumber
 from oracles import random_placement, random_tree, sprung
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.number import lane_of
 from dynamics import Contact, Phase, PhasedDynamics, RobotDynamics
 from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
@@ -17,24 +19,21 @@ ROUNDING = 1e-12
 """Of next states, relative to the largest number: of trees whose mass matrix is as well conditioned as random ones'."""
 
 
-@kernel
-def touching(x, y):
+bench: Any = free_bench
+advance: Any = advance_freely
+
+
+def _next(x, y):
     """Write the next state, and working memory after it, of x: the address of modes, a mode, a state, a control."""
     modes, mode = Modes(int(lane_of(x[0], 0))), int(lane_of(x[1], 0))
     nx = modes.tree.nq + modes.tree.nv
     for i in range(nx):
         y[i] = x[2 + i]
-    advance_touching(modes, mode, y, x[2 + nx :], touching_bench(modes, mode, y[nx:]))
+    advance(modes, mode, y, x[2 + nx :], bench(modes, mode, y[nx:]))
 
 
-@kernel
-def freely(x, y):
-    """Do what ``touching`` does, without contacts."""
-    modes, mode = Modes(int(lane_of(x[0], 0))), int(lane_of(x[1], 0))
-    nx = modes.tree.nq + modes.tree.nv
-    for i in range(nx):
-        y[i] = x[2 + i]
-    advance_freely(modes, mode, y, x[2 + nx :], free_bench(modes, mode, y[nx:]))
+freely = kernel(specialised(_next, "freely"))
+touching = kernel(specialised(_next, "touching", bench=touching_bench, advance=advance_touching))
 
 
 def samples(system, count, rng):

@@ -1,0 +1,32 @@
+"""Derivatives of systems' steps by differences, along exponential coordinates of states and along controls."""
+
+import numpy as np
+from oracles import fourth_order, relative_error
+
+
+def deviation(system, x, u, t):
+    """The deviation of the step of knot t from its nominal one, as a function of (dx, du)."""
+    after, n = system.step(x, u, t), system.n
+    return lambda z: system.difference(after, system.step(system.integrate(x, z[:n]), u + z[n:], t))
+
+
+def assert_first_order(system, X, U):
+    """A and B of every knot are differences of its step."""
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        moved = deviation(system, x, u, t)
+        basis = np.eye(system.n + system.nu)
+        truth = np.stack([fourth_order(lambda s, e=e, moved=moved: moved(s * e)) for e in basis], axis=-1)
+        assert relative_error(np.hstack(system.linearize(x, u, t)), truth) < 1e-8
+
+
+def assert_second_order(system, X, U, h, rng):
+    """Hessians of every knot, under a random weight, are second differences of its step along random directions."""
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        moved, weight = deviation(system, x, u, t), rng.normal(size=system.n)
+        H = system.hessian(x, u, weight, t)
+        assert np.array_equal(H, H.T)
+        for _ in range(4):
+            d = rng.normal(size=len(H))
+            near, far = moved(h * d) + moved(-h * d), moved(2 * h * d) + moved(-2 * h * d)
+            second = weight @ (16 * near - far - 30 * moved(0.0 * d)) / (12 * h * h)
+            assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7

@@ -1,0 +1,98 @@
+"""The command line's files: solutions that are saved, viewed again and played, and files that are refused."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import SMALL, fails_with, mayne
+
+import ddp
+from problems import ALL, cli
+
+
+def test_a_saved_solution_can_be_viewed_again(tmp_path):
+    saved, first, again = tmp_path / "swing.npz", tmp_path / "first.html", tmp_path / "again.html"
+    plot = tmp_path / "swing.png"
+    result = mayne("solve", SMALL, "--save", saved, "--html", first, "--plot", plot, "--solver", "ilqr")
+    assert result.exit_code == 0, result.output
+    problem = ALL[SMALL]()
+    assert ddp.Solution.load(saved, problem).converged
+    result = mayne("view", saved, "--html", again)
+    assert result.exit_code == 0, result.output
+    assert abs(first.stat().st_size - again.stat().st_size) < 100
+    assert plot.stat().st_size > 10_000
+
+
+def test_a_solution_saved_by_a_program_needs_the_name_of_its_problem(tmp_path):
+    saved, page = tmp_path / "swing.npz", tmp_path / "swing.html"
+    problem = ALL[SMALL]()
+    ddp.solve(problem, ddp.DDP()).save(saved)
+    fails_with(mayne("view", saved, "--html", page), 2, "--problem")
+    assert mayne("view", saved, "--html", page, "--problem", SMALL).exit_code == 0
+    fails_with(mayne("view", saved, "--html", page, "--problem", "cartpole/swing-up"), 2, "another problem")
+
+
+def test_solutions_are_saved_with_their_problem_in_one_step(tmp_path):
+    result = mayne("solve", SMALL, "--save", tmp_path / "swing.npz")
+    assert result.exit_code == 0
+    assert f"wrote {tmp_path / 'swing.npz'}" in result.stderr
+    kept = (tmp_path / "swing.npz").read_bytes()
+    assert ddp.Solution.load(tmp_path / "swing.npz").converged
+    assert mayne("view", tmp_path / "swing.npz", "--html", tmp_path / "swing.html").exit_code == 0
+    assert (tmp_path / "swing.npz").read_bytes() == kept
+    assert {path.name for path in tmp_path.iterdir()} <= {"swing.npz", "swing.html"}
+
+
+def test_a_file_that_is_no_solution_is_refused(tmp_path):
+    other, damaged = tmp_path / "other.npz", tmp_path / "damaged.npz"
+    np.savez(other, X=np.zeros(3))
+    damaged.write_bytes(b"PK\x03\x04 not a zip")
+    fails_with(mayne("view", other, "--problem", SMALL), 2, "not a solution")
+    fails_with(mayne("view", damaged), 2, "not a solution")
+
+
+@pytest.mark.parametrize("option", ["--save", "--html", "--plot"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_solved(tmp_path, monkeypatch, option):
+    def solving(*arguments, **options):
+        raise AssertionError("it was solved")
+
+    monkeypatch.setattr(cli, "solve_problem", solving)
+    fails_with(mayne("solve", SMALL, option, tmp_path / "none" / "x.png"), 2, option, "existing folder")
+    fails_with(mayne("solve", SMALL, "--plot", tmp_path / "x.txt"), 2, "--plot: expected .png or .pdf or .svg")
+    fails_with(mayne("solve", SMALL, "--forces", tmp_path / "x.png"), 2, "expected a problem with contacts")
+
+
+def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
+    saved, page = tmp_path / "own.npz", tmp_path / "own.html"
+    solution = ddp.solve(ALL["arm/reach"].build(horizon=20))
+    solution.save(saved)
+    assert mayne("view", saved, "--robot", "ur5", "--dt", 0.02, "--html", page).exit_code == 0
+    assert page.stat().st_size > 10_000
+    fails_with(mayne("view", saved, "--html", page), 2, "--problem", "--robot and --dt", "mayne.save_html")
+    fails_with(mayne("view", saved, "--robot", "panda", "--dt", 0.02, "--html", page), 2, "--robot: expected", "12")
+    fails_with(mayne("view", saved, "--robot", "ur5", "--dt", -1, "--html", page), 2, "--dt")
+    fails_with(mayne("view", saved, "--problem", "arm/reach", "--dt", 1, "--html", page), 2, "--dt")
+
+
+def test_a_motion_is_played_in_mujoco_beside_a_joint_pd(tmp_path):
+    page, plot, gains = (tmp_path / name for name in ("trot.html", "errors.png", "gains.csv"))
+    files = "--html", page, "--plot", plot, "--export", gains
+    result = mayne("play", "quadruped/trot", "--robot", "solo12", "--push", "0.3", *files)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert [row[-2] for row in rows[:2]] == ["stayed", "stayed"]
+    assert float(rows[0][1]) < float(rows[1][-4]) < 10.0
+    assert all(path.stat().st_size > 1000 for path in (page, plot, gains))
+    assert "the motion beside it" in page.read_text()
+
+
+def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
+    saved = tmp_path / "swing.npz"
+    assert mayne("solve", SMALL, "--horizon", 20, "--save", saved).exit_code == 0
+    told = json.loads(mayne("play", saved, "--delay", 0.002, "--known-delay", "--rate", 500, "--json").stdout)
+    assert told["problem"] == SMALL
+    assert told["conditions"]["rate"] == 500.0
+    assert set(told["runs"]) == {"policy", "joint PD", "torques alone"}
+    fails_with(mayne("play", saved, "--push", "far"), 2, "--push: expected a number")
+    fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
+    fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")
