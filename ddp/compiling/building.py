@@ -24,6 +24,12 @@ _EXCEPTION = re.compile(r"%excinfo(?![.\w])")
 _OF_A_PROCESS = "numba.dynamic.globals"
 """Beginning of the names of addresses that another process does not have."""
 
+_INTERNAL = re.compile(r"^(define (?:internal|private|linkonce_odr) .*(?=[{]$))", re.MULTILINE)
+"""Beginning of a function that has no caller outside of its module.
+
+Its attributes are written as text: llvmlite 0.46, of numba 0.63, gives those of a function to what it returns.
+"""
+
 _ENVIRONMENT = "_ZN08NumbaEnv"
 """Beginning of the names of what numba keeps beside a function: objects for what it prints, say."""
 
@@ -41,8 +47,12 @@ def optimise(module: Any, codegen: Any, level: int) -> None:
 @lru_cache(maxsize=1024)
 def _defined(library: Any) -> frozenset[str]:
     """Names of the functions that a library of numba's has."""
-    functions = library._get_module_for_linking().functions
-    return frozenset(function.name for function in functions if not function.is_declaration)
+    return _defined_in(library._get_module_for_linking())
+
+
+def _defined_in(module: Any) -> frozenset[str]:
+    """Names of the functions that a module has."""
+    return frozenset(function.name for function in module.functions if not function.is_declaration)
 
 
 def _declared(module: Any) -> set[str]:
@@ -146,14 +156,14 @@ class WholeBuilder(Builder):
         for library in waiting:
             del self._libraries[library]
         super().link()
-        while called := [name for name in _names(self.module) if name in callees]:
+        while called := [function.name for function in self.module.functions if function.name in callees]:
             for name in called:
                 self.module.link_in(callees[name].module, preserve=True)
                 self._note(callees, callees[name].code.needs)
-            for function in self.module.functions:
-                if not function.is_declaration and function.linkage != binding.Linkage.external:
-                    function.add_function_attribute("alwaysinline")
+            self.module = binding.parse_assembly(_INTERNAL.sub(r"\1alwaysinline ", str(self.module)))
             self._simplify()
+            if left := _defined_in(self.module) & callees.keys():
+                raise RuntimeError(f"LLVM does not inline {', '.join(sorted(left))} into {self.name}, compiled whole")
 
     def _note(self, callees: dict[str, Any], needs: Any) -> None:
         """Note what a callee needs: kernels to link by their symbols, all else to load."""
@@ -177,7 +187,3 @@ class WholeBuilder(Builder):
         passes.add_strip_dead_prototype_pass()
         tuning = binding.create_pipeline_tuning_options(speed_level=1)
         passes.run(self.module, binding.create_pass_builder(machine(self.codegen), tuning))
-
-
-def _names(module: Any) -> list[str]:
-    return [function.name for function in module.functions]

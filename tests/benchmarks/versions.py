@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MINORS = ("0.68.1",)
+MINORS = ("0.63.1", "0.64.0", "0.65.1", "0.66.0", "0.67.0", "0.68.1")
 """The newest of each minor version that pyproject.toml allows."""
 
 SOLVE = "tests/test_convergence.py::test_ddp_converges_within_the_bar[pendulum/swing-up]"
