@@ -25,6 +25,7 @@ Python makes a struct of numbers and arrays, which it keeps alive; kernels read 
 from __future__ import annotations
 
 import hashlib
+from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,7 +52,7 @@ class _Word:
     words = 1
 
     def __init__(self, kind: Any) -> None:
-        self.kind = kind
+        self.kind, self.is_real = kind, kind == types.float64
 
     def __set_name__(self, owner: Any, name: str) -> None:
         self.name = name
@@ -61,25 +62,20 @@ class _Word:
 
     def __set__(self, struct: Any, value: Any) -> None:
         struct._values[self.name] = value = self.checked(value)
-        begin, written = struct._places[self.name], self.written(value)
-        struct._words[begin : begin + len(written)] = written
+        begin = struct._places[self.name]
+        struct._words[begin : begin + self.words] = self.written(value)
 
     def checked(self, value: Any) -> Any:
-        return float(value) if self.kind == types.float64 else int(value)
+        return float(value) if self.is_real else int(value)
 
     def written(self, value: Any) -> list[int]:
-        return [int(np.float64(value).view(np.int64)) if self.kind == types.float64 else value]
+        return [int(np.float64(value).view(np.int64)) if self.is_real else value]
 
     def described(self) -> str:
         return str(self.kind)
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         return read_word(context, builder, address, begin, self.kind)
-
-
-def _start(array: Any) -> int:
-    """Address of an array's first number."""
-    return int(array.ctypes.data)
 
 
 class _Rows(_Word):
@@ -94,15 +90,15 @@ class _Rows(_Word):
         array = np.asarray(value, dtype=self.dtype)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        if not self.kind.constant and not (isinstance(value, np.ndarray) and _start(array) == _start(value)):
+        if not self.kind.constant and array is not value and array.base is not value:
             raise TypeError(f"{self.name}: expected a contiguous array of {self.dtype.__name__}, to be written to")
         if self.kind.columns is not None and array.size % self.kind.columns:
             raise TypeError(f"{self.name}: expected rows of {self.kind.columns} numbers, got shape {array.shape}")
         return array
 
     def written(self, value: Any) -> list[int]:
-        sizes = [] if self.words == 1 else [int(np.prod(value.shape[1:])), len(value)]
-        return [_start(value), *sizes]
+        start = value.ctypes.data
+        return [start] if self.words == 1 else [start, prod(value.shape[1:]), len(value)]
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         start = builder.inttoptr(
@@ -193,11 +189,10 @@ class Struct:
             raise TypeError(f"{type(self).__name__} of an address is for kernels")
         if values.keys() != self._fields.keys():
             raise TypeError(f"expected values of {sorted(self._fields)}, got {sorted(values)}")
-        self._values: dict[str, Any] = {}
-        self._words = np.zeros(sum(field.words for field in self._fields.values()), dtype=np.int64)
+        self._values = {name: field.checked(values[name]) for name, field in self._fields.items()}
+        words = [word for name, field in self._fields.items() for word in field.written(self._values[name])]
+        self._words = np.array(words, dtype=np.int64)
         self.address = int(self._words.ctypes.data)
-        for name, value in values.items():
-            setattr(self, name, value)
 
     def __init_subclass__(cls) -> None:
         cls._fields = {name: value for name, value in vars(cls).items() if isinstance(value, _Word)}
