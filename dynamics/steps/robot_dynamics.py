@@ -28,7 +28,9 @@ class RobotDynamics(SteppedRobot):
     actuation S (nv, nu): how controls act on the degrees of freedom [N, N m per unit of control]; default
     ``robot.actuation``: the actuators of an MJCF file, else one control for each joint.
     integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
-    ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Their derivatives are all exact.
+    ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Implicit ones, for stiff springs and
+    friction, see implicit_steps.py: "implicit-euler", ``v' = v + dt a(q', v', τ)``; "implicit-midpoint", of order two,
+    which keeps energy; "sdirk2", of order two, which damps what is too fast for it. Their derivatives are all exact.
     damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
     of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
     springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot

@@ -15,8 +15,24 @@ from numpy.typing import NDArray
 from ddp.machine.number import WIDTH
 from ddp.system import Contraction
 from dynamics.robots.tree import Tree
-from dynamics.steps import contact_linearization, contraction, hessians, linearization, runge_kutta_linearization
+from dynamics.steps import (
+    contact_linearization,
+    contraction,
+    hessians,
+    implicit_curvature,
+    implicit_linearization,
+    implicit_steps,
+    linearization,
+    runge_kutta_linearization,
+)
 from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
+from dynamics.steps.implicit_steps import (
+    IMPLICIT_EULER,
+    IMPLICIT_MIDPOINT,
+    SDIRK2,
+    advance_implicitly,
+    implicit_bench,
+)
 from dynamics.steps.modes import Layout, Modes, explicit_layout, free_layout, whole_layout
 from dynamics.steps.rollouts import Roller, roller
 from dynamics.steps.runge_kutta import EULER, NONE, RK4
@@ -35,8 +51,9 @@ class Scheme(NamedTuple):
     layout ``(nq, nv, nu, nc, stages)``: of records.
     room ``(tree, layout, nu, stages, m, nc)``: how many numbers of memory ``linearize`` takes, for at most m contacts
     and nc forces.   contract_room ``(tree, layout, m, nc)``: those that ``contract`` takes.
-    method: of explicit steps, see runge_kutta.py.
+    method: a table, of explicit steps see runge_kutta.py, of implicit ones implicit_steps.py.   stages: of it.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
+    batched: whether ``contract`` takes many knots at once faster than one by one.
     """
 
     roller: Roller
@@ -48,12 +65,9 @@ class Scheme(NamedTuple):
     room: Callable[[Tree, Layout, int, int, int, int], int]
     contract_room: Callable[[Tree, Layout, int, int], int]
     method: Array = NONE
+    stages: int = 0
     halves: bool = False
-
-    @property
-    def stages(self) -> int:
-        """Stages of an explicit step."""
-        return len(self.method) - 1
+    batched: bool = True
 
 
 _FREE = roller("freely", size, free_bench, advance_freely)
@@ -79,9 +93,25 @@ def explicit(method: Array) -> Scheme:
     """The scheme of explicit steps by a method of runge_kutta.py."""
     return Scheme(
         _FREE, runge_kutta_linearization.linearize_explicit, None, contraction.contract_knots, contraction.contraction,
-        explicit_layout, runge_kutta_linearization.size, lambda *_: 0, method,
+        explicit_layout, runge_kutta_linearization.size, lambda *_: 0, method, len(method) - 1, batched=False,
     )  # fmt: skip
 
 
-INTEGRATORS = {"semi-implicit-euler": SEMI_IMPLICIT, "euler": explicit(EULER), "rk4": explicit(RK4)}
+_IMPLICIT = roller("implicitly", implicit_steps.size, implicit_bench, advance_implicitly)
+
+
+def implicit(method: Array) -> Scheme:
+    """The scheme of implicit steps by a method of implicit_steps.py."""
+    return Scheme(
+        _IMPLICIT, implicit_linearization.linearize_implicit, None, implicit_curvature.contract,
+        implicit_curvature.contraction, implicit_linearization.implicit_layout, implicit_linearization.size,
+        implicit_curvature.size, method, len(method),
+    )  # fmt: skip
+
+
+INTEGRATORS = {
+    "semi-implicit-euler": SEMI_IMPLICIT, "euler": explicit(EULER), "rk4": explicit(RK4),
+    "implicit-euler": implicit(IMPLICIT_EULER), "implicit-midpoint": implicit(IMPLICIT_MIDPOINT),
+    "sdirk2": implicit(SDIRK2),
+}  # fmt: skip
 """Schemes of robots without contacts by name."""

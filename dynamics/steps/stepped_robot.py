@@ -108,7 +108,7 @@ class SteppedRobot(ABC):
     @property
     def batched(self) -> bool:
         """Whether many knots are contracted faster than one by one: see `system.Abilities`."""
-        return self._scheme.stages == 0
+        return self._scheme.batched
 
     @property
     def notes_size(self) -> int:

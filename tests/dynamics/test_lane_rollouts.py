@@ -37,7 +37,7 @@ def one_by_one(system, X, U, k, K, alphas, gaps, lower, upper):
     return Xs, Us
 
 
-@pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4"])
+@pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4", "implicit-euler", "sdirk2"])
 @pytest.mark.parametrize("seed", range(4))
 def test_rollouts_in_lanes_are_the_rollouts_one_by_one(integrator, seed):
     rng = np.random.default_rng(seed)

@@ -21,7 +21,8 @@ from ddp.system import Expansion
 from dynamics.arrays.memory import recycled
 from dynamics.geometry.coefficients import stumpff
 
-SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler")]
+SYSTEMS = [("ur5", "semi-implicit-euler"), ("hyq", "semi-implicit-euler"), ("ur5", "rk4"), (5, "semi-implicit-euler"),
+           (5, "sdirk2"), ("hyq", "implicit-midpoint")]  # fmt: skip
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def test_power_of_all_torques_is_the_rate_of_the_energy(seed):
     assert abs(gradient.dq @ v + gradient.dv @ a - power) < 1e-11 * (np.abs(gradient.dq) @ np.abs(v) + 1.0)
 
 
-@pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4"])
+@pytest.mark.parametrize("integrator", ["semi-implicit-euler", "euler", "rk4", "implicit-midpoint", "sdirk2"])
 def test_linearizations_compose_along_a_rollout(integrator, rng):
     """The product of two steps' derivatives is the derivative of Pinocchio-charted two steps, by differences."""
     system = RobotDynamics(chain_of("free-flyer", "spherical", "planar"), 0.02, np.eye(12), integrator)

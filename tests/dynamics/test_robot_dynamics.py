@@ -43,6 +43,10 @@ def systems():
         "ur5 springs": RobotDynamics(arm, 0.02),
         "springs euler": RobotDynamics(springs, 0.03, integrator="euler"),
         "springs rk4": RobotDynamics(springs, 0.02, integrator="rk4", damping=True),
+        "ur5 implicit": RobotDynamics(dynamics.load("ur5"), 0.02, integrator="sdirk2"),
+        "hyq implicit": RobotDynamics(dynamics.load("hyq"), 0.002, integrator="implicit-midpoint"),
+        "groups implicit": RobotDynamics(groups, 0.001, integrator="sdirk2"),
+        "springs implicit": RobotDynamics(springs, 0.001, integrator="implicit-euler", damping=True),
     }
 
 
@@ -62,6 +66,33 @@ def pin_bracket(model, x, y):
     return out
 
 
+GAMMA = 1.0 - 1.0 / np.sqrt(2.0)
+STAGES = {
+    "implicit-euler": [(1.0, 1.0, 1.0)], "implicit-midpoint": [(0.5, 1.0, 1.0)],
+    "sdirk2": [(1.0, GAMMA, 1.0 / GAMMA - 1.0), (1.0, GAMMA, 1.0)],
+}  # fmt: skip
+"""Of implicit steps: where each stage looks at motion, how long it is, how far it goes."""
+
+
+def pin_stage(system, data, q, v, u, theta, h, kappa):
+    """One stage of an implicit step, by simplified Newton iterations on Pinocchio's inverse dynamics."""
+    model, after = system.robot.model, v.copy()
+
+    def seen(after):
+        middle = (1.0 - theta) * v + theta * after
+        return pin.integrate(model, q, theta * h * middle), middle
+
+    def residual(after):
+        tau = pin.rnea(model, data, *seen(after), (after - v) / h)
+        return h * (tau - system.actuation @ u - passive(system, *seen(after)))
+
+    for sweep in range(60):
+        if sweep % 4 == 0:
+            K = np.stack([(residual(after + 1e-6 * e) - residual(after - 1e-6 * e)) / 2e-6 for e in np.eye(len(v))]).T
+        after = after - np.linalg.solve(K, residual(after))
+    return pin.integrate(model, q, kappa * h * seen(after)[1]), v + kappa * (after - v)
+
+
 def pin_step(system, x, u):
     """One step by Pinocchio alone."""
     model, h = system.robot.model, system.dt
@@ -74,6 +105,10 @@ def pin_step(system, x, u):
     if system.integrator == "semi-implicit-euler":
         v1 = v + h * acceleration(q, v)
         return np.concatenate([pin.integrate(model, q, h * v1), v1])
+    if system.integrator in STAGES:
+        for theta, share, kappa in STAGES[system.integrator]:
+            q, v = pin_stage(system, data, q, v, u, theta, h * share, kappa)
+        return np.concatenate([q, v])
     if system.integrator == "euler":
         return np.concatenate([pin.integrate(model, q, h * v), v + h * acceleration(q, v)])
     a1 = acceleration(q, v)

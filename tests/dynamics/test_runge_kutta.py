@@ -66,7 +66,7 @@ def _known_methods(monkeypatch):
     ("integrator", "order", "steps"),
     [
         ("euler", 1, 400), ("semi-implicit-euler", 1, 400), ("midpoint", 2, 200), ("heun", 2, 200), ("kutta", 3, 80),
-        ("rk4", 4, 40),
+        ("rk4", 4, 40), ("implicit-euler", 1, 400), ("implicit-midpoint", 2, 200), ("sdirk2", 2, 200),
     ],
 )  # fmt: skip
 def test_steps_converge_at_their_order(name, integrator, order, steps, rng):
@@ -81,7 +81,7 @@ def test_steps_converge_at_their_order(name, integrator, order, steps, rng):
     assert abs(np.log2(coarse / fine) - order) < 0.25
 
 
-@pytest.mark.parametrize("integrator", OTHERS)
+@pytest.mark.parametrize("integrator", [*OTHERS, "implicit-euler", "implicit-midpoint", "sdirk2"])
 @pytest.mark.parametrize("name", ["free body", "spherical", "planar", "branches"])
 def test_derivatives_of_any_method_are_those_of_its_steps(name, integrator, rng):
     """Along curves f(x ⊕ t dx, u + t du) ⊖ f(x, u), whose first and second derivatives at 0 are A, B and δᵀ H δ."""

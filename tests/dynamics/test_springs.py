@@ -18,7 +18,7 @@ from dynamics.robots.equipment import Equipment
 from problems.costs import ControlCost, StateCost
 from problems.legged import follow_nominal
 
-INTEGRATORS = ("semi-implicit-euler", "euler", "rk4")
+INTEGRATORS = ("semi-implicit-euler", "euler", "rk4", "implicit-euler", "implicit-midpoint", "sdirk2")
 
 
 def numbers(values):
@@ -137,6 +137,14 @@ class Cart:
             after = v + h * self.acceleration(q, v, u)
             return np.concatenate([q + h * after, after])
 
+        if integrator not in ("euler", "rk4"):
+            share = 1.0 - np.sqrt(0.5) if integrator == "sdirk2" else 1.0
+            theta, once = 0.5 if integrator == "implicit-midpoint" else 1.0, z[:4]
+            once = self.stage(once, z[4:], share * h, theta)
+            if integrator != "sdirk2":
+                return once
+            return self.stage(z[:4] + (1.0 / share - 1.0) * (once - z[:4]), z[4:], share * h, theta)
+
         def rate(x):
             return np.concatenate([x[2:], self.acceleration(x[:2], x[2:], u)])
 
@@ -147,6 +155,14 @@ class Cart:
         b = rate(x + h / 2 * a)
         c = rate(x + h / 2 * b)
         return x + h / 6 * (a + 2 * b + 2 * c + rate(x + h * c))
+
+    def stage(self, x, u, h, theta):
+        """x + h times the rate at x + theta (stage - x): fixed points, contracting where h is small."""
+        after = x
+        for _ in range(200):
+            middle = x + theta * (after - x)
+            after = x + h * np.concatenate([middle[2:], self.acceleration(middle[:2], middle[2:], u)])
+        return after
 
     def derivatives(self, z, h, integrator):
         """By complex step: no differences are taken."""

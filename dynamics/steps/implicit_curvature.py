@@ -1,0 +1,270 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Second order of the implicit steps of implicit_steps.py, contracted with a weight: back through the stages.
+
+With weights (w_q, w_v) on where a stage ends, the weight on v' is w_z = κ (w_v + θ h Jrᵀ w_q) and that on the residual
+ω = -h K⁻ᵀ w_z. With L_q, L_v, L_a the rates of q_s, v_s, a_s by (δx, δu), a stage adds
+
+    L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a)]          blocks of ω·R at (q_s, v_s, a_s)
+
+and, of joints whose motions do not commute, the curvature of q ⊕ κ h v_s under w_q and of q ⊕ θ h v_s under R_qᵀ ω, see
+curvature.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ddp.compiling.kernel import callback, kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import (
+    address_of,
+    as_matrix,
+    as_vector,
+    columns_from,
+    floats_at,
+    hold,
+    memory_of,
+    numbers_between,
+    rows_of,
+)
+from ddp.machine.number import width
+from ddp.machine.packing import pack, unpack
+from ddp.machine.rows import add_rows, add_transposed, clear_rows, mirror, write_rows
+from ddp.machine.tiles import add_product
+from ddp.system import Contraction
+from dynamics.arrays.elimination import solve_transposed
+from dynamics.geometry.joint_motion import (
+    is_group,
+    joint_curvature,
+    joint_jacobian,
+    joint_rates,
+    joint_transport,
+    twist_of,
+)
+from dynamics.rigid_bodies.kinematics import Workspace, clear
+from dynamics.rigid_bodies.residual import residual_hessian
+from dynamics.robots.tree import Tree
+from dynamics.steps.implicit_linearization import (
+    Rates,
+    begin_rates,
+    displaced_rates,
+    numbers_of_stage,
+    rates_memory,
+    rates_of_stage,
+    see_velocity,
+    z_of,
+)
+from dynamics.steps.implicit_steps import Solving, see_stage
+from dynamics.steps.modes import Layout, Modes, step_of, whole
+
+
+class Weighing(Fields):
+    """q, v, v', K of a stage in a record; weights on its end, v' and R, J of a joint; blocks of ω·R, zeros at first."""
+
+    q, v, next, K = vector("nq"), vector("nv"), vector("nv"), matrix_of("nv", "nv")
+    weight, on_next, omega, J = vector("2 nv"), vector("nv"), vector("nv"), rows_apart("6", 6)
+    qq, qv, vv, qa = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+
+
+class Assembling(Fields):
+    """Floats of one knot, rows of ld numbers: L_q, L_a and products; of a joint C, D, J, T; weights."""
+
+    Lq, La, X, Y = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld")
+    bent, pulled, on_stage = matrix_of("6", "ld"), vector("ld"), vector("12")
+    C, D, J, T, other = (rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6),
+                         rows_apart("6", 6))  # fmt: skip
+
+
+def size(tree: Tree, where: Layout, m: int, nc: int) -> int:
+    """How many numbers of memory ``contract`` takes."""
+    return Weighing.size(tree) + Workspace.size(tree) + Solving.size(tree)
+
+
+@kernel
+def contract(context, memory, record, weight, out):
+    """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records (M, .)."""
+    modes = Modes(context)
+    tree, method, nu, dt = modes.tree, modes.method, modes.nu, step_of(modes, 0)
+    nq, nv, count = tree.nq, tree.nv, len(method)
+    n, nz, ld, own, square = 2 * nv, 2 * nv + nu, whole(2 * nv + nu), numbers_of_stage(nq, nv, nu), 4 * nv * nv
+    records, weights, hessians = rows_of(record), rows_of(weight), rows_of(out)
+    x = Weighing(memory_of(memory), tree)
+    ws = Workspace(x.end, tree)
+    s = Solving(ws.end, tree)
+    clear(as_vector(x.qq), square)
+    lanes = width(x.end)
+    floats, carried, on_next = rates_memory(nv, nu), np.empty((lanes, n)), np.empty((lanes, nv))
+    blocks, room = np.empty((lanes, square)), np.empty((4 * nv + 7) * ld + 12 + 180 + 16)
+    hessian = np.empty((lanes, ld * ld))
+    of_carried, of_next, of_blocks, of_hessian = rows_of(carried), rows_of(on_next), rows_of(blocks), rows_of(hessian)
+    r, y = Rates(memory_of(floats), nv, ld), Assembling(memory_of(room), nv, ld)
+    for t in range(0, len(records), lanes):
+        M = min(lanes, len(records) - t)
+        for k in range(M):
+            clear_rows(address_of(of_hessian[k]), ld, ld, ld)
+            for j in range(n):
+                of_carried[k, j] = weights[t + k, j]
+        for i in range(count - 1, -1, -1):
+            theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
+            pack(columns_from(records, i * own), t, x.q, nq + n + nv * nv)
+            pack(of_carried[:M], 0, x.weight, n)
+            weigh_stage(tree, theta, h, kappa, x, ws, s)
+            unpack(x.on_next, nv, of_next[:M], 0)
+            unpack(as_vector(x.qq), square, of_blocks[:M], 0)
+            for k in range(M):
+                whole_record, kept = records[t + k], records[t + k][i * own :]
+                begin_rates(tree, nu, i, count, whole_record, r)
+                rates_of_stage(tree, nu, theta, i, kept, r)
+                add_stage(tree, nu, theta, h, kappa, kept, of_carried[k], of_next[k], of_blocks[k], r, y, of_hessian[k])
+        for k in range(M):
+            H = address_of(of_hessian[k])
+            add_transposed(H, ld, ld)
+            mirror(H, ld)
+            write_rows(address_of(hessians[t + k]), nz, H, ld, nz, nz)
+    hold(floats)
+    hold(carried)
+    hold(on_next)
+    hold(blocks)
+    hold(room)
+    hold(hessian)
+
+
+@kernel
+def weigh_stage(tree, theta, h, kappa, x, ws, s):
+    """Weights on v' and on R, and the blocks of ω·R."""
+    nv = tree.nv
+    for i in range(nv):
+        s.next[i] = x.next[i]
+        x.on_next[i] = kappa * (x.weight[nv + i] + (theta * h) * x.weight[i])
+    see_stage(tree, theta, h, x.q, x.v, s)
+    for b in range(tree.nb):
+        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+        if is_group(kind):
+            joint_jacobian(kind, nj, twist_of(kind, s.v, iv, kappa * h), x.J)
+            for i in range(nj):
+                total = x.J[0, i] * x.weight[iv]
+                for k in range(1, nj):
+                    total += x.J[k, i] * x.weight[iv + k]
+                x.on_next[iv + i] = kappa * (x.weight[nv + iv + i] + (theta * h) * total)
+    for i in range(nv):
+        x.omega[i] = -h * x.on_next[i]
+    solve_transposed(tree, x.K, x.omega)
+    residual_hessian(tree, s.q, s.v, s.a, x.omega, s.no_fext, ws, x.qq, x.qv, x.vv, x.qa)
+
+
+# -- one knot, floats ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def add_stage(tree, nu, theta, h, kappa, kept, weight, on_next, blocks, r, y, H):
+    """Add half of a stage's Hessian to H; weight (2 nv,), on where it ends, becomes that on where it begins."""
+    nv, n, nz, ld = tree.nv, 2 * tree.nv, 2 * tree.nv + nu, whole(2 * tree.nv + nu)
+    square, at, pulled = nv * nv, address_of(H), address_of(y.pulled)
+    Lq, La, S, X, Y = (
+        address_of(as_vector(y.Lq)), address_of(as_vector(y.La)), address_of(as_vector(r.S)),
+        address_of(as_vector(y.X)), address_of(as_vector(y.Y)),
+    )  # fmt: skip
+    clear_rows(pulled, ld, 1, ld)
+    for i in range(nv):
+        row = z_of(tree, kept)[i * nz :]
+        for j in range(n):
+            y.pulled[j] += on_next[i] * row[j]
+    see_velocity(tree, theta, kept, r.own)
+    displaced_rates(tree, nu, theta * h, r, y.Lq)
+    clear_rows(La, ld, nv, ld)
+    add_rows(La, ld, 1.0 / h, address_of(as_vector(r.Z)), ld, nv, ld)
+    add_rows(La, ld, -1.0 / h, address_of(as_vector(r.V)), ld, nv, ld)
+    for i in range(square):
+        blocks[i], blocks[2 * square + i] = 0.5 * blocks[i], 0.5 * blocks[2 * square + i]
+    for b in range(tree.nb):
+        if is_group(tree.kind[b]):
+            add_joint(tree, b, nu, theta, h, kappa, weight, blocks, r, y, H)
+    clear_rows(X, ld, nv, ld)
+    add_product(X, ld, nv, ld, address_of(blocks), nv, 1, Lq, ld, nv)
+    add_product(X, ld, nv, ld, address_of(blocks[square:]), nv, 1, S, ld, nv)
+    add_product(X, ld, nv, ld, address_of(blocks[3 * square :]), nv, 1, La, ld, nv)
+    clear_rows(Y, ld, nv, ld)
+    add_product(Y, ld, nv, ld, address_of(blocks[2 * square :]), nv, 1, S, ld, nv)
+    add_product(at, ld, nz, ld, Lq, 1, ld, X, ld, nv)
+    add_product(at, ld, nz, ld, S, 1, ld, Y, ld, nv)
+    for b in range(tree.nb):
+        pull_weight(tree, b, theta, h, kappa, weight, y, r)
+
+
+@kernel
+def add_joint(tree, b, nu, theta, h, kappa, weight, blocks, r, y, H):
+    """Curvature of a joint whose motions do not commute: half of it by v_s into vv, that by q and v_s into H."""
+    nv, iv, nj, kind, ld = tree.nv, tree.iv[b], tree.nj[b], tree.kind[b], whole(2 * tree.nv + nu)
+    joint_transport(kind, nj, twist_of(kind, r.own[0], iv, -theta * h), y.T)
+    for i in range(nj):
+        total = y.T[0, i] * y.pulled[iv]
+        for k in range(1, nj):
+            total += y.T[k, i] * y.pulled[iv + k]
+        y.on_stage[i] = total
+    joint_curvature(
+        kind, nj, twist_of(kind, r.own[0], iv, theta * h), twist_of(kind, y.on_stage, 0, 1.0), y.J, y.C, y.D
+    )
+    for i in range(nj):
+        for k in range(nj):
+            blocks[(2 * nv + iv + i) * nv + iv + k] += 0.5 * (theta * h) * (theta * h) * y.C[i, k]
+            y.other[i, k] = theta * h * y.D[i, k]
+    joint_curvature(kind, nj, twist_of(kind, r.own[0], iv, kappa * h), twist_of(kind, weight, iv, 1.0), y.J, y.C, y.D)
+    for i in range(nj):
+        for k in range(nj):
+            blocks[(2 * nv + iv + i) * nv + iv + k] += 0.5 * (kappa * h) * (kappa * h) * y.C[i, k]
+            y.other[i, k] += kappa * h * y.D[i, k]
+    bent = address_of(as_vector(y.bent))
+    clear_rows(bent, ld, nj, ld)
+    add_product(bent, ld, nj, ld, address_of(as_vector(y.other)), 6, 1, address_of(r.S[iv]), ld, nj)
+    add_product(address_of(H), ld, 2 * nv + nu, ld, address_of(r.Q[iv]), 1, ld, bent, ld, nj)
+
+
+@kernel
+def pull_weight(tree, b, theta, h, kappa, weight, y, r):
+    """Weights on where a stage ends become those on where it begins, for a joint's degrees of freedom."""
+    nv, iv, nj, kind = tree.nv, tree.iv[b], tree.nj[b], tree.kind[b]
+    if is_group(kind):
+        joint_rates(kind, nj, twist_of(kind, r.own[0], iv, kappa * h), y.T, y.J)
+        for i in range(nj):
+            to_q, to_v = 0.0, 0.0
+            for k in range(nj):
+                to_q += y.T[k, i] * weight[iv + k]
+                to_v += y.J[k, i] * weight[iv + k]
+            y.on_stage[i], y.on_stage[6 + i] = to_q, to_v
+    else:
+        for i in range(nj):
+            y.on_stage[i] = y.on_stage[6 + i] = weight[iv + i]
+    for i in range(nj):
+        weight[iv + i] = y.on_stage[i] + y.pulled[iv + i]
+        through = (1.0 - kappa) * weight[nv + iv + i] + kappa * h * (1.0 - theta) * y.on_stage[6 + i]
+        weight[nv + iv + i] = through + y.pulled[nv + iv + i]
+
+
+def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
+    """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    modes = Modes(context)
+    tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu
+    memory = np.empty(room_of_one(tree))
+    records, weights = as_matrix(floats_at(record), 1, modes.end), as_matrix(floats_at(weight), 1, 2 * tree.nv)
+    contract(context, memory, records, weights, as_matrix(floats_at(hessian), 1, nz * nz))
+    hold(memory)
+
+
+@kernel
+def room_of_one(tree):
+    """How many floats ``contract`` of one knot takes."""
+    memory = floats_at(64)
+    return numbers_between(memory, Solving(Workspace(Weighing(memory, tree).end, tree).end, tree).end)
+
+
+@cache
+def _callback() -> Any:
+    return callback(contract_at)
+
+
+def contraction(modes: Modes) -> Contraction:
+    """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
+    return Contraction(_callback().address, modes.address, modes)

@@ -1,0 +1,239 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""First order of the implicit steps of implicit_steps.py: each stage as a relation, and the chain rule through them.
+
+With T = Ad_{Exp(-ξ)} and Jr, joint by joint, of ξ = θ h v_s, and G = R_v + θ h R_q Jr, a stage moves v' by
+
+    δv' = Z (δq, δv, δu),   Z = K⁻¹ [-h R_q T | M - (1 - θ) h G | h S]
+
+Where Q, V (nv, nz) are the rates of where it begins by (δx, δu), those of v' are Z (Q, V, E_u), of v_s they are
+(1 - θ) V plus θ times that, and where the next stage begins they are, with T and Jr of κ h v_s,
+
+    Q⁺ = T Q + κ h Jr V_s          V⁺ = (1 - κ) V + κ Z (Q, V, E_u)
+
+A record holds q, v, v', the factors of K, Z of every stage, then Q, V of every stage but the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import address_of, as_vector, hold, memory_of, rows_of
+from ddp.machine.number import width
+from ddp.machine.packing import pack, unpack_columns
+from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_rows
+from ddp.machine.tiles import add_product
+from dynamics.arrays.elimination import solve_columns
+from dynamics.geometry.joint_motion import is_group, joint_rates, joint_transport, twist_of
+from dynamics.rigid_bodies.kinematics import Workspace
+from dynamics.rigid_bodies.residual import residual_by_controls
+from dynamics.robots.tree import Tree
+from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving
+from dynamics.steps.modes import Layout, Modes, step_of, whole
+
+
+class Stage(Fields):
+    """Record of a stage: q, v, v', the factors of K, Z."""
+
+    q, v, next = vector("nq"), vector("nv"), vector("nv")
+    K, Z = matrix_of("nv", "nv"), matrix_of("nv", "2 nv + nu")
+
+
+class Starting(Fields):
+    """State and controls of knots, and T of a joint."""
+
+    x, u, T = vector("nq + nv"), vector("nu"), rows_apart("6", 6)
+
+
+class Rates(Fields):
+    """Rates of one knot, rows of ld floats: Q, V, those of v' and v_s, of where the stage ends; v_s; T, J."""
+
+    Q, V, Z, S = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld")
+    Qn, Vn, own = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("1", "ld")
+    T, J = rows_apart("6", 6), rows_apart("6", 6)
+
+
+def implicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
+    """The `Layout` of implicit steps, whose records are those of their stages and have no parts."""
+    nz = 2 * nv + nu
+    end = stages * Stage.size(nq=nq, nv=nv, nu=nu) + (stages - 1) * 2 * nv * nz
+    return Layout(end, end, end, end, 0, 0)
+
+
+@kernel
+def numbers_of_stage(nq, nv, nu):
+    """How many numbers a record keeps of a stage, see ``Stage``."""
+    return nq + 2 * nv + nv * nv + nv * (2 * nv + nu)
+
+
+def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
+    """How many numbers of memory ``linearize_implicit`` takes."""
+    return sum(fields.size(tree, nu=nu) for fields in (Starting, Stage)) + Workspace.size(tree) + Solving.size(tree)
+
+
+@kernel
+def linearize_implicit(context, memory, schedule, X, U, A, B, record):
+    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an implicit step."""
+    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
+    tree, method, dt = modes.tree, modes.method, step_of(modes, 0)
+    nq, nv, count = tree.nq, tree.nv, len(method)
+    n, own = 2 * nv, numbers_of_stage(nq, nv, nu)
+    floats = rates_memory(nv, nu)
+    r = Rates(memory_of(floats), nv, whole(n + nu))
+    X, U, of_x, of_u, records = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
+    x = Starting(memory_of(memory), tree, nu)
+    kept = Stage(x.end, tree, nu)
+    ws = Workspace(kept.end, tree)
+    s = solving(ws.end, tree)
+    for t in range(0, N, width(x.end)):
+        pack(X, t, x.x, nq + nv)
+        pack(U, t, x.u, nu)
+        for i in range(count):
+            theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
+            wrong = solve_stage(tree, modes.pulls, theta, h, x.x, x.x[nq:], x.u, ws, s)
+            keep_stage(tree, modes.pulls, nu, theta, h, wrong, x, s, kept)
+            unpack_columns(kept.q, own, records, t, i * own)
+            end_stage(tree, theta, h, kappa, wrong, x.x, s)
+        for k in range(t, min(t + width(x.end), N)):
+            for i in range(count):
+                begin_rates(tree, nu, i, count, records[k], r)
+                rates_of_stage(tree, nu, method[i, 0], i, records[k][i * own :], r)
+                end_rates(tree, nu, method[i, 0], dt * method[i, 1], method[i, 2], records[k][i * own :], r)
+                if i + 1 < count:
+                    after = address_of(records[k][count * own + i * n * (n + nu) :])
+                    write_rows(after, n + nu, address_of(as_vector(r.Qn)), whole(n + nu), n, n + nu)
+            write_rows(address_of(of_x[k]), n, address_of(as_vector(r.Qn)), whole(n + nu), n, n)
+            write_columns(n, nu, r, of_u[k])
+    hold(floats)
+
+
+@kernel
+def rates_memory(nv, nu):
+    """Floats for ``Rates`` of one knot."""
+    return np.zeros((6 * nv + 1) * whole(2 * nv + nu) + 72 + 16)
+
+
+@kernel
+def write_columns(n, nu, r, out):
+    """out (n, nu) := the columns of δu of where a stage ends."""
+    for i in range(n):
+        for j in range(nu):
+            out[i * nu + j] = r.Qn[i, n + j]
+
+
+@kernel
+def keep_stage(tree, pulls, nu, theta, h, wrong, x, s, kept):
+    """Write what records keep of a solved stage."""
+    nq, nv = tree.nq, tree.nv
+    for i in range(nq):
+        kept.q[i] = x.x[i]
+    for i in range(nv):
+        kept.v[i] = x.x[nq + i]
+        kept.next[i] = s.next[i] + wrong
+        for j in range(nv):
+            kept.K[i, j] = s.K[i, j]
+            kept.Z[i, j] = -h * s.Rq[i, j]
+            kept.Z[i, nv + j] = s.M[i, j] - ((1.0 - theta) * h) * s.G[i, j]
+        for j in range(nu):
+            kept.Z[i, 2 * nv + j] = 0.0 * wrong
+    for b in range(tree.nb):
+        if is_group(tree.kind[b]):
+            joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), x.T)
+            turn_columns(nv, tree.iv[b], tree.nj[b], x.T, s.Rq, -h, kept.Z)
+    residual_by_controls(pulls, -h, 2 * nv, kept.Z)
+    solve_columns(tree, s.K, kept.Z, 2 * nv + nu)
+
+
+@kernel
+def turn_columns(m, iv, nj, T, J, scale, out):
+    """out := scale J T in m rows of the columns from iv on of a joint whose motions do not commute."""
+    for r in range(m):
+        for j in range(nj):
+            total = J[r, iv] * T[0, j]
+            for k in range(1, nj):
+                total += J[r, iv + k] * T[k, j]
+            out[r, iv + j] = scale * total
+
+
+# -- one knot, floats ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def begin_rates(tree, nu, i, count, record, r):
+    """r.Q, r.V of where stage i begins."""
+    nv = tree.nv
+    n, ld = 2 * nv, whole(2 * nv + nu)
+    if i == 0:
+        clear_rows(address_of(as_vector(r.Q)), ld, n, ld)
+        for k in range(n):
+            r.Q[k, k] = 1.0
+    else:
+        before = record[count * numbers_of_stage(tree.nq, nv, nu) + (i - 1) * n * (n + nu) :]
+        copy_rows(address_of(as_vector(r.Q)), ld, address_of(before), n + nu, n, n + nu)
+
+
+@kernel
+def rates_of_stage(tree, nu, theta, i, kept, r):
+    """r.Z, r.S: rates of v' and of v_s of a stage that begins with r.Q, r.V."""
+    nv, z = tree.nv, z_of(tree, kept)
+    n, nz, ld = 2 * nv, 2 * nv + nu, whole(2 * nv + nu)
+    Z = address_of(as_vector(r.Z))
+    if i == 0:
+        copy_rows(Z, ld, address_of(z), nz, nv, nz)
+    else:
+        clear_rows(Z, ld, nv, ld)
+        for k in range(nv):
+            for j in range(n, nz):
+                r.Z[k, j] = z[k * nz + j]
+        add_product(Z, ld, nv, ld, address_of(z), nz, 1, address_of(as_vector(r.Q)), ld, n)
+    clear_rows(address_of(as_vector(r.S)), ld, nv, ld)
+    add_rows(address_of(as_vector(r.S)), ld, theta, Z, ld, nv, ld)
+    add_rows(address_of(as_vector(r.S)), ld, 1.0 - theta, address_of(as_vector(r.V)), ld, nv, ld)
+
+
+@inline
+def z_of(tree, kept):
+    """Z (nv, nz) of a stage in a record, rows without gaps."""
+    return kept[tree.nq + 2 * tree.nv + tree.nv * tree.nv :]
+
+
+@kernel
+def end_rates(tree, nu, theta, h, kappa, kept, r):
+    """r.Qn, r.Vn: rates of where a stage ends."""
+    nv, ld = tree.nv, whole(2 * tree.nv + nu)
+    Vn = address_of(as_vector(r.Vn))
+    clear_rows(Vn, ld, nv, ld)
+    add_rows(Vn, ld, kappa, address_of(as_vector(r.Z)), ld, nv, ld)
+    if kappa != 1.0:
+        add_rows(Vn, ld, 1.0 - kappa, address_of(as_vector(r.V)), ld, nv, ld)
+    see_velocity(tree, theta, kept, r.own)
+    displaced_rates(tree, nu, kappa * h, r, r.Qn)
+
+
+@kernel
+def see_velocity(tree, theta, kept, own):
+    """The first row of own := v_s of a stage in a record."""
+    nq, nv = tree.nq, tree.nv
+    for k in range(nv):
+        own[0, k] = (1.0 - theta) * kept[nq + k] + theta * kept[nq + nv + k]
+
+
+@kernel
+def displaced_rates(tree, nu, h, r, out):
+    """out (nv, ld) := T Q + h Jr V_s, rates of q ⊕ h v_s, with v_s in the first row of r.own."""
+    ld = whole(2 * tree.nv + nu)
+    for b in range(tree.nb):
+        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+        to, Q, S = address_of(out[iv]), address_of(r.Q[iv]), address_of(r.S[iv])
+        clear_rows(to, ld, nj, ld)
+        if is_group(kind):
+            joint_rates(kind, nj, twist_of(kind, r.own[0], iv, h), r.T, r.J)
+            add_product(to, ld, nj, ld, address_of(as_vector(r.T)), 6, 1, Q, ld, nj)
+            for i in range(nj):
+                for k in range(nj):
+                    r.J[i, k] = h * r.J[i, k]
+            add_product(to, ld, nj, ld, address_of(as_vector(r.J)), 6, 1, S, ld, nj)
+        else:
+            add_rows(to, ld, 1.0, Q, ld, nj, ld)
+            add_rows(to, ld, h, S, ld, nj, ld)
