@@ -7,7 +7,8 @@ touch-down; contacts of the plan hold, whatever happens to the feet. So the moti
 - contacts held in velocity and pulled to no place;
 - ``G = K N + R (I - N)``: the gains K act on what contacts leave free, N; errors that contacts forbid are resisted by
   the joints' stiffness and damping R;
-- references between knots on the manifold, controls between the middles of knots; neither across an impact.
+- references between knots on the manifold, controls between the middles of knots, neither across a change of contacts;
+- positions at the instants of their velocities: those of semi-implicit steps, q' = q ⊕ h v', lead them by h/2.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def tracking_policy(
     K, N = gains(system, m.X, m.U, weigh), ability(system, "tracked").free_directions(m.X[:-1])
     G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
     return Policy(
-        problem.dynamics, m.starts, m.durations, m.X[m.steps], m.X_end, m.U[m.steps], m.U_before, m.U_after,
+        problem.dynamics, m.starts, m.durations, m.X_start, m.X_end, m.U[m.steps], m.U_before, m.U_after,
         G[m.steps], m.lower, m.upper, delay,
     )  # fmt: skip
 
@@ -57,7 +58,7 @@ class Motion(NamedTuple):
     """Motion in steps of stretches.
 
     X (N+1, nx), U (N, nu): at all knots, events among them.   steps (M,): the knots that take time; of these
-    starts, durations (M,) [s], X_end (M, nx), U_before, U_after, lower, upper (M, nu): see `Policy`.
+    starts, durations (M,) [s], X_start, X_end (M, nx), U_before, U_after, lower, upper (M, nu): see `Policy`.
     """
 
     X: Array
@@ -65,6 +66,7 @@ class Motion(NamedTuple):
     steps: NDArray[np.int64]
     starts: Array
     durations: Array
+    X_start: Array
     X_end: Array
     U_before: Array
     U_after: Array
@@ -81,48 +83,55 @@ def resampled(
     states, controls, columns = [], [], []
     knot = made = 0
     steps: list[int] = []
+    struck = False
     for knots, count in zip(stretches, counts, strict=True):
         states.append(X[knot : knots.start])  # events before it
         controls.append(U[knot : knots.start])
+        struck = struck or knots.start > knot
         made, knot = made + knots.start - knot, max(knot, knots.stop)
         if not knots:
             continue
         at = np.linspace(0.0, len(knots), count + 1)
-        path = along(d, X[knots.start : knots.stop + 1], at)
+        plan = X[knots.start : knots.stop + 1]
+        path = along(d, plan, at)
+        moving = along(d, in_time(d, plan, weights.lead * lasting[knots.start], None if struck else X[0]), at)
         times = np.linspace(ends[knots.start], ends[knots.stop], count + 1)
         own = knots.start + np.minimum((0.5 * (at[1:] + at[:-1])).astype(np.int64), len(knots) - 1)
         middle = before = after = U[own]
         if not weights.held:
-            smooth = _between_events(stretches, knots)
-            middles = (ends[:-1] + 0.5 * lasting)[smooth]
             before, middle, after = (
-                interpolated(part, middles, U[smooth])
-                for part in (times[:-1], 0.5 * (times[1:] + times[:-1]), times[1:])
+                interpolated(U[knots.start : knots.stop], part)
+                for part in (at[:-1], 0.5 * (at[1:] + at[:-1]), at[1:])
             )
         limits = (problem.lower[own], problem.upper[own]) if weights.limits is None else weights.limits
         lower, upper = (np.broadcast_to(limit, middle.shape) for limit in limits)
         states.append(path[:-1])
         controls.append(middle)
-        columns.append((times[:-1], np.diff(times), path[1:], before, after, lower, upper))
+        columns.append((times[:-1], np.diff(times), moving[:-1], moving[1:], before, after, lower, upper))
         steps += range(made, made + count)
         made += count
     found = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Motion(np.concatenate([*states, X[-1:]]), np.concatenate(controls), np.array(steps), *found)
 
 
-def _between_events(stretches: Sequence[range], knots: range) -> slice:
-    """The knots from the event before a stretch to that behind it."""
-    start, stop = knots.start, knots.stop
-    for other in stretches:
-        stop = other.stop if other.start == stop else stop
-    for other in reversed(stretches):
-        start = other.start if other.stop == start else start
-    return slice(start, stop)
+def interpolated(U: Array, at: Array) -> Array:
+    """Controls of knots U (m, nu), which are those of their middles, at positions from 0 to m, on straight lines."""
+    if len(U) == 1:
+        return U[np.zeros(len(at), np.int64)]
+    k = np.clip((at - 0.5).astype(np.int64), 0, len(U) - 2)
+    return np.asarray(U[k] + (at - 0.5 - k)[:, None] * (U[k + 1] - U[k]))
 
 
-def interpolated(t: Array, times: Array, values: Array) -> Array:
-    """Values (m, nu) at times (m,), straight lines in between, at t (M,); beyond the ends those of the ends."""
-    return np.stack([np.interp(t, times, column) for column in values.T], axis=1)
+def in_time(system: System, X: Array, lead: float, start: Array | None) -> Array:
+    """States X (M, nx) whose positions lead their velocities by ``lead`` [s], and are at the instants of these.
+
+    start (nx,): where the motion began, at its own instant; None after an impact.
+    """
+    if lead == 0.0:
+        return X
+    half = system.n // 2
+    passed = X[:, -half:] - (0.0 if start is None else start[-half:])
+    return system.integrate(X, np.hstack([-lead * passed, np.zeros_like(passed)]))
 
 
 def along(system: System, path: Array, at: Array) -> Array:
@@ -150,8 +159,8 @@ def checked(weights: Tracking, system: System) -> Tracking:
         if (arrays[name] < 0.0).any() or (name == "control" and not arrays[name].all()):
             least = "positive numbers" if name == "control" else "no negative number"
             raise ProblemError(f"weights.{name}: expected {least}, got {numbers(arrays[name])}")
-    limits = weights.limits
+    limits, lead = weights.limits, float(as_array("weights.lead", weights.lead, ()))
     if limits is not None:
         lower, upper = (as_array("weights.limits", limit, (nu,), finite=False) for limit in limits)
         limits = lower, upper
-    return Tracking(**arrays, held=flag("weights.held", weights.held), limits=limits)
+    return Tracking(**arrays, held=flag("weights.held", weights.held), limits=limits, lead=lead)

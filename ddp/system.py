@@ -132,6 +132,8 @@ class Tracking(NamedTuple):
     restoring (nu, n): feedback on errors that contacts forbid.
     held: whether controls are held over a step, or go straight from the middle of one to that of the next.
     limits (nu,), (nu,): of controls, where feedback may go further than the plan; default the problem's.
+    lead: part of a step by which the plan's positions are ahead of its velocities, which the reference takes back. The
+    default, 0, keeps all of the plan, and so its end.
     """
 
     state: Array
@@ -140,6 +142,7 @@ class Tracking(NamedTuple):
     restoring: Array
     held: bool = True
     limits: tuple[Array, Array] | None = None
+    lead: float = 0.0
 
 
 class Tracked(Protocol):

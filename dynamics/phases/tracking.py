@@ -38,6 +38,10 @@ STIFFNESS, DAMPING = 1.0, 0.1
 m g h √(h / g) [N m s/rad]."""
 
 
+LEAD = 0.5
+"""Part of a step by which positions lead velocities: steps in phases are semi-implicit, q' = q ⊕ h v'."""
+
+
 @dataclass(frozen=True, eq=False)
 class TrackedPhases:
     """Knowledge of a robot with contacts for feedback: see `ddp.system.Tracked`."""
@@ -61,7 +65,7 @@ class TrackedPhases:
         control, final = np.full(nu, TORQUE * units.torque**-2.0), FINAL * units.time * state
         lower, upper = self.system.control_limits.T
         limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
-        return Tracking(state, control, final, restoring, held=False, limits=limits)
+        return Tracking(state, control, final, restoring, held=False, limits=limits, lead=LEAD)
 
     def stretches(self, horizon: int) -> list[range]:
         """The knots of each phase in which time passes."""

@@ -51,6 +51,28 @@ def test_a_policy_returns_the_plan_on_the_way_between_its_states(solution):
         np.testing.assert_allclose(policy(t, expected), solution.U[k], rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize(("integrator", "lead"), [("semi-implicit-euler", 0.5), ("euler", -0.5), ("rk4", 0.0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_positions_without_their_lead_are_the_integral_of_velocities(seed, integrator, lead):
+    """To second order in the step, which the plan's own positions are not but those of Runge and Kutta's steps."""
+    robot, rng = random_tree(seed), np.random.default_rng(seed)
+    torques, left = rng.normal(size=(4, dynamics.RobotDynamics(robot, 0.01).nu)), []
+    for h in (0.01, 0.005):
+        system, N = dynamics.RobotDynamics(robot, h, integrator=integrator), round(0.16 / h)
+        U = np.repeat(torques, N // 4, axis=0)
+        start = np.concatenate([random_state(robot, np.random.default_rng(seed))[0], np.zeros(robot.nv)])
+        solution = as_solution(ddp.Problem(system, [_Effort()], [], start, N), U, np.zeros((N, system.nu, system.n)))
+        weights = system.tracked.weights(solution.X, U)._replace(lead=lead)
+        q, reached = start[: robot.nq], solution.feedback(weights=weights).reference(0.16 - 1e-9)
+        for k in range(N):
+            speed = 0.5 * (solution.X[k] + solution.X[k + 1])[robot.nq :]
+            q = pin.integrate(robot.model, q, h * speed)
+        away = pin.difference(robot.model, q, reached[: robot.nq])
+        left.append(np.abs(away).max() / np.abs(h * solution.X[-1, robot.nq :]).max())
+    assert left[0] < 2e-3  # of how far it moves in a step
+    assert left[1] < 0.6 * left[0]
+
+
 def test_compiled_policies_and_c_functions_are_the_plain_one(solution):
     rng, policy = np.random.default_rng(1), solution.feedback(delay=0.004)
     function, context, _ = policy.compiled()
