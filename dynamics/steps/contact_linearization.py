@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""First order of steps under contacts and of impacts, eight knots of one mode at a time, with all that records hold.
+"""First order of steps under contacts and of impacts, and records of them; expansions.py has the loop over knots.
 
 A column of R_y has entries for relatives of its degree of freedom and for contacts that it moves only, which
 z_y = -K⁻¹ R_y makes use of.
@@ -7,59 +7,65 @@ z_y = -K⁻¹ R_y makes use of.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from ddp.compiling.kernel import kernel
-from ddp.machine.fields import Fields, rows_apart, vector
-from ddp.machine.memory import address_of, as_matrix, columns_from, columns_of, hold, memory_of, rows_of
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, vector
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, columns_of, rows_of
 from ddp.machine.number import lane_of, width
-from ddp.machine.packing import pack, unpack, unpack_columns
+from ddp.machine.packing import unpack
 from ddp.machine.rows import write_scaled
 from dynamics.arrays.products import Columns, product
-from dynamics.contacts.contact import POINT
+from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.relation import Factors, impact_residuals, relate_residuals, relation
-from dynamics.geometry.joint_motion import is_group, joint_rates
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import actuate, drive
 from dynamics.robots.tree import Tree
 from dynamics.steps.held_steps import end_at, end_size, relate_held
-from dynamics.steps.linearization import add_joint_rates, next_twist, turn_columns
+from dynamics.steps.linearization import Turning, turn_rows
 from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout_of, step_of
-from dynamics.steps.rollouts import run_end
 
 
-class Turning(Fields):
-    """Torques, what contacts see, zeros; T, J and rows of A and B of a joint whose motions do not commute."""
+class Own(Fields):
+    """Controls, torques, what contacts see, zeros."""
 
     u, tau, seen, zero = vector("nu"), vector("nv"), vector("nv"), vector("nv")
-    T, J, rows = rows_apart("6", 6), rows_apart("6", 6), vector("12 nv + 6 nu")
+
+
+class ContactRelation(NamedTuple):
+    """Working memory of ``relate_touching`` for one mode.
+
+    q, u: where knots are read; q begins a record of theirs, of which kinv, zy are the matrices.
+    columns: the entries of [R_q R_v], made of ``arrays``.   begin: the first column with any.
+    """
+
+    q: Any
+    u: Any
+    contacts: Contacts
+    restitution: float
+    Kinv: Any
+    zy: Any
+    ws: Any
+    place: Any
+    r: Any
+    own: Any
+    turning: Any
+    end: Any
+    no_fext: Any
+    columns: Columns
+    arrays: Any
+    begin: int
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``linearize`` takes, for at most m contacts and nc forces."""
-    both = Factors.size(tree, nc=nc) + end_size(tree, m, nc) + Turning.size(tree, nu=nu)
-    return where.end + Workspace.size(tree) + Place.size(tree, m=m) + both
-
-
-@kernel
-def linearize(context, memory, schedule, X, U, A, B, record):
-    """A (M, n, n), B (M, n, nu) and records of knots with the modes of ``schedule`` (M,); A is NaN of no motion."""
-    modes, memory, t = Modes(context), memory_of(memory), 0
-    X, U, A, B, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
-    while t < len(U):
-        end = run_end(schedule, t)
-        linearize_mode(modes, schedule[t], memory, X[t:end], U[t:end], A[t:end], B[t:end], record[t:end])
-        t = end
-
-
-@kernel
-def turn_joint(nj, iv, h, T, J, Z, ld, of_x, of_u, n, nu):
-    """δq' = T δq + h J δv' of a joint whose motions do not commute, from z_y, rows of ld numbers."""
-    turn_columns(nj, h, J, Z, iv * ld, ld, n, of_x, 0, n)
-    turn_columns(nj, h, J, Z, iv * ld + n, ld, nu, of_u, 0, nu)
-    add_joint_rates(nj, iv, h, T, J, of_x, n)
+    """How many numbers of memory ``contact_relation`` takes, for at most m contacts and nc forces."""
+    counts = {"nb": tree.nb, "nv": tree.nv, "nu": nu, "m": m, "nc": nc}
+    kept = sum(fields.size(**counts) for fields in (Workspace, Place, Factors, Own, Turning))
+    return where.end + kept + end_size(tree, m, nc)
 
 
 @kernel
@@ -103,60 +109,57 @@ def first_seen(tree, contacts):
 
 
 @kernel
-def linearize_mode(modes, mode, memory, X, U, A, B, record):
-    """``linearize`` of knots of one mode."""
+def contact_relation(modes, mode, memory):
+    """Working memory of ``relate_touching``."""
     tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
-    kind, nc, h = modes.table[mode, 0], modes.table[mode, 2], step_of(modes, mode)
-    nq, nv, nu, m, lanes = tree.nq, tree.nv, modes.nu, contacts.body.size, width(memory)
-    nz, ld, n, moved, still = nv + nc, where.ld, nq + 2 * nv, kind != IMPACT, tree.weightless
-    segment, relatives = columns_of_residuals(tree, contacts, nc)
-    columns = Columns(len(segment), rows_of(segment), rows_of(relatives))
-    kept = memory
-    q, v, a, f = kept, kept[nq:], kept[nq + nv :], kept[n + 1 :]
-    Kinv, zy = as_matrix(kept[where.K :], nz, where.lk), as_matrix(kept[where.Z :], nz, ld)
-    zu, Z = columns_from(zy, 2 * nv), kept[where.Z :]
-    ws = Workspace(kept[where.end :], tree)
+    nc, n, m = modes.table[mode, 2], tree.nq + 2 * tree.nv, contacts.body.size
+    nz, a, f = tree.nv + nc, memory[n - tree.nv :], memory[n + 1 :]
+    Kinv, zy = as_matrix(memory[where.K :], nz, where.lk), as_matrix(memory[where.Z :], nz, where.ld)
+    ws = Workspace(memory[where.end :], tree)
     place = Place(ws.end, tree, m)
     factors = Factors(place.end, tree, nc)
-    r = relation(tree, nc, a, f, Kinv, factors)
-    w = Turning(factors.end, tree, nu)
-    end, begin, no_fext = end_at(w.end, tree, m, nc), first_seen(tree, contacts), as_matrix(w.end, 0, 6)
-    clear(kept, where.end)
-    clear(w.zero, nv)
-    for t in range(0, len(X), lanes):
-        pack(X, t, kept, nq + nv)
-        pack(U, t, w.u, nu)
-        actuate(tree, modes.pulls, w.u, q, v, w.tau)
-        if kind == HELD:
-            relate_held(tree, contacts, h, q, v, w.tau, no_fext, ws, place, r, end)
-        elif kind == IMPACT:
-            impact_residuals(still, contacts, 0.0, restitution, q, v, w.seen, w.zero, no_fext, ws, place, r)
+    own = Own(factors.end, tree, modes.nu)
+    turning = Turning(own.end, tree, modes.nu)
+    clear(memory, where.end)
+    clear(own.zero, tree.nv)
+    memory[n] = 1.0 * mode
+    arrays = columns_of_residuals(tree, contacts, nc)
+    columns = Columns(len(arrays[0]), rows_of(arrays[0]), rows_of(arrays[1]))
+    return ContactRelation(
+        memory, own.u, contacts, restitution, Kinv, zy, ws, place, relation(tree, nc, a, f, Kinv, factors), own,
+        turning, end_at(turning.end, tree, m, nc), as_matrix(turning.end, 0, 6), columns, arrays,
+        first_seen(tree, contacts),
+    )  # fmt: skip
+
+
+@inline
+def relate_touching(modes, mode, w, A, B, record, t):
+    """A, B and records of the knots from t on, of steps under contacts or impacts."""
+    tree, contacts, r, own, h = modes.tree, w.contacts, w.r, w.own, step_of(modes, mode)
+    kind, nv, nu, nz, ld = modes.table[mode, 0], tree.nv, modes.nu, len(w.zy), modes.ld
+    q, v, ws, place, still = w.q, w.q[tree.nq :], w.ws, w.place, tree.weightless
+    actuate(tree, modes.pulls, w.u, q, v, own.tau)
+    if kind == HELD:
+        relate_held(tree, contacts, h, q, v, own.tau, w.no_fext, ws, place, r, w.end)
+    elif kind == IMPACT:
+        impact_residuals(still, contacts, 0.0, w.restitution, q, v, own.seen, own.zero, w.no_fext, ws, place, r)
+    else:
+        relate_residuals(tree, contacts, 0.0, q, v, own.tau, w.no_fext, ws, place, r)
+    product(w.columns, nz, -1.0, w.Kinv, r.Ry, w.begin, w.zy)
+    if kind == IMPACT:
+        for i in range(nv):
+            w.zy[i, nv + i] += 1.0
+    else:
+        drive(modes.pulls, nz, nu, w.Kinv, columns_from(w.zy, 2 * nv))
+    unpack(w.q, modes.end, record, t)
+    for i in range(t, min(t + width(w.q), len(A))):
+        if kind == IMPACT:
+            spread_impact(record[i][modes.Z :], ld, nv, nu, A[i], B[i])
         else:
-            relate_residuals(tree, contacts, 0.0, q, v, w.tau, no_fext, ws, place, r)
-        product(columns, nz, -1.0, Kinv, r.Ry, begin, zy)
-        if moved:
-            drive(modes.pulls, nz, nu, Kinv, zu)
-        else:
-            for i in range(nv):
-                zy[i, nv + i] += 1.0
-        kept[n] = 1.0 * mode
-        unpack(kept, where.end, record, t)
-        for i in range(t, min(t + lanes, len(X))):
-            if moved:
-                spread_step(record[i][where.Z :], ld, h, nv, nu, A[i], B[i])
-            else:
-                spread_impact(record[i][where.Z :], ld, nv, nu, A[i], B[i])
-        for b in range(tree.nb if moved else 0):
-            if is_group(tree.kind[b]):
-                iv, nj = tree.iv[b], tree.nj[b]
-                joint_rates(tree.kind[b], nj, next_twist(tree.kind[b], v, a, iv, h), w.T, w.J)
-                of_x, of_u = w.rows, w.rows[2 * nv * nj :]
-                turn_joint(nj, iv, h, w.T, w.J, Z, ld, of_x, of_u, 2 * nv, nu)
-                unpack_columns(of_x, 2 * nv * nj, A, t, 2 * nv * iv)
-                unpack_columns(of_u, nu * nj, B, t, nu * iv)
-        judge(nv, nc, r, kind == HELD, A, t)
-    hold(segment)
-    hold(relatives)
+            spread_step(record[i][modes.Z :], ld, h, nv, nu, A[i], B[i])
+    if kind != IMPACT:
+        turn_rows(tree, h, nu, v, r.a, as_vector(w.zy), ld, w.turning, A, B, t)
+    judge(nv, r.nc, r, kind == HELD, A, t)
 
 
 @kernel

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Hessians of knots of any mode, contracted with weights: eight knots of a mode at a time, or one.
+"""Hessians of knots of any mode, contracted with weights; contractions.py has the loop over knots.
 
 The blocks of second_order.py are of lanes or of floats; products with a knot's z_y are of floats, eight columns to a
 register.
@@ -7,29 +7,18 @@ register.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ddp.compiling.kernel import callback, kernel
-from ddp.machine.memory import (
-    address_of,
-    as_matrix,
-    as_vector,
-    floats_at,
-    hold,
-    memory_of,
-    rows_of,
-)
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at
 from ddp.machine.number import WIDTH, width
 from ddp.machine.packing import pack, unpack
 from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
 from ddp.machine.tiles import add_product, add_upper_product
-from ddp.system import Contraction
+from dynamics.contacts.contact import Contacts
 from dynamics.geometry.joint_motion import is_group
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
-from dynamics.steps.modes import HELD, IMPACT, Modes, contacts_of, layout_of, mode_of, step_of, whole
+from dynamics.steps.modes import HELD, IMPACT, contacts_of, layout_of, step_of, whole
 from dynamics.steps.second_order import (
     Blocks,
     bench,
@@ -45,11 +34,15 @@ from dynamics.steps.second_order import (
 class Room(NamedTuple):
     """Memory for knots of one mode, as many as a number has lanes.
 
-    kept: their records up to K⁻¹.   weight (2 nv,), on_z (nz,), omega (nz,): weights on steps, z and residuals.
-    own: their ``Blocks``.   bench: scratch of second_order.py.   Of each knot alone, floats: rows of -on_z, of ω, of
-    its blocks, and registers to work in. end: memory that follows.
+    contacts, acting: the mode's, and `without_gains` if they are held.   kept: the knots' records up to K⁻¹.
+    weight (2 nv,), on_z (nz,), omega (nz,): weights on steps, z and residuals.   own: their ``Blocks``.
+    bench: scratch of second_order.py.   Of each knot alone, floats: rows of -on_z, of ω, of its blocks, and registers
+    to work in.
     """
 
+    contacts: Contacts
+    acting: Contacts
+    restitution: float
     kept: Any
     weight: Any
     on_z: Any
@@ -60,26 +53,26 @@ class Room(NamedTuple):
     rows_of_omega: Any
     rows_of_blocks: Any
     space: Any
-    end: Any
 
 
 @kernel
-def room_for(memory, tree, where, m, nc):
-    """A `Room` for m contacts and nc forces."""
-    nv, lanes, count = tree.nv, width(memory), numbers_of_blocks(tree, nc)
-    nz, lx = nv + nc, whole(nv + nc)
+def room_for(modes, mode, memory):
+    """A `Room` for a mode."""
+    tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
+    acting = without_gains(contacts) if modes.table[mode, 0] == HELD else contacts
+    nc, nv, lanes = modes.table[mode, 2], tree.nv, width(memory)
+    nz, lx, count = nv + nc, whole(nv + nc), numbers_of_blocks(tree, nc)
     weight = memory[where.K :]
     on_z = weight[2 * nv :]
     omega = on_z[nz:]
     own = Blocks(omega[nz:], tree, nc, numbers_of_joints(tree))
-    scratch = bench(own.end, tree, m, nc)
+    scratch = bench(own.end, tree, contacts.body.size, nc)
     z = scratch.rest
     w = z[nz:]
     x = w[lx:]
-    space = x[count:]
     return Room(
-        memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz), of_lanes(w, lanes, lx),
-        of_lanes(x, lanes, count), space, space[registers(nv, where.ld) * WIDTH // lanes :],
+        contacts, acting, restitution, memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz),
+        of_lanes(w, lanes, lx), of_lanes(x, lanes, count), x[count:],
     )  # fmt: skip
 
 
@@ -91,7 +84,7 @@ def of_lanes(x, lanes, n):
 
 @kernel
 def size(tree, where, m, nc, lanes):
-    """How many numbers of so many lanes ``contract`` takes, for at most m contacts and nc forces."""
+    """How many numbers of so many lanes ``room_for`` takes, for at most m contacts and nc forces."""
     nz, count = tree.nv + nc, numbers_of_blocks(tree, nc)
     vectors = where.K + 2 * tree.nv + 3 * nz + whole(nz)
     return bench_size(tree, m, nc) + vectors + 2 * count + registers(tree.nv, where.ld) * WIDTH // lanes
@@ -103,54 +96,47 @@ def registers(nv, ld):
     return (ld * (ld + nv + max(nv, 6)) + 8 * WIDTH) // WIDTH + 4
 
 
-@kernel
-def contract(context, memory, record, weight, out):
-    """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
-    modes, memory, t = Modes(context), memory_of(memory), 0
-    record, weight, out = rows_of(record), rows_of(weight), rows_of(out)
-    nq, nv = modes.tree.nq, modes.tree.nv
-    while t < len(record):
-        end, mode = t + 1, mode_of(modes, record[t], nq, nv)
-        while end < len(record) and mode_of(modes, record[end], nq, nv) == mode:
-            end += 1
-        contract_mode(modes, mode, memory, record[t:end], weight[t:end], out[t:end])
-        t = end
-
-
-@kernel
-def contract_mode(modes, mode, memory, record, weight, out):
-    """``contract`` of knots of one mode, as many at a time as a number of the memory has lanes."""
-    tree, where, h = modes.tree, layout_of(modes), step_of(modes, mode)
-    kind, nc = modes.table[mode, 0], modes.table[mode, 2]
-    contacts, restitution = contacts_of(modes, mode)
-    acting = without_gains(contacts) if kind == HELD else contacts
-    nq, nv, lanes, w = tree.nq, tree.nv, width(memory), room_for(memory, tree, where, contacts.body.size, nc)
-    n, nz, count = nq + 2 * nv, nv + nc, numbers_of_blocks(tree, nc)
+@inline
+def curve(modes, mode, w, record, weight, out):
+    """Hessians of some knots of a mode, as many as there are in a record, at most one to a lane."""
+    tree, where, h, nc = modes.tree, layout_of(modes), step_of(modes, mode), modes.table[mode, 2]
+    kind, nq, nv, count = modes.table[mode, 0], tree.nq, tree.nv, len(record)
+    n, nz = nq + 2 * nv, nv + nc
     v, a, f, g = w.kept[nq:], w.kept[nq + nv :], w.kept[n + 1 :], w.kept[where.g :]
     motion = w.kept, v, a, f
-    for t in range(0, len(record), lanes):
-        end = min(t + lanes, len(record))
-        pack(record, t, w.kept, where.K)
-        pack(weight, t, w.weight, 2 * nv)
-        if kind == IMPACT:
-            for i in range(nv):
-                w.on_z[i] = -w.weight[nv + i]
-        else:
-            weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
-        for i in range(nc):
-            w.on_z[nv + i] = -g[i]
-        unpack(w.on_z, nz, w.rows_of_z[: end - t], 0)
-        for i in range(t, end):
-            weigh_residuals(record[i][where.K :], where.lk, nz, w.rows_of_z[i - t], w.rows_of_omega[i - t])
-        pack(w.rows_of_omega[: end - t], 0, w.omega, nz)
-        if kind == IMPACT:
-            curve_impact(tree, contacts, restitution, motion, w.omega, w.bench, w.own)
-        else:
-            curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
-        unpack(as_vector(w.own.qq), count, w.rows_of_blocks[: end - t], 0)
-        for i in range(t, end):
-            zy, x = record[i][where.Z :], w.rows_of_blocks[i - t]
-            assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, floats_at(address_of(w.space)), out[i])
+    pack(record, 0, w.kept, where.K)
+    pack(weight, 0, w.weight, 2 * nv)
+    if kind == IMPACT:
+        for i in range(nv):
+            w.on_z[i] = -w.weight[nv + i]
+    else:
+        weigh_accelerations(tree, h, v, a, w.weight, w.bench.J, w.on_z)
+    for i in range(nc):
+        w.on_z[nv + i] = -g[i]
+    unpack(w.on_z, nz, w.rows_of_z[:count], 0)
+    for i in range(count):
+        weigh_residuals(record[i][where.K :], where.lk, nz, w.rows_of_z[i], w.rows_of_omega[i])
+    pack(w.rows_of_omega[:count], 0, w.omega, nz)
+    if kind == IMPACT:
+        curve_impact(tree, w.contacts, w.restitution, motion, w.omega, w.bench, w.own)
+    else:
+        curve_step(tree, w.contacts, w.acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
+    unpack(as_vector(w.own.qq), columns_of(w.rows_of_blocks), w.rows_of_blocks[:count], 0)
+    for i in range(count):
+        zy, x = record[i][where.Z :], w.rows_of_blocks[i]
+        assemble(tree, kind, h, modes.nu, nz, zy, where.ld, x, floats_at(address_of(w.space)), out[i])
+
+
+@kernel
+def assemble_relation(nv, nz, zy, ld, x, H):
+    """H (ld, ld) := ω R_yy + (ω R_qz) z_y + its transpose on and above the diagonal, of ``Blocks`` x."""
+    square, to_H = nv * nv, address_of(H)
+    clear_rows(to_H, ld, ld, ld)
+    write_scaled(to_H, ld, 0.5, address_of(x), nv, nv, nv)
+    write_rows(address_of(H[nv:]), ld, address_of(x[square:]), nv, nv, nv)
+    add_product(to_H, ld, nv, ld, address_of(x[3 * square :]), nz, 1, address_of(zy), ld, nz)
+    add_transposed(to_H, ld, whole(nv))
+    write_rows(address_of(H[nv * (ld + 1) :]), ld, address_of(x[2 * square :]), nv, nv, nv)
 
 
 @kernel
@@ -162,20 +148,16 @@ def assemble(tree, kind, h, nu, nz, zy, ld, x, H, out):
     nv = tree.nv
     square, rows, Z = nv * nv, H[ld * ld + 2 * WIDTH :], address_of(zy)
     bent, to_H, joints = rows[nv * ld + 2 * WIDTH :], address_of(H), x[3 * square + nv * nz :]
-    clear_rows(to_H, ld, ld, ld)
-    write_scaled(to_H, ld, 0.5, address_of(x), nv, nv, nv)
-    write_rows(address_of(H[nv:]), ld, address_of(x[square:]), nv, nv, nv)
-    add_product(to_H, ld, nv, ld, address_of(x[3 * square :]), nz, 1, Z, ld, nz)
-    add_transposed(to_H, ld, whole(nv))
-    write_rows(address_of(H[nv * (ld + 1) :]), ld, address_of(x[2 * square :]), nv, nv, nv)
+    assemble_relation(nv, nz, zy, ld, x, H)
     if kind != IMPACT:
         write_scaled(address_of(rows), ld, h * h, Z, ld, nv, ld)
         for i in range(nv):
             rows[i * ld + nv + i] += h
         for b in range(tree.nb):
             if is_group(tree.kind[b]):
-                add_joint(tree.iv[b], tree.nj[b], nv, nu, ld, joints, rows, bent, H)
-                joints = joints[4 * tree.nj[b] * tree.nj[b] :]
+                nj = tree.nj[b]
+                add_joint(tree.iv[b], nj, nj, joints, joints[nj * nj :], 2 * nv + nu, ld, rows, bent, H)
+                joints = joints[4 * nj * nj :]
         if kind == HELD:
             eta, to = address_of(rows), address_of(bent)
             displace(tree, ld, x[3 * square + nv * nz :], rows, bent)
@@ -187,16 +169,19 @@ def assemble(tree, kind, h, nu, nz, zy, ld, x, H, out):
 
 
 @kernel
-def add_joint(iv, nj, nv, nu, ld, own, rows, bent, H):
-    """On and above its diagonal H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, η its ``rows``."""
-    eta, D, to = address_of(rows[iv * ld :]), own[nj * nj :], address_of(bent)
+def add_joint(iv, nj, lc, C, D, nz, ld, rows, bent, H):
+    """On and above its diagonal H += ηᵀ (C η + Dᵀ δq) + δqᵀ D η of one joint, η its ``rows``.
+
+    C, D: vectors of rows of lc numbers.
+    """
+    eta, to = address_of(rows[iv * ld :]), address_of(bent)
     clear_rows(to, ld, nj, ld)
-    add_product(to, ld, nj, ld, address_of(own), nj, 1, eta, ld, nj)
+    add_product(to, ld, nj, ld, address_of(C), lc, 1, eta, ld, nj)
     for i in range(nj):
         for k in range(nj):
-            bent[k * ld + iv + i] += D[i * nj + k]
-    add_product(address_of(H[iv * ld :]), ld, nj, ld, address_of(D), nj, 1, eta, ld, nj)
-    add_upper_product(address_of(H), ld, 2 * nv + nu, ld, eta, 1, ld, to, ld, nj)
+            bent[k * ld + iv + i] += D[i * lc + k]
+    add_product(address_of(H[iv * ld :]), ld, nj, ld, address_of(D), lc, 1, eta, ld, nj)
+    add_upper_product(address_of(H), ld, nz, ld, eta, 1, ld, to, ld, nj)
 
 
 @kernel
@@ -216,25 +201,3 @@ def displace(tree, ld, joints, rows, bent):
         else:
             for i in range(iv, iv + nj):
                 rows[i * ld + i] += 1.0
-
-
-def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    modes = Modes(context)
-    tree, where, nz = modes.tree, layout_of(modes), 2 * modes.tree.nv + modes.nu
-    records = as_matrix(floats_at(record), 1, where.end)
-    mode = mode_of(modes, records[0], tree.nq, tree.nv)
-    memory = np.empty(size(tree, where, modes.table[mode, 1], modes.table[mode, 2], 1))
-    weights, out = as_matrix(floats_at(weight), 1, 2 * tree.nv), as_matrix(floats_at(hessian), 1, nz * nz)
-    contract_mode(modes, mode, memory_of(memory), records, weights, out)
-    hold(memory)
-
-
-@cache
-def _callback() -> Any:
-    return callback(contract_at)
-
-
-def contraction(modes: Modes) -> Contraction:
-    """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    return Contraction(_callback().address, modes.address, modes)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""First order of a semi-implicit Euler step on the manifold, eight knots at a time.
+"""First order of semi-implicit Euler steps on the manifold; expansions.py has the loop over knots.
 
 About a nominal step, with ξ = h v' and, joint by joint, T = Ad_{Exp(-ξ)} and J = Jr(ξ) the right Jacobian of Exp,
 
@@ -10,11 +10,12 @@ T = J = 1 but for free-flyers, spherical and planar joints, see geometry/joint_m
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import kernel
+from typing import Any, NamedTuple
+
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import address_of, as_vector, memory_of, rows_of
-from ddp.machine.number import width
-from ddp.machine.packing import pack, unpack, unpack_columns
+from ddp.machine.memory import address_of, as_vector, columns_from, rows_of
+from ddp.machine.packing import unpack, unpack_columns
 from ddp.machine.rows import clear_rows, write_scaled
 from dynamics.geometry.joint_motion import is_group, joint_rates, twist_of
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
@@ -28,10 +29,9 @@ from dynamics.steps.step_rows import write_steps
 
 
 class Motion(Fields):
-    """A knot's motion and its first order, one after the other as records have them."""
+    """A knot's motion and its first order Z = [a_q a_v a_u], rows of ld numbers, one after the other as in records."""
 
-    q, v, a, Minv = vector("nq"), vector("nv"), vector("nv"), matrix_of("nv", "nv")
-    aq, av, au = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nu")
+    q, v, a, Minv, Z = vector("nq"), vector("nv"), vector("nv"), matrix_of("nv", "nv"), matrix_of("nv", "ld")
 
 
 class Relating(Fields):
@@ -47,32 +47,40 @@ class Turning(Fields):
     T, J, rows = rows_apart("6", 6), rows_apart("6", 6), vector("12 nv + 6 nu")
 
 
+class FreeRelation(NamedTuple):
+    """Working memory of ``relate_freely``; q, u: of x and r, where knots are read."""
+
+    q: Any
+    u: Any
+    x: Any
+    ws: Any
+    r: Any
+    turning: Any
+
+
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``linearize`` takes."""
-    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu}
+    """How many numbers of memory ``free_relation`` takes."""
+    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld}
     return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Turning))
 
 
 @kernel
-def linearize(context, memory, schedule, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) of every knot, and q, v, a, M⁻¹ in its record (N, size)."""
-    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
-    tree, h = modes.tree, step_of(modes, 0)
-    nq, nv = tree.nq, tree.nv
-    X, U, of_x, of_u, record = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
-    x = Motion(memory_of(memory), tree, nu)
-    ws = Workspace(x.end, tree)
-    r = relating(ws.end, tree, nu)
-    w = Turning(r.end, tree, nu)
-    for t in range(0, N, width(x.end)):
-        pack(X, t, x.q, nq + nv)
-        pack(U, t, r.u, nu)
-        relate_controls(tree, modes.pulls, nu, x, ws, r)
-        unpack(x.q, nq + 2 * nv + nv * nv, record, t)
-        write_steps(tree, h, as_vector(x.aq), A, B, t)
-        for b in range(tree.nb):
-            if is_group(tree.kind[b]):
-                turn_rows(tree, b, h, nu, x, w, of_x, of_u, t)
+def free_relation(modes, mode, memory):
+    """Working memory of ``relate_freely``."""
+    x = Motion(memory, modes.tree, modes.ld)
+    ws = Workspace(x.end, modes.tree)
+    r = relating(ws.end, modes.tree, modes.nu)
+    return FreeRelation(x.q, r.u, x, ws, r, Turning(r.end, modes.tree, modes.nu))
+
+
+@inline
+def relate_freely(modes, mode, w, A, B, record, t):
+    """A, B of the knots from t on, and q, v, a, M⁻¹ in their records."""
+    tree, h, x = modes.tree, step_of(modes, mode), w.x
+    relate_controls(tree, modes.pulls, modes.nu, x, w.ws, w.r)
+    unpack(x.q, tree.nq + 2 * tree.nv + tree.nv * tree.nv, record, t)
+    write_steps(tree, h, as_vector(x.Z), modes.ld, modes.nu, A, B, t)
+    turn_rows(tree, h, modes.nu, x.v, x.a, as_vector(x.Z), modes.ld, w.turning, A, B, t)
 
 
 @kernel
@@ -91,31 +99,29 @@ def keep_rates(context, A, B, record):
 
 
 @kernel
-def turn_rows(tree, b, h, nu, x, w, A, B, t):
-    """δq' = T δq + h J E δz for the rows of a joint whose motions do not commute, ξ = h v', of the knots from t on."""
-    iv, nj, kind, nv = tree.iv[b], tree.nj[b], tree.kind[b], tree.nv
-    n = 2 * nv
-    joint_rates(kind, nj, next_twist(kind, x.v, x.a, iv, h), w.T, w.J)
-    of_x, of_u = w.rows, w.rows[nj * n :]
-    turn_columns(nj, h, w.J, as_vector(x.aq), iv * nv, nv, nv, of_x, 0, n)
-    turn_columns(nj, h, w.J, as_vector(x.av), iv * nv, nv, nv, of_x, nv, n)
-    turn_columns(nj, h, w.J, as_vector(x.au), iv * nu, nu, nu, of_u, 0, nu)
-    add_joint_rates(nj, iv, h, w.T, w.J, of_x, n)
-    unpack_columns(of_x, nj * n, A, t, iv * n)
-    unpack_columns(of_u, nj * nu, B, t, iv * nu)
+def turn_rows(tree, h, nu, v, a, Z, ld, w, A, B, t):
+    """δq' = T δq + h J δv' for the rows of joints whose motions do not commute, ξ = h v', of the knots from t on.
+
+    Z: [a_q a_v a_u], rows of ld numbers.   w: a ``Turning``.
+    """
+    n = 2 * tree.nv
+    for b in range(tree.nb):
+        iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
+        if is_group(kind):
+            of_x, of_u = w.rows, w.rows[nj * n :]
+            joint_rates(kind, nj, next_twist(kind, v, a, iv, h), w.T, w.J)
+            turn_columns(nj, h, w.J, Z, iv * ld, ld, n, of_x, n)
+            turn_columns(nj, h, w.J, Z, iv * ld + n, ld, nu, of_u, nu)
+            for i in range(nj):
+                for k in range(nj):
+                    of_x[i * n + iv + k] += w.T[i, k]
+                    of_x[i * n + n // 2 + iv + k] += h * w.J[i, k]
+            unpack_columns(of_x, nj * n, A, t, iv * n)
+            unpack_columns(of_u, nj * nu, B, t, iv * nu)
 
 
 @kernel
-def add_joint_rates(nj, iv, h, T, J, out, n):
-    """Add T δq + h J δv to a joint's rows of δq', n numbers each."""
-    for i in range(nj):
-        for k in range(nj):
-            out[i * n + iv + k] += T[i, k]
-            out[i * n + n // 2 + iv + k] += h * J[i, k]
-
-
-@kernel
-def turn_columns(nj, h, J, x, start, stride, m, out, column, ld):
+def turn_columns(nj, h, J, x, start, stride, m, out, ld):
     """Columns of a joint's rows of δq', ld long, := h² J times its rows of m rates in x, a stride apart."""
     square = h * h
     for j in range(m):
@@ -126,14 +132,14 @@ def turn_columns(nj, h, J, x, start, stride, m, out, column, ld):
             for k in range(1, nj):
                 e = square * x[start + k * stride + j]
                 a, b, c = a + J[i, k] * e, b + J[i + 1, k] * e, c + J[i + 2, k] * e
-            at = i * ld + column + j
+            at = i * ld + j
             out[at], out[at + ld], out[at + 2 * ld] = a, b, c
             i += 3
         while i < nj:
             a = J[i, 0] * x[start + j]
             for k in range(1, nj):
                 a += J[i, k] * x[start + k * stride + j]
-            out[i * ld + column + j] = square * a
+            out[i * ld + j] = square * a
             i += 1
 
 
@@ -155,9 +161,9 @@ def relate_controls(tree, pulls, nu, x, ws, r):
     add_accelerations(tree, x.a, ws)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
-    first_order(tree, x.Minv, r.dq, first_felt(tree), x.aq)
-    first_order(tree, x.Minv, r.dv, 0, x.av)
-    drive(pulls, nv, nu, x.Minv, x.au)
+    first_order(tree, x.Minv, r.dq, first_felt(tree), x.Z)
+    first_order(tree, x.Minv, r.dv, 0, columns_from(x.Z, nv))
+    drive(pulls, nv, nu, x.Minv, columns_from(x.Z, 2 * nv))
 
 
 @kernel

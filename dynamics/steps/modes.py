@@ -111,17 +111,16 @@ def free_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
 
 
 def explicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
-    """The `Layout` of explicit steps, whose records are those of their stages and have no parts."""
-    end = int(stages * stage_sizes(nq, nv, nu)[1])
-    return Layout(end, end, end, end, 0, 0)
+    """The `Layout` of explicit steps: of a stage, and the end of all of them."""
+    one = free_layout(nq, nv, nu, most, stages)
+    return one._replace(end=int(stages * stage_sizes(nq, nv, one.ld)[1]))
 
 
 @kernel
-def stage_sizes(nq, nv, nu):
-    """Floats that one stage of an explicit step keeps of the acceleration, and in all."""
-    nz = 2 * nv + nu
-    of_acceleration = nq + 2 * nv + nv * nv + nv * nz
-    return of_acceleration, of_acceleration + 2 * nv * nz
+def stage_sizes(nq, nv, ld):
+    """Floats that a stage of an explicit step keeps: q, v, a, M⁻¹, z_y of the acceleration, and with [Q ; V] in all."""
+    of_acceleration = nq + 2 * nv + nv * nv + nv * ld
+    return of_acceleration, of_acceleration + 2 * nv * ld
 
 
 @kernel

@@ -1,164 +1,191 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of the explicit steps of runge_kutta.py, contracted with a weight: back through the stages.
 
-A stage's acceleration carries a weight ω_i and adds [Q V E_u]ᵀ (Hessian of ω_i·a) [Q V E_u]; what it passes on to q_i
-and v_i goes through q ⊕ ξ_i, which adds the curvature of curvature.py, and through the brackets, which are bilinear.
+A stage's acceleration carries a weight ω_i and adds [Q V E_u]ᵀ (Hessian of ω_i·a) [Q V E_u], by the relation of
+implicit.py; what it passes on to q_i and v_i goes through q ⊕ ξ_i, which adds the curvature of `joint_curvature`, and
+through the brackets, which are bilinear. contractions.py has the loop over knots.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ddp.compiling.kernel import kernel
-from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, twist_of
-from dynamics.steps.curvature import acceleration_hessian, accelerations_of, add_group_curvature
-from dynamics.steps.modes import stage_sizes
-from dynamics.steps.runge_kutta_linearization import (
-    add_bracket,
-    add_scaled,
-    bracket_of,
-    rates_of,
-    twist_rates,
-    velocities_of,
-)
-
-
-class Adjoint(NamedTuple):
-    """Weights: on v (stages + 1, nv) and a (stages, nv) of stages, on ξ and q (nv,); ξ, Ξ; products (nz, nz)."""
-
-    on_v: np.ndarray
-    on_a: np.ndarray
-    on_xi: np.ndarray
-    on_q: np.ndarray
-    xi: np.ndarray
-    Xi: np.ndarray
-    Z: np.ndarray
-    G: np.ndarray
-    GZ: np.ndarray
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, floats_at, numbers_between
+from ddp.machine.number import width
+from ddp.machine.packing import pack, unpack
+from ddp.machine.rows import add_upper, clear_rows, mirror, write_rows
+from ddp.machine.tiles import add_product, add_upper_product
+from dynamics.contacts.hessian import curve_motion
+from dynamics.geometry.configuration import add_bracket
+from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, joint_curvature, twist_of
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
+from dynamics.steps.curvature import weigh_residuals
+from dynamics.steps.hessians import add_joint, assemble_relation
+from dynamics.steps.modes import stage_sizes, step_of
+from dynamics.steps.runge_kutta_linearization import rates_of, relate_twist
 
 
-@kernel
-def adjoint_scratch(tree, nu, stages):
-    """Room for one contraction."""
-    nv = tree.nv
-    nz = 2 * nv + nu
-    return Adjoint(
-        np.zeros((stages + 1, nv)), np.zeros((stages, nv)), np.zeros(nv), np.zeros(nv), np.zeros(nv),
-        np.zeros((nv, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)), np.zeros((nz, nz)),
-    )  # fmt: skip
+class Curving(Fields):
+    """Motion of a stage, ω and blocks of the Hessian of ωᵀ ID, of as many knots as a number has lanes."""
+
+    q, v, a, omega = vector("nq"), vector("nv"), vector("nv"), vector("nv")
+    qq, qv, vv, qz = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
 
 
-@kernel
-def contract_explicit(tree, method, nq, nu, h, record, weight, ws, c, d, H):
-    """H (nz, nz): the Hessian of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of the knot that wrote ``record``."""
-    stages, nv = len(method) - 1, tree.nv
-    H[:] = 0.0
-    d.on_a[:] = 0.0
-    d.on_v[:stages] = 0.0
-    for j in range(nv):
-        d.on_q[j], d.on_v[stages, j] = weight[j], weight[nv + j]
-    for i in range(stages, 0, -1):
-        twist(tree, method, h, i, nq, nu, record, d.xi)
-        twist_rates(tree, method, h, i, nq, record, d.Xi)
-        through_placement(tree, d.on_q, c, d, H)
-        for j in range(i):
-            for k in range(nv):
-                d.on_v[j, k] += h * method[i, j] * d.on_xi[k]
-                d.on_a[j, k] += h * method[i, j] * d.on_v[i, k]
-        through_bracket(tree, method, h, i, nq, record, c, d, H)
-        through_acceleration(tree, nq, nu, i - 1, record, ws, c, d, H)
-    for i in range(H.shape[0]):
-        for j in range(i):
-            H[i, j] = H[j, i]
+class Adjoint(Fields):
+    """Floats of one knot: ω, blocks; weights on q, on v of stages and of the end, on -a of stages; its Hessian."""
+
+    omega, blocks, on_q = vector("ld"), matrix_of("4 nv", "nv"), vector("nv")
+    on_v, on_a, H = matrix_of("stages + 1", "nv"), matrix_of("stages", "nv"), matrix_of("ld", "ld")
+
+
+class Products(Fields):
+    """Floats to work in: ξ, Ξ and the weight on ξ; a stage's Hessian G, its product with [Q V E_u]; of one joint."""
+
+    xi, on_xi, Xi = vector("nv"), vector("nv"), matrix_of("nv", "ld")
+    G, Y, bent = matrix_of("ld", "ld"), matrix_of("ld", "ld"), matrix_of("6", "ld")
+    J, C, D = rows_apart("6", 6), rows_apart("6", 6), rows_apart("6", 6)
+
+
+class ExplicitCurvature(NamedTuple):
+    """Working memory of ``curve_explicitly``; knots: rows of floats for ``Adjoint``."""
+
+    x: Any
+    ws: Any
+    no_fext: Any
+    knots: Any
+    products: Any
 
 
 @kernel
-def twist(tree, method, h, i, nq, nu, record, xi):
-    """ξ (nv,) of stage i from the velocities in a record."""
-    nv, size = xi.size, stage_sizes(nq, xi.size, nu)[1]
-    column = xi.reshape(nv, 1)
-    xi[:] = 0.0
+def explicit_records(memory, tree, stages, ld):
+    """``Curving``, a workspace, floats that follow, and how many of them are an ``Adjoint``."""
+    x = Curving(memory, tree)
+    ws = Workspace(x.end, tree)
+    floats = floats_at(address_of(ws.end))
+    return x, ws, floats, numbers_between(floats, Adjoint(floats, tree, ld, stages).end)
+
+
+@kernel
+def size(tree, where, m, nc, lanes):
+    """How many numbers of so many lanes ``explicit_curvature`` takes."""
+    memory, stages = floats_at(64), where.end // stage_sizes(tree.nq, tree.nv, where.ld)[1]
+    _, ws, floats, numbers = explicit_records(memory, tree, stages, where.ld)
+    products = numbers_between(floats, Products(floats, tree, where.ld).end)
+    return numbers_between(memory, ws.end) + numbers + products // lanes + 2
+
+
+@kernel
+def explicit_curvature(modes, mode, memory):
+    """Working memory of ``curve_explicitly``."""
+    tree, ld, lanes = modes.tree, modes.ld, width(memory)
+    x, ws, floats, numbers = explicit_records(memory, tree, len(modes.method) - 1, ld)
+    products = Products(floats[lanes * numbers :], tree, ld)
+    return ExplicitCurvature(x, ws, as_matrix(ws.end, 0, 6), as_matrix(floats, lanes, numbers), products)
+
+
+@inline
+def curve_explicitly(modes, mode, w, record, weight, out):
+    """Hessians of some knots, as many as there are in a record, at most one to a lane."""
+    tree, method, nu, h, ld, x = modes.tree, modes.method, modes.nu, step_of(modes, mode), modes.ld, w.x
+    nq, nv, stages, knots = tree.nq, tree.nv, len(method) - 1, w.knots[: len(record)]
+    nz, (own, size) = 2 * nv + nu, stage_sizes(nq, nv, ld)
+    for k in range(len(record)):
+        y = Adjoint(knots[k], tree, ld, stages)
+        clear(y.on_q, numbers_between(y.on_q, y.end))
+        for j in range(nv):
+            y.on_q[j], y.on_v[stages, j] = weight[k, j], weight[k, nv + j]
+    for i in range(stages - 1, -1, -1):
+        for k in range(len(record)):
+            y, K = Adjoint(knots[k], tree, ld, stages), record[k][i * size + nq + 2 * nv :]
+            leave_stage(tree, method, h, i + 1, nz, record[k], w.products, y)
+            weigh_residuals(K, nv, nv, y.on_a[i], y.omega)
+        pack(columns_from(record, i * size), 0, x.q, nq + 2 * nv)
+        pack(knots, 0, x.omega, nv)
+        composites(tree, x.q, x.v, x.a, w.no_fext, w.ws)
+        curve_motion(tree, x.omega, w.ws, x)
+        unpack(as_vector(x.qq), 4 * nv * nv, columns_from(knots, ld), 0)
+        for k in range(len(record)):
+            y, Z = Adjoint(knots[k], tree, ld, stages), record[k][i * size + own - nv * ld :]
+            curve_acceleration(tree, i, nu, Z, w.products, y)
+    for k in range(len(record)):
+        H = address_of(Adjoint(knots[k], tree, ld, stages).H)
+        mirror(H, ld)
+        write_rows(address_of(out[k]), nz, H, ld, nz, nz)
+
+
+@kernel
+def leave_stage(tree, method, h, i, nz, record, p, y):
+    """Second order of stage i's q ⊕ ξ and of ξ's bracket, into H's upper triangle; weights on the stages before."""
+    nv, ld, stages = tree.nv, len(y.H), len(method) - 1
+    own, size = stage_sizes(tree.nq, nv, ld)
+    scale, first, second = h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
+    at_x, at_y = first * size + tree.nq, second * size + tree.nq
+    clear(p.xi, nv)
     for j in range(i):
-        add_scaled(column, h * method[i, j], velocities_of(record, j, size, nq, nv).reshape(nv, 1))
-    scale, j, k = bracket_of(method, h, i)
+        for k in range(nv):
+            p.xi[k] += h * method[i, j] * record[j * size + tree.nq + k]
     if scale != 0.0:
-        x, y = velocities_of(record, j, size, nq, nv), velocities_of(record, k, size, nq, nv)
-        add_bracket(tree, scale, x, y.reshape(nv, 1), column)
-
-
-@kernel
-def through_placement(tree, weight, c, d, H):
-    """Curvature of q ⊕ ξ under a weight (nv,), into H's upper triangle; d.on_xi := the weight that ξ inherits."""
+        add_bracket(tree, scale, record, at_x, at_y, p.xi)
+    relate_twist(tree, method, h, i, record, own, size, p.J, p.Xi)
     for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+        for a in range(iv, iv + nj):
+            p.on_xi[a] = y.on_q[a]
         if is_group(kind):
-            c.eta[:nj] = d.Xi[iv : iv + nj]
-            add_group_curvature(tree, b, twist_of(kind, d.xi, iv, 1.0), weight, c, H)
-            for i in range(nj):
-                d.on_xi[iv + i] = 0.0
+            joint_curvature(kind, nj, twist_of(kind, p.xi, iv, 1.0), twist_of(kind, y.on_q, iv, 1.0), p.J, p.C, p.D)
+            C, D, Xi, bent, H = as_vector(p.C), as_vector(p.D), as_vector(p.Xi), as_vector(p.bent), as_vector(y.H)
+            add_joint(iv, nj, 6, C, D, nz, ld, Xi, bent, H)
+            for a in range(nj):
+                p.on_xi[iv + a] = 0.0
                 for k in range(nj):
-                    d.on_xi[iv + i] += c.J[k, i] * weight[iv + k]
-        else:
-            for i in range(iv, iv + nj):
-                d.on_xi[i] = weight[i]
+                    p.on_xi[iv + a] += p.J[k, a] * y.on_q[iv + k]
+            if scale != 0.0:
+                joint_bracket_contracted(kind, nj, twist_of(kind, p.on_xi, iv, scale), p.C)
+                X = rates_of(record, first, own, size)[(nv + iv) * ld :]
+                Y = rates_of(record, second, own, size)[(nv + iv) * ld :]
+                for a in range(nj):
+                    for k in range(nj):
+                        y.on_v[first, iv + a] += p.C[a, k] * record[at_y + iv + k]
+                        y.on_v[second, iv + k] += p.C[a, k] * record[at_x + iv + a]
+                clear_rows(address_of(bent), ld, nj, ld)
+                add_product(address_of(bent), ld, nj, ld, address_of(C), 6, 1, address_of(Y), ld, nj)
+                add_upper_product(address_of(H), ld, nz, ld, address_of(X), 1, ld, address_of(bent), ld, nj)
+                add_upper_product(address_of(H), ld, nz, ld, address_of(bent), 1, ld, address_of(X), ld, nj)
+    for j in range(i):
+        for k in range(nv):
+            y.on_v[j, k] += h * method[i, j] * p.on_xi[k]
+            y.on_a[j, k] -= h * method[i, j] * y.on_v[i, k]
 
 
 @kernel
-def through_bracket(tree, method, h, i, nq, record, c, d, H):
-    """Second order of ξ_i's bracket into H's upper triangle; what the velocities in it inherit from ξ's weight."""
-    nv, nz = d.Xi.shape
-    own, size = stage_sizes(nq, nv, nz - 2 * nv)
-    scale, first, second = bracket_of(method, h, i)
-    if scale == 0.0:
-        return
-    X, Y = rates_of(record, first, size, own, nv, nz)[1], rates_of(record, second, size, own, nv, nz)[1]
-    x, y = velocities_of(record, first, size, nq, nv), velocities_of(record, second, size, nq, nv)
-    for b in range(tree.nb):
-        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
-        if is_group(kind):
-            joint_bracket_contracted(kind, nj, twist_of(kind, d.on_xi, iv, scale), c.C)
-            for k in range(nj):
-                for l in range(nj):
-                    factor = c.C[k, l]
-                    if factor != 0.0:
-                        d.on_v[first, iv + k] += factor * y[iv + l]
-                        d.on_v[second, iv + l] += factor * x[iv + k]
-                        for r in range(nz):
-                            for s in range(r, nz):
-                                H[r, s] += factor * (X[iv + k, r] * Y[iv + l, s] + X[iv + k, s] * Y[iv + l, r])
+def curve_acceleration(tree, i, nu, Z, p, y):
+    """Second order of stage i's acceleration into H's upper triangle; what its q and v inherit of its weight.
 
-
-@kernel
-def through_acceleration(tree, nq, nu, i, record, ws, c, d, H):
-    """Second order of a stage's acceleration under the weight ω = d.on_a[i]; what its q and v inherit."""
-    nv = tree.nv
-    nz = 2 * nv + nu
-    own, size = stage_sizes(nq, nv, nu)
-    stored = record[i * size : (i + 1) * size]
-    q, v, a = stored[:nq], stored[nq : nq + nv], stored[nq + nv : nq + 2 * nv]
-    Minv = stored[nq + 2 * nv : nq + 2 * nv + nv * nv].reshape(nv, nv)
-    aq, av, au = accelerations_of(stored[:own], nq + 2 * nv + nv * nv, nv, nu)
-    for j in range(nv):
-        c.effective[j] = d.on_a[i, j]
-    acceleration_hessian(tree, q, v, a, Minv, aq, av, au, ws, c, d.G)
-    for r in range(nz):
-        for s in range(r):
-            d.G[r, s] = d.G[s, r]
+    Z: [a_q a_v a_u] in a record, before [Q ; V], rows of ld numbers.
+    """
+    nv, ld = tree.nv, len(y.H)
+    n, nz, H, G, Y = 2 * nv, 2 * nv + nu, address_of(y.H), address_of(p.G), address_of(p.Y)
+    assemble_relation(nv, nv, Z, ld, as_vector(y.blocks), as_vector(p.G))
     for j in range(nv):
         to_q, to_v = 0.0, 0.0
         for k in range(nv):
-            to_q += aq[k, j] * d.on_a[i, k]
-            to_v += av[k, j] * d.on_a[i, k]
-        d.on_q[j] = to_q
-        d.on_v[i, j] += to_v
+            to_q -= Z[k * ld + j] * y.on_a[i, k]
+            to_v -= Z[k * ld + nv + j] * y.on_a[i, k]
+        y.on_q[j] = to_q
+        y.on_v[i, j] += to_v
     if i == 0:  # Q and V are rows of the identity
-        H += d.G
+        add_upper(H, ld, 1.0, G, ld, nz, nz)
         return
-    d.Z[: 2 * nv] = stored[own:].reshape(2 * nv, nz)
-    for r in range(2 * nv, nz):
-        d.Z[r, r] = 1.0
-    np.dot(d.G, d.Z, d.GZ)
-    np.dot(d.Z.T, d.GZ, d.G)
-    H += d.G
+    rates = address_of(Z[nv * ld :])
+    mirror(G, ld)
+    clear_rows(Y, ld, nz, ld)
+    add_product(Y, ld, nz, ld, G, ld, 1, rates, ld, n)
+    for a in range(nv):
+        for k in range(n, nz):
+            p.Y[a, k] += p.G[a, k]
+    add_upper_product(H, ld, nz, ld, rates, 1, ld, Y, ld, n)
+    below = 8 * n * (ld + 1)
+    add_upper(H + below, ld, 1.0, Y + below, ld, nu, nu)

@@ -7,27 +7,25 @@ With E_q, E_v, E_u the rows of the identity that pick δq, δv, δu out of δz =
     Q_i = T_i E_q + J_i Ξ_i          of q_i                 Ξ_i    of ξ_i, by its formula
 
 with T = Ad_{Exp(-ξ)} and J = Jr(ξ), joint by joint, 1 but for free-flyers, spherical and planar joints. Those of the
-stage after the last are [A B]. A record holds, for every stage, what a semi-implicit step's does,
-(q, v, a, M⁻¹, a_q, a_v, a_u), then Q, V (nv, nz).
+stage after the last are [A B]. Accelerations are of eight knots at a time, rates of one, eight columns to a register.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.fields import Fields, matrix_of, vector
-from ddp.machine.memory import memory_of, rows_of
-from ddp.machine.number import WIDTH, spread
-from ddp.machine.packing import pack, unpack, unpack_columns
+from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
+from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between
+from ddp.machine.number import spread, width
+from ddp.machine.packing import unpack, unpack_columns
+from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_scaled
+from ddp.machine.tiles import add_product
 from dynamics.geometry.joint_motion import is_group, joint_bracket, joint_rates, twist_of
-from dynamics.rigid_bodies.kinematics import Workspace
+from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.robots.tree import Tree
-from dynamics.steps.curvature import accelerations_of, multiply_rows
 from dynamics.steps.linearization import Motion, Relating, relate_controls, relating
-from dynamics.steps.modes import Layout, Modes, stage_sizes, step_of
+from dynamics.steps.modes import Layout, stage_sizes, step_of
 from dynamics.steps.runge_kutta import reach_stage
 
 
@@ -38,165 +36,126 @@ class Reaching(Fields):
     velocities, rates = matrix_of("stages", "nv"), matrix_of("stages", "nv")
 
 
-class Rates(NamedTuple):
-    """Scratch: W (stages, nv, nz), Q and V (nv, nz) of the end for each of eight knots; of one, Ξ and 6 x 6."""
+class Rates(Fields):
+    """Rates of one knot, floats: ξ, Ξ; [Q ; V] of the end; W of all stages, one below the other; T and J of a joint."""
 
-    W: np.ndarray
-    Q: np.ndarray
-    V: np.ndarray
-    Xi: np.ndarray
-    T: np.ndarray
-    J: np.ndarray
+    xi, Xi, end_rates, W = vector("nv"), matrix_of("nv", "ld"), matrix_of("2 nv", "ld"), matrix_of("staged", "ld")
+    T, J = rows_apart("6", 6), rows_apart("6", 6)
+
+
+class ExplicitRelation(NamedTuple):
+    """Working memory of ``relate_explicitly``; q, u: where knots are read; knots: rows of floats for ``Rates``."""
+
+    q: Any
+    u: Any
+    x: Any
+    ws: Any
+    r: Any
+    s: Any
+    knots: Any
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``linearize_explicit`` takes."""
-    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "stages": stages}
-    return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Reaching))
+    """How many numbers of memory ``explicit_relation`` takes."""
+    counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld, "stages": stages}
+    counts["staged"] = stages * tree.nv
+    return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Reaching, Rates))
 
 
 @kernel
-def linearize_explicit(context, memory, schedule, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an explicit step."""
-    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
-    tree, method, h = modes.tree, modes.method, step_of(modes, 0)
-    stages, nq, nv = len(method) - 1, tree.nq, tree.nv
-    nz = 2 * nv + nu
-    own, size = stage_sizes(nq, nv, nu)
-    moved = np.empty((WIDTH, nv))
-    r = Rates(
-        np.empty((WIDTH, stages, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((WIDTH, nv, nz)), np.empty((nv, nz)),
-        np.empty((6, 6)), np.empty((6, 6)),
-    )  # fmt: skip
-    X, U, records, of_moved = rows_of(X), rows_of(U), rows_of(record), rows_of(moved)
-    x = Motion(memory_of(memory), tree, nu)
+def explicit_relation(modes, mode, memory):
+    """Working memory of ``relate_explicitly``."""
+    tree, stages, ld = modes.tree, len(modes.method) - 1, modes.ld
+    x = Motion(memory, tree, ld)
+    clear(as_vector(x.Z), tree.nv * ld)
     ws = Workspace(x.end, tree)
-    scratch = relating(ws.end, tree, nu)
-    s = Reaching(scratch.end, tree, stages)
-    for t in range(0, N, WIDTH):
-        count = min(WIDTH, N - t)
-        pack(U, t, scratch.u, nu)
-        pack(X, t, s.q, nq + nv)
-        for i in range(stages + 1):
-            reach_stage(tree, method, h, i, s.q, s.v, spread(0.0, s.v[0]), s.velocities, s.rates, s.xi, x.q, x.v)
-            unpack(s.xi, nv, of_moved, 0)
-            if i < stages:
-                relate_controls(tree, modes.pulls, nu, x, ws, scratch)
-                unpack_columns(x.q, own, records, t, i * size)
-                for j in range(nv):
-                    s.velocities[i, j] = x.v[j]
-                    s.rates[i, j] = x.a[j]
-            for k in range(count):
-                stage_rates(tree, method, h, i, nq, moved[k], r, k, record[t + k])
+    r = relating(ws.end, tree, modes.nu)
+    s = Reaching(r.end, tree, stages)
+    floats = floats_at(address_of(s.end))
+    numbers = numbers_between(floats, Rates(floats, tree, ld, stages * tree.nv).end)
+    return ExplicitRelation(s.q, r.u, x, ws, r, s, as_matrix(floats, width(memory), numbers))
+
+
+@inline
+def relate_explicitly(modes, mode, w, A, B, record, t):
+    """A, B and records of the knots from t on."""
+    tree, method, h, nu, x, s, ld = modes.tree, modes.method, step_of(modes, mode), modes.nu, w.x, w.s, modes.ld
+    nv, stages, count = tree.nv, len(method) - 1, min(width(x.q), len(A) - t)
+    n, (own, size) = 2 * nv, stage_sizes(tree.nq, nv, ld)
+    for i in range(stages + 1):
+        reach_stage(tree, method, h, i, s.q, s.v, spread(0.0, s.v[0]), s.velocities, s.rates, s.xi, x.q, x.v)
+        unpack(s.xi, nv, w.knots[:count], 0)
+        if i < stages:
+            relate_controls(tree, modes.pulls, nu, x, w.ws, w.r)
+            unpack_columns(x.q, own, record, t, i * size)
+            for j in range(nv):
+                s.velocities[i, j] = x.v[j]
+                s.rates[i, j] = x.a[j]
         for k in range(count):
-            write_rates(r.Q[k], A[t + k, :nv], B[t + k, :nv])
-            write_rates(r.V[k], A[t + k, nv:], B[t + k, nv:])
-
-
-@inline
-def velocities_of(record, i, size, nq, nv):
-    """v_i (nv,) of stage i in a record."""
-    return record[i * size + nq : i * size + nq + nv]
+            relate_stage(tree, method, h, i, nu, ld, Rates(w.knots[k], tree, ld, stages * nv), record[t + k])
+    for k in range(count):
+        of_end = Rates(w.knots[k], tree, ld, stages * nv).end_rates
+        write_scaled(address_of(A[t + k]), n, 1.0, address_of(of_end), ld, n, n)
+        write_scaled(address_of(B[t + k]), nu, 1.0, address_of(as_vector(of_end)[n:]), ld, n, nu)
 
 
 @kernel
-def rates_of(record, i, size, own, nv, nz):
-    """Q and V (nv, nz) of stage i in a record."""
-    first = i * size + own
-    Q = record[first : first + nv * nz].reshape(nv, nz)
-    return Q, record[first + nv * nz : first + 2 * nv * nz].reshape(nv, nz)
+def rates_of(record, i, own, size):
+    """[Q ; V] (2 nv, ld) of stage i in a record, as a vector."""
+    return record[i * size + own :]
 
 
 @kernel
-def stage_rates(tree, method, h, i, nq, xi, r, k, record):
-    """Q, V and W of stage i of knot k, the former two into its record; those of the step's end into the scratch."""
-    nv, nz = r.Xi.shape
-    own, size = stage_sizes(nq, nv, nz - 2 * nv)
-    ends = i == len(method) - 1
-    Q, V = (r.Q[k], r.V[k]) if ends else rates_of(record, i, size, own, nv, nz)
-    V[:] = 0.0
+def relate_stage(tree, method, h, i, nu, ld, r, record):
+    """[Q ; V] and W of stage i of a knot: the former into its record, or of the step's end into r."""
+    nv, ends = tree.nv, i == len(method) - 1
+    own, size = stage_sizes(tree.nq, nv, ld)
+    Q = as_vector(r.end_rates) if ends else rates_of(record, i, own, size)
+    V, W = Q[nv * ld :], as_vector(r.W)
+    clear_rows(address_of(V), ld, nv, ld)
     for a in range(nv):
-        V[a, nv + a] = 1.0
+        V[a * ld + nv + a] = 1.0
     for j in range(i):
-        add_scaled(V, h * method[i, j], r.W[k, j])
-    twist_rates(tree, method, h, i, nq, record, r.Xi)
-    place_rates(tree, xi, r, Q)
-    if not ends:
-        W = r.W[k, i]
-        aq, av, au = accelerations_of(record[i * size : i * size + own], nq + 2 * nv + nv * nv, nv, nz - 2 * nv)
-        np.dot(aq, Q, W)
-        np.dot(av, V, r.Xi)
-        add_scaled(W, 1.0, r.Xi)
-        add_scaled(W[:, 2 * nv :], 1.0, au)
-
-
-@kernel
-def twist_rates(tree, method, h, i, nq, record, Xi):
-    """Ξ (nv, nz) of stage i from the rates V of the stages before."""
-    nv, nz = Xi.shape
-    own, size = stage_sizes(nq, nv, nz - 2 * nv)
-    Xi[:] = 0.0
-    for j in range(i):
-        add_scaled(Xi, h * method[i, j], rates_of(record, j, size, own, nv, nz)[1])
-    scale, j, k = bracket_of(method, h, i)
-    if scale != 0.0:
-        x, y = velocities_of(record, j, size, nq, nv), velocities_of(record, k, size, nq, nv)
-        add_bracket(tree, scale, x, rates_of(record, k, size, own, nv, nz)[1], Xi)
-        add_bracket(tree, -scale, y, rates_of(record, j, size, own, nv, nz)[1], Xi)
-
-
-@kernel
-def add_scaled(out, factor, X):
-    """out (n, m) += factor X."""
-    if factor != 0.0:
-        for i in range(out.shape[0]):
-            for j in range(out.shape[1]):
-                out[i, j] += factor * X[i, j]
-
-
-@inline
-def bracket_of(method, h, i):
-    """h² γ, j and k of a row's bracket."""
-    stages = len(method) - 1
-    return h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
-
-
-@kernel
-def add_bracket(tree, scale, x, Y, out):
-    """out (nv, m) += scale [x, Y], joint by joint and column by column, for x (nv,) and Y (nv, m)."""
-    M = np.empty((6, 6))
+        if method[i, j] != 0.0:
+            add_rows(address_of(V), ld, h * method[i, j], address_of(W[j * nv * ld :]), ld, nv, ld)
+    relate_twist(tree, method, h, i, record, own, size, r.J, r.Xi)
+    copy_rows(address_of(Q), ld, address_of(r.Xi), ld, nv, ld)
     for b in range(tree.nb):
         kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
         if is_group(kind):
-            joint_bracket(kind, nj, twist_of(kind, x, iv, scale), M)
-            for i in range(nj):
+            joint_rates(kind, nj, twist_of(kind, r.xi, iv, 1.0), r.T, r.J)
+            turned = address_of(Q[iv * ld :])
+            clear_rows(turned, ld, nj, ld)
+            add_product(turned, ld, nj, ld, address_of(r.J), 6, 1, address_of(r.Xi[iv]), ld, nj)
+            for a in range(nj):
                 for k in range(nj):
-                    add_scaled(out[iv + i : iv + i + 1], M[i, k], Y[iv + k : iv + k + 1])
-
-
-@kernel
-def place_rates(tree, xi, r, out):
-    """out (nv, nz) := T E_q + J Ξ, the rates of q ⊕ ξ."""
-    for b in range(tree.nb):
-        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
-        if is_group(kind):
-            joint_rates(kind, nj, twist_of(kind, xi, iv, 1.0), r.T, r.J)
-            multiply_rows(nj, r.J, r.Xi[iv : iv + nj], out[iv : iv + nj])
-            for i in range(nj):
-                for j in range(nj):
-                    out[iv + i, iv + j] += r.T[i, j]
+                    Q[(iv + a) * ld + iv + k] += r.T[a, k]
         else:
-            for i in range(iv, iv + nj):
-                out[i] = r.Xi[i]
-                out[i, i] += 1.0
+            for a in range(iv, iv + nj):
+                Q[a * ld + a] += 1.0
+    if not ends:
+        Z, W = record[i * size + own - nv * ld :], W[i * nv * ld :]
+        clear_rows(address_of(W), ld, nv, ld)
+        add_product(address_of(W), ld, nv, ld, address_of(Z), ld, 1, address_of(Q), ld, 2 * nv)
+        for a in range(nv):
+            for k in range(a * ld + 2 * nv, a * ld + 2 * nv + nu):
+                W[k] += Z[k]
 
 
 @kernel
-def write_rates(rates, A, B):
-    """Columns of rates (nv, nz) by δx and by δu."""
-    n = A.shape[1]
-    for i in range(A.shape[0]):
-        for j in range(n):
-            A[i, j] = rates[i, j]
-        for j in range(B.shape[1]):
-            B[i, j] = rates[i, n + j]
+def relate_twist(tree, method, h, i, record, own, size, M, Xi):
+    """Ξ (nv, ld) of stage i from the rates V of the stages before; M: scratch."""
+    nv, ld, to, stages = tree.nv, columns_of(Xi), address_of(Xi), len(method) - 1
+    clear_rows(to, ld, nv, ld)
+    for j in range(i):
+        if method[i, j] != 0.0:
+            add_rows(to, ld, h * method[i, j], address_of(rates_of(record, j, own, size)[nv * ld :]), ld, nv, ld)
+    if method[i, stages] != 0.0:
+        scale, j, k = h * h * method[i, stages], int(method[i, stages + 1]), int(method[i, stages + 2])
+        for b in range(tree.nb):
+            kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+            if is_group(kind):  # [x, y] changes by [x, δy] - [y, δx]
+                for x, of_y, sign in ((j, k, scale), (k, j, -scale)):
+                    joint_bracket(kind, nj, twist_of(kind, record, x * size + tree.nq + iv, sign), M)
+                    y = rates_of(record, of_y, own, size)[(nv + iv) * ld :]
+                    add_product(address_of(Xi[iv]), ld, nj, ld, address_of(M), 6, 1, address_of(y), ld, nj)

@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.machine.number import WIDTH
 from ddp.system import Contraction
 from dynamics.robots.tree import Tree
 from dynamics.steps import (
     contact_linearization,
-    contraction,
     hessians,
     implicit_curvature,
     implicit_linearization,
     implicit_steps,
     linearization,
+    runge_kutta_curvature,
     runge_kutta_linearization,
 )
 from dynamics.steps.advance import advance_freely, advance_touching, free_bench, size, touching_bench
+from dynamics.steps.contractions import Contractor
+from dynamics.steps.expansions import expansion
 from dynamics.steps.implicit_steps import (
     IMPLICIT_EULER,
     IMPLICIT_MIDPOINT,
@@ -71,29 +72,33 @@ class Scheme(NamedTuple):
 
 
 _FREE = roller("freely", size, free_bench, advance_freely)
-
-
-def _room_of_hessians(tree: Tree, where: Layout, m: int, nc: int) -> int:
-    return int(hessians.size(tree, where, m, nc, WIDTH))
-
+_EXPAND_EXPLICITLY = expansion(
+    "explicitly", runge_kutta_linearization.explicit_relation, runge_kutta_linearization.relate_explicitly
+)
+_ONE_STAGE = Contractor("one_stage", hessians.size, hessians.room_for, hessians.curve)
+_STAGES = Contractor(
+    "stages", runge_kutta_curvature.size, runge_kutta_curvature.explicit_curvature,
+    runge_kutta_curvature.curve_explicitly,
+)  # fmt: skip
 
 SEMI_IMPLICIT = Scheme(
-    _FREE, linearization.linearize, linearization.keep_rates, hessians.contract, hessians.contraction, free_layout,
-    linearization.size, _room_of_hessians, halves=True,
+    _FREE, expansion("freely", linearization.free_relation, linearization.relate_freely), linearization.keep_rates,
+    _ONE_STAGE.contract, _ONE_STAGE.contraction, free_layout, linearization.size, _ONE_STAGE.room, halves=True,
 )  # fmt: skip
 
 TOUCHING = Scheme(
-    roller("touching", size, touching_bench, advance_touching), contact_linearization.linearize,
-    contact_linearization.forget_weights, hessians.contract, hessians.contraction, whole_layout,
-    contact_linearization.size, _room_of_hessians,
+    roller("touching", size, touching_bench, advance_touching),
+    expansion("touching", contact_linearization.contact_relation, contact_linearization.relate_touching),
+    contact_linearization.forget_weights, _ONE_STAGE.contract, _ONE_STAGE.contraction, whole_layout,
+    contact_linearization.size, _ONE_STAGE.room,
 )  # fmt: skip
 
 
 def explicit(method: Array) -> Scheme:
     """The scheme of explicit steps by a method of runge_kutta.py."""
     return Scheme(
-        _FREE, runge_kutta_linearization.linearize_explicit, None, contraction.contract_knots, contraction.contraction,
-        explicit_layout, runge_kutta_linearization.size, lambda *_: 0, method, len(method) - 1, batched=False,
+        _FREE, _EXPAND_EXPLICITLY, None, _STAGES.contract, _STAGES.contraction, explicit_layout,
+        runge_kutta_linearization.size, _STAGES.room, method, len(method) - 1, batched=False,
     )  # fmt: skip
 
 

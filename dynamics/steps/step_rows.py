@@ -11,7 +11,7 @@ registers of one knot are made of eight lanes by transposition, scaled and store
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.memory import as_vector, rows_of
+from ddp.machine.memory import as_vector
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import load, stack, store, store_some, transpose
 from dynamics.geometry.joint_motion import is_group
@@ -32,29 +32,31 @@ def _write_pair(block, h, out, upper, lower, stride, knots, count):
 
 
 @kernel
-def write_steps(tree, h, x, A, B, t):
-    """A and B of the knots t..t+7 where T = J = 1; x: lanes of a_q, a_v, a_u.
+def write_steps(tree, h, x, ld, nu, A, B, t):
+    """A and B of the knots t..t+7 where T = J = 1; x: lanes of [a_q a_v a_u], rows of ld numbers.
 
     Rows of δq' of A whose joints' motions do not commute are left to others.
     """
-    n, nu = A.shape[2], B.shape[2]
-    nv, knots = n // 2, min(WIDTH, A.shape[0] - t)
-    block, out = stack(64), as_vector(rows_of(A))
+    nv = tree.nv
+    n, knots = 2 * nv, min(WIDTH, len(A) - t)
+    block, out = stack(64), as_vector(A)
     for i in range(nv):
         lower = (t * n + nv + i) * n
         turned = is_group(tree.kind[tree.body[i]])
         upper = lower if turned else (t * n + i) * n  # what is written there first is written over
         for j in range(0, n, WIDTH):
             for c in range(WIDTH):
-                k = j + c if j + c < nv else j + c - nv + nv * nv
-                store(block, WIDTH * c, h * x[i * nv + k] + (1.0 if j + c == nv + i else 0.0))
+                store(block, WIDTH * c, h * x[i * ld + j + c] + (1.0 if j + c == nv + i else 0.0))
             _write_pair(block, h, out, upper + j, lower + j, n * n, knots, n - j)
         if not turned:
             for k in range(knots):
                 out[upper + k * n * n + i] += 1.0
-    out, size = as_vector(rows_of(B)), nv * nu
+    out, size, i, k = as_vector(B), nv * nu, 0, 0
     upper = t * n * nu
     for j in range(0, size, WIDTH):
         for c in range(WIDTH):
-            store(block, WIDTH * c, h * x[2 * nv * nv + j + c])
+            store(block, WIDTH * c, h * x[i * ld + n + k])
+            k += 1
+            if k == nu:
+                i, k = min(i + 1, nv - 1), 0
         _write_pair(block, h, out, upper + j, upper + size + j, n * nu, knots, size - j)

@@ -1,0 +1,83 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Second order of knots, contracted with weights: eight of one mode at a time, or one that C calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.machine.memory import as_matrix, floats_at, hold, memory_of, rows_of
+from ddp.machine.number import WIDTH, width
+from ddp.system import Contraction
+from dynamics.robots.tree import Tree
+from dynamics.steps import hessians
+from dynamics.steps.modes import Layout, Modes, layout_of, mode_of
+
+size: Any = hessians.size
+bench: Any = hessians.room_for
+curve: Any = hessians.curve
+"""How a system's knots are curved: in the two templates below others take their place, see ``Contractor``."""
+
+
+@kernel
+def end_of_mode(modes, record, t):
+    """The first knot after t whose record is of another mode."""
+    nq, nv, end = modes.tree.nq, modes.tree.nv, t + 1
+    while end < len(record) and mode_of(modes, record[end], nq, nv) == mode_of(modes, record[t], nq, nv):
+        end += 1
+    return end
+
+
+def _contract(context, memory, record, weight, out):
+    """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records."""
+    modes, memory, t = Modes(context), memory_of(memory), 0
+    record, weight, out = rows_of(record), rows_of(weight), rows_of(out)
+    while t < len(record):
+        end, mode = end_of_mode(modes, record, t), mode_of(modes, record[t], modes.tree.nq, modes.tree.nv)
+        w = bench(modes, mode, memory)
+        while t < end:
+            few = min(t + width(memory), end)
+            curve(modes, mode, w, record[t:few], weight[t:few], out[t:few])
+            t = few
+
+
+def _contract_one(context, record, weight, hessian):
+    """Contract one knot in C: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
+    modes = Modes(context)
+    tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu
+    records = as_matrix(floats_at(record), 1, modes.end)
+    mode = mode_of(modes, records[0], tree.nq, tree.nv)
+    memory = np.empty(size(tree, layout_of(modes), modes.table[mode, 1], modes.table[mode, 2], 1))
+    weights, out = as_matrix(floats_at(weight), 1, 2 * tree.nv), as_matrix(floats_at(hessian), 1, nz * nz)
+    curve(modes, mode, bench(modes, mode, memory_of(memory)), records, weights, out)
+    hold(memory)
+
+
+class Contractor:
+    """Kernels of steps that ``curve(modes, mode, bench(modes, mode, memory), record, weight, out)`` contracts.
+
+    size ``(tree, layout, m, nc, lanes)``: how many numbers of so many lanes a bench takes.
+    contract ``(modes, memory, record, weight, out)``: of many knots.   contraction ``(modes)``: of one, in C.
+    """
+
+    def __init__(self, name: str, size: Callable[..., int], bench: Any, curve: Any) -> None:
+        parts = {"size": size, "bench": bench, "curve": curve}
+        self._size = size
+        self.contract = kernel(specialised(_contract, f"contract_{name}", **parts))
+        self._one = specialised(_contract_one, f"contract_one_{name}", **parts)
+
+    def room(self, tree: Tree, layout: Layout, m: int, nc: int) -> int:
+        """How many lanes of memory ``contract`` takes, for at most m contacts and nc forces."""
+        return int(self._size(tree, layout, m, nc, WIDTH))
+
+    @cached_property
+    def _callback(self) -> Any:
+        return callback(self._one)
+
+    def contraction(self, modes: Modes) -> Contraction:
+        """The contraction of single knots, for backward sweeps that know weights knot by knot."""
+        return Contraction(self._callback.address, modes.address, modes)
