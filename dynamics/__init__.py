@@ -59,6 +59,9 @@ from dynamics.rigid_bodies.rigid_body import (
 from dynamics.robots.model import Robot, load
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
+from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
+from dynamics.steps.simulation import simulate as simulate
+from dynamics.steps.statics import Rest, statics
 
 __all__ = [
     "Contact",
@@ -72,9 +75,11 @@ __all__ = [
     "InverseHessian",
     "InverseTensors",
     "JointSensor",
+    "Motion",
     "OneSample",
     "Phase",
     "PhasedDynamics",
+    "Rest",
     "Robot",
     "RobotDynamics",
     "center_of_mass",
@@ -115,4 +120,5 @@ __all__ = [
     "momentum",
     "momentum_derivatives",
     "momentum_hessian",
+    "statics",
 ]

@@ -57,9 +57,11 @@ from dynamics import (
     InverseHessian as InverseHessian,
     InverseTensors as InverseTensors,
     JointSensor as JointSensor,
+    Motion as Motion,
     OneSample as OneSample,
     Phase as Phase,
     PhasedDynamics as PhasedDynamics,
+    Rest as Rest,
     Robot as Robot,
     RobotDynamics as RobotDynamics,
     center_of_mass as center_of_mass,
@@ -100,6 +102,7 @@ from dynamics import (
     momentum as momentum,
     momentum_derivatives as momentum_derivatives,
     momentum_hessian as momentum_hessian,
+    statics as statics,
 )
 from mayne import (
     arm as arm,

@@ -1,0 +1,168 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Rest: configurations in which gravity, springs, controls and wrenches balance, many loads at once.
+
+    R(q, 0, 0, u) = 0        by steps (R_q + μ M) δ = -R
+
+They are Newton's, μ = 0, where pivots are positive. Elsewhere μ grows until they are: steps then go downhill in energy,
+so that unstable rest is left. Loads are lanes: those that are done stay, and none depends on its neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.compiling.kernel import kernel
+from ddp.errors import ProblemError, as_array, axes
+from ddp.machine.aligned import working_memory
+from ddp.machine.fields import Fields, matrix_of, vector
+from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
+from ddp.machine.number import all_less, spread, square_root, where_less, width
+from ddp.machine.packing import pack, unpack
+from ddp.machine.struct import Struct, matrix, nested
+from dynamics.arrays.elimination import eliminate, solve
+from dynamics.geometry.configuration import integrate_configuration
+from dynamics.rigid_bodies.kinematics import Workspace, clear
+from dynamics.rigid_bodies.passive import entries_of
+from dynamics.rigid_bodies.residual import residual_derivatives
+from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.samples import check_configurations
+from dynamics.robots.tree import Tree
+
+Array = NDArray[np.float64]
+
+SWEEPS, CLOSE, FARTHEST = 200, 1e-9, 0.5
+"""Steps at most; the last but one is below CLOSE; none moves a joint farther than FARTHEST [rad, m]."""
+
+
+class Loaded(Struct):
+    """A tree and how controls act on it, see ``Modes``."""
+
+    tree: Tree = nested(Tree)
+    pulls: Array = matrix()
+
+
+class Resting(Fields):
+    """Scratch of some loads. q, u, fext; R, its torques; Rq, Rv, M, K (nv, nv), which begin as zeros."""
+
+    q, u, fext, still = vector("nq"), vector("nu"), matrix_of("wrenches", "6"), vector("nv")
+    R, tau, change, outcome = vector("nv"), vector("nv"), vector("nv"), vector("3")
+    Rq, Rv, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+
+
+@kernel
+def rest(address, memory, Q, U, fext, outcome):
+    """Q (N, nq) := rest, from where they are; outcome (N, 3): |R|, the last step's size, how many there were."""
+    loaded = Loaded(address)
+    tree, Q, U, fext, outcome = loaded.tree, rows_of(Q), rows_of(U), rows_of(fext), rows_of(outcome)
+    nq, nv, nu = tree.nq, tree.nv, columns_of(U)
+    ws = Workspace(memory_of(memory), tree)
+    x = Resting(ws.end, tree, nu, columns_of(fext) // 6)
+    clear(x.still, nv)
+    clear(as_vector(x.Rq), 4 * nv * nv)
+    for t in range(0, len(Q), width(ws.end)):
+        pack(Q, t, x.q, nq)
+        pack(U, t, x.u, nu)
+        pack(fext, t, as_vector(x.fext), columns_of(fext))
+        settle(tree, loaded.pulls, ws, x)
+        unpack(x.q, nq, Q, t)
+        unpack(x.outcome, 3, outcome, t)
+
+
+@kernel
+def settle(tree, pulls, ws, x):
+    """x.q := rest, and x.outcome."""
+    nv, zero = tree.nv, 0.0 * x.q[0]
+    going, sweeps, mu, before = 1.0 + zero, zero, zero, spread(np.inf, zero)
+    for _ in range(SWEEPS):
+        residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
+        size, stiff, mass = zero, 1e-300 + zero, 1e-300 + zero
+        for i in range(nv):
+            size += x.R[i] * x.R[i]
+            for j in range(nv):
+                stiff += x.Rq[i, j] * x.Rq[i, j]
+                mass += x.M[i, j] * x.M[i, j]
+        size, scale = square_root(size), square_root(stiff / mass)
+        mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
+        for i in range(nv):
+            x.change[i] = -x.R[i]
+            for j in range(nv):
+                x.K[i, j] = x.Rq[i, j] + mu * x.M[i, j]
+        eliminate(tree, x.K)
+        solve(tree, x.K, x.change)
+        length, convex = zero, 1.0 + zero
+        for i in range(nv):
+            length += x.change[i] * x.change[i]
+            convex = where_less(0.0, x.K[i, i], convex, 0.0)
+        length = square_root(length)
+        share = where_less(0.5, going * convex, where_less(FARTHEST, length, FARTHEST / length, 1.0), 0.0)
+        for i in range(nv):
+            x.change[i] = where_less(0.0, share, share * x.change[i], 0.0)
+        integrate_configuration(tree, x.q, x.change, 1.0, x.q)
+        x.outcome[0] = where_less(0.0, going, size, x.outcome[0])
+        x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, length, np.inf), x.outcome[1])
+        before = where_less(0.5, convex, size, before)
+        mu = where_less(0.5, convex, where_less(mu, 1e-3 * scale, 0.0, 0.25 * mu), 4.0 * mu + 0.1 * scale)
+        sweeps += going
+        going = where_less(length * convex, CLOSE, where_less(0.5, convex, 0.0, going), going)
+        if all_less(going, 0.5):
+            break
+    x.outcome[2] = sweeps
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """Configurations at rest, of one load or of each of a batch.
+
+    q (nq,) or (N, nq).   converged: whether forces balance there; if not, q is where the search ended.
+    residual [N m, N]: the largest torque or force that is left.   iterations.   Others may exist: this one was reached.
+    """
+
+    q: Array
+    converged: NDArray[np.bool_] | bool
+    residual: Array | float
+    iterations: NDArray[np.int64] | int
+
+
+def statics(
+    robot: Robot, u: ArrayLike | None = None, fext: ArrayLike | None = None, q0: ArrayLike | None = None,
+    actuation: ArrayLike | None = None,
+) -> Rest:  # fmt: skip
+    """The configuration in which a robot rests under controls u and wrenches, reached from q0: a `Rest`.
+
+    u (nu,) or (N, nu): controls, zeros by default.   actuation (nv, nu): how they act; default ``robot.actuation``.
+    fext (njoints, 6) or (N, njoints, 6): a wrench [N, N m] per joint, the world first, constant in its frame.
+    q0 (nq,) or (N, nq): where the search begins; default ``robot.q0``. A batch of loads is solved eight at a time.
+
+    Springs of joints act. Stable rest is sought: unstable one is left. A robot on which something acts that nothing
+    balances, a floating one say, does not converge.
+    """
+    check_robot(robot)
+    S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
+    controls = np.zeros(S.shape[1]) if u is None else u
+    start = robot.q0 if q0 is None else q0
+    batched = [axes(controls) == 2, axes(start) == 2, fext is not None and axes(fext) == 3]
+    given = [controls, start] + ([] if fext is None else [fext])
+    lengths = {len(value) for value, many in zip(given, batched, strict=False) if many}  # type: ignore[arg-type]
+    if len(lengths) > 1:
+        raise ProblemError(f"u, q0, fext: expected batches of one length, got {sorted(lengths)}")
+    N = lengths.pop() if lengths else 1
+    joints = robot.model.njoints
+    U = as_array("u", controls, (N, S.shape[1]) if batched[0] else (S.shape[1],))
+    Q = as_array("q0", start, (N, robot.nq) if batched[1] else (robot.nq,))
+    check_configurations(robot, "q0", np.atleast_2d(Q))
+    wrenches: Array = np.empty((0, 6))
+    if fext is not None:
+        wrenches = as_array("fext", fext, (N, joints, 6) if batched[2] else (joints, 6))[..., 1:, :]
+    Q, U = (np.array(np.broadcast_to(value, (N, value.shape[-1])), order="C") for value in (Q, U))
+    wrenches = np.array(np.broadcast_to(wrenches, (N, *wrenches.shape[-2:])), order="C")
+    loaded, outcome = Loaded(tree=robot.resisting(False, True), pulls=entries_of(S)), np.empty((N, 3))
+    room = Workspace.size(robot.tree) + Resting.size(robot.tree, nu=U.shape[1], wrenches=wrenches.shape[1])
+    rest(loaded.address, working_memory(room), Q, U, wrenches, outcome)
+    residual, last, sweeps = outcome.T
+    converged = last < CLOSE
+    if not any(batched):
+        return Rest(Q[0], bool(converged[0]), float(residual[0]), int(sweeps[0]))
+    return Rest(Q, converged, residual, sweeps.astype(np.int64))

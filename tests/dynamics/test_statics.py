@@ -1,0 +1,105 @@
+"""Rest by Pinocchio's inverse dynamics, and simulated motion by SciPy's stiff solver."""
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import JOINTS, pin_forces, random_tree, sprung
+from scipy.integrate import solve_ivp
+
+import dynamics
+from ddp.errors import ProblemError
+from dynamics import Robot, RobotDynamics, simulate, statics
+from dynamics.robots.equipment import Equipment
+
+
+def springy(robot, stiffness):
+    return Robot(robot.model.copy(), robot.q0, equipment=Equipment(stiffness=np.full(robot.nv, stiffness)))
+
+
+def unbalanced(robot, q, tau, fext=None):
+    """Torques that are left, by Pinocchio; springs at rest at zero."""
+    extra = () if fext is None else (pin_forces(fext),)
+    zero = np.zeros(robot.nv)
+    left = pin.rnea(robot.model, robot.model.createData(), q, zero, zero, *extra) - tau
+    return left + robot.tree.stiffness * (q - robot.tree.springref if robot.nq == robot.nv else 0.0)
+
+
+def test_an_arm_on_springs_rests_where_pinocchio_says_under_every_load(rng):
+    robot = springy(dynamics.load("ur5"), 80.0)
+    U, fext = rng.normal(scale=10.0, size=(19, 6)), rng.normal(scale=5.0, size=(19, 7, 6))
+    rest = statics(robot, U, fext)
+    assert np.all(rest.converged)
+    for q, u, wrenches in zip(rest.q, U, fext, strict=True):
+        assert np.abs(unbalanced(robot, q, u, wrenches)).max() < 1e-9
+    for k in (0, 9, 18):
+        np.testing.assert_array_equal(statics(robot, U[k], fext[k]).q, rest.q[k])
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4, 6])
+def test_trees_with_springs_come_to_stable_rest(seed, rng):
+    """The Hessian of the energy is positive there: small displacements bring torques back."""
+    flat = [kind for kind, make in JOINTS.items() if make(rng).nq == make(rng).nv]
+    robot = sprung(random_tree(seed, joint=lambda rng: JOINTS[flat[rng.integers(len(flat))]](rng)), rng)
+    rest = statics(robot, np.zeros(robot.nv), actuation=np.eye(robot.nv))
+    assert rest.converged
+    zero = np.zeros(robot.nv)
+    K = dynamics.inverse_dynamics_derivatives(robot, rest.q, zero, zero).dq + np.diag(robot.tree.stiffness)
+    assert np.linalg.eigvalsh(K + K.T).min() > -1e-8
+
+
+def test_a_pendulum_is_found_hanging_and_never_standing():
+    model = pin.Model()
+    joint = model.addJoint(0, pin.JointModelRY(), pin.SE3.Identity(), "pivot")
+    model.appendBodyToJoint(joint, pin.Inertia(1.0, np.array([0.0, 0.0, 0.5]), 0.01 * np.eye(3)), pin.SE3.Identity())
+    starts = np.linspace(-3.0, 3.0, 13)[:, None] + 0.05
+    rest = statics(Robot(model), q0=starts)
+    assert np.all(rest.converged)
+    np.testing.assert_allclose(np.cos(rest.q), -1.0, atol=1e-12)
+
+
+def test_a_robot_that_nothing_holds_up_does_not_converge():
+    robot = dynamics.load("hyq")
+    rest = statics(robot)
+    assert rest.converged is False
+    assert rest.residual > 100.0
+
+
+def test_batches_of_two_lengths_are_refused():
+    with pytest.raises(ProblemError, match=r"u, q0, fext: expected batches of one length, got \[2, 3\]"):
+        statics(dynamics.load("ur5"), np.zeros((2, 6)), q0=np.zeros((3, 6)))
+
+
+def stiff_arm():
+    model = dynamics.load("ur5").model.copy()
+    model.damping = np.full(6, 10.0)
+    return Robot(model, equipment=Equipment(stiffness=np.full(6, 300.0)))
+
+
+@pytest.mark.parametrize(("integrator", "tolerance"), [("sdirk2", 1e-3), ("sdirk2", 1e-5), ("implicit-midpoint", 1e-4)])
+def test_simulated_motion_is_that_of_a_stiff_solver(integrator, tolerance):
+    robot = stiff_arm()
+    data, x0 = robot.model.createData(), np.concatenate([robot.q0, np.zeros(6)])
+
+    def u(t):
+        return 5.0 * np.sin(3.0 * t + np.arange(6))
+
+    def rate(t, x):
+        tau = u(t) - 300.0 * x[:6] - 10.0 * x[6:]
+        return np.concatenate([x[6:], pin.aba(robot.model, data, x[:6], x[6:], tau)])
+
+    system = RobotDynamics(robot, 0.05, integrator=integrator, damping=True)
+    motion = simulate(system, x0, u, 1.0, tolerance=tolerance)
+    truth = solve_ivp(rate, (0.0, 1.0), x0, "Radau", motion.t, rtol=1e-9, atol=1e-10).y.T
+    assert np.abs(motion.X - truth).max() < 20 * tolerance
+    assert motion.steps > 3 * len(motion.U)
+
+
+def test_without_a_tolerance_motion_is_a_rollout(rng):
+    system = RobotDynamics(stiff_arm(), 0.02, integrator="implicit-midpoint")
+    x0, U = rng.normal(size=12), rng.normal(size=(10, 6))
+    by_rows, by_time = simulate(system, x0, U, 0.2), simulate(system, x0, lambda t: U[int(t / 0.02)], 0.2)
+    np.testing.assert_array_equal(by_rows.X, system.rollout(x0, U))
+    np.testing.assert_array_equal(by_rows.X, by_time.X)
+    np.testing.assert_array_equal(simulate(system, x0, U[0], 0.2).X, system.rollout(x0, np.tile(U[0], (10, 1))))
+    with pytest.raises(ProblemError, match=r"seconds: expected a multiple of the system's step of 0.02 s, got 0.21"):
+        simulate(system, x0, U, 0.21)
