@@ -126,7 +126,8 @@ def test_kernels_leave_instructions_to_few_modules(path):
 
 DOCUMENTED = {
     "numba", "numba.extending", "numba.types", "numba.core.cgutils", "numba.core.errors", "numba.core.event",
-    "numba.core.compiler", "numba.core.compiler_machinery", "numba.core.typed_passes", "numba.core.untyped_passes",
+    "numba.core.compiler", "numba.core.compiler_machinery", "numba.core.ir", "numba.core.typed_passes",
+    "numba.core.untyped_passes",
 }  # fmt: skip
 """Names of numba that its documentation describes or uses: extensions, events, pipelines of passes."""
 

@@ -26,6 +26,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 from ddp.compiling import calls, content, library, passes
+from ddp.compiling.answers import answers
 from ddp.compiling.building import Builder
 from ddp.compiling.obtaining import key_of, making, obtain
 
@@ -72,7 +73,7 @@ class Pipeline(compiler.CompilerBase):  # type: ignore[misc]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.state.typingctx = passes.answers(self.state.typingctx)
+        self.state.typingctx = answers(self.state.typingctx)
 
     def define_pipelines(self) -> list[Any]:
         if making and making[-1].number:

@@ -28,7 +28,7 @@ from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
-_NAMES = "building", "calls", "compiled", "kernel", "library", "obtaining", "passes"
+_NAMES = "answers", "building", "calls", "compiled", "kernel", "library", "obtaining", "passes", "writing"
 _HERE = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 
 SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in _HERE)).hexdigest()

@@ -1,48 +1,56 @@
-"""numba's passes over a kernel, which ask about types what they have asked before: answered once.
-
-A third of the time in which kernels compile would be numba asking every implementation of an operator whether it fits,
-at every use: 58 CPU seconds in place of 42 for a pendulum's first solve.
-"""
+"""numba's passes over a kernel, but for those that change nothing in it."""
 
 from __future__ import annotations
 
-from functools import cache
 from types import CodeType
 from typing import Any
 
 from numba import types
-from numba.core import compiler, typed_passes, untyped_passes
+from numba.core import compiler, ir, typed_passes, untyped_passes
 from numba.core.compiler_machinery import register_pass
 
-
-class _Answers:
-    """A typing context that remembers how functions of numba's type the operands of a call.
-
-    Not of those that are compiled for their operands: who asks for one has it compiled.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._known: dict[int, tuple[Any, dict[Any, Any]]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: Any, args: Any, names: Any) -> Any:
-        """Signature of a call; None if there is none."""
-        if names or type(function) is not types.Function:
-            return self._context.resolve_function_type(function, args, names)
-        known = self._known.setdefault(id(function), (function, {}))[1]
-        found = known.get(args)
-        if found is None:
-            found = self._context.resolve_function_type(function, args, names)
-            if found is not None and function.get_impl_key(found) is function.typing_key:
-                known[args] = found
-        return found
+from ddp.compiling.writing import Writer
 
 
-answers = cache(_Answers)
-"""The answers of a typing context."""
+def _instructions(state: Any, kind: Any) -> list[Any]:
+    """Instructions of a kind in a kernel, as numba has read it."""
+    return [one for block in state.func_ir.blocks.values() for one in block.find_insts(kind)]
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Lifetimes(untyped_passes.IRProcessing):  # type: ignore[misc]
+    """numba's lifetimes of variables as they are read, which only blocks of `with` ask for: they are found again."""
+
+    _name = "lifetimes"
+
+    def run_pass(self, state: Any) -> bool:
+        """Find lifetimes; whether there was need for them."""
+        return bool(_instructions(state, ir.EnterWith)) and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Versions(untyped_passes.ReconstructSSA):  # type: ignore[misc]
+    """numba's versions of variables, for kernels that assign one more than once."""
+
+    _name = "versions"
+
+    def run_pass(self, state: Any) -> bool:
+        """Make versions; whether there are any."""
+        names = [one.target.name for one in _instructions(state, ir.Assign)]
+        return len(set(names)) < len(names) and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Joins(typed_passes.PreLowerStripPhis):  # type: ignore[misc]
+    """numba's assignments in place of choices between versions, for kernels with choices."""
+
+    _name = "joins"
+
+    def run_pass(self, state: Any) -> bool:
+        """Replace choices; whether there were any."""
+        values = [one.value for one in _instructions(state, ir.Assign)]
+        has_choices = any(isinstance(value, ir.Expr) and value.op == "phi" for value in values)
+        return has_choices and bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -57,6 +65,18 @@ class ArrayExpressions(typed_passes.NopythonRewrites):  # type: ignore[misc]
         return has_arrays and bool(super().run_pass(state))
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Writing(typed_passes.NativeLowering):  # type: ignore[misc]
+    """numba's pass that writes instructions, by a writer that writes fewer."""
+
+    _name = "writing"
+
+    @property
+    def lowering_class(self) -> Any:
+        """The writer."""
+        return Writer
+
+
 def passes(state: Any) -> Any:
     """numba's passes from bytecode to machine code, but for those that change nothing in a kernel.
 
@@ -66,7 +86,11 @@ def passes(state: Any) -> Any:
     left = {typed_passes.AnnotateTypes, typed_passes.DumpParforDiagnostics}
     if not any(isinstance(one, CodeType) for one in state.func_id.func.__code__.co_consts):
         left |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
-    replaced = {typed_passes.NopythonRewrites: ArrayExpressions}
+    replaced = {
+        untyped_passes.IRProcessing: Lifetimes, untyped_passes.ReconstructSSA: Versions,
+        typed_passes.PreLowerStripPhis: Joins, typed_passes.NopythonRewrites: ArrayExpressions,
+        typed_passes.NativeLowering: Writing,
+    }  # fmt: skip
     made.passes = [(replaced.get(one, one), told) for one, told in made.passes if one not in left]
     made.finalize()
     return made
