@@ -121,9 +121,34 @@ class _Nested(_Word):
         return read_word(context, builder, address, begin)
 
 
+class _Structs(tuple[Any, ...]):
+    """Structs, and an array of their addresses."""
+
+    addresses: Any
+
+
+class _Several(_Word):
+    """Some structs, as integers that are their addresses."""
+
+    def checked(self, value: Any) -> Any:
+        kept = _Structs(value)
+        kept.addresses = np.array([struct.address for struct in kept], dtype=np.int64)
+        return kept
+
+    def written(self, value: Any) -> list[int]:
+        return [value.addresses.ctypes.data]
+
+    read = _Rows.read
+
+
 def nested(struct: type[Struct] | None = None) -> Any:
     """Another struct, of the same class by default, which is kept alive; None if there is none."""
     return _Nested(None if struct is None else struct.struct_type)
+
+
+def several() -> Any:
+    """Structs, which are kept alive; in kernels integers, their addresses."""
+    return _Several(RowsType(types.int64, 1, constant=True))
 
 
 def integer() -> Any:
@@ -210,6 +235,10 @@ class Struct:
     def replace(self, **changes: Any) -> Self:
         """A copy with other values of some names."""
         return type(self)(**{**self._values, **changes})
+
+    def equals(self, other: Self) -> bool:
+        """Whether all values are those of another."""
+        return all(np.array_equal(value, other._values[name]) for name, value in self._values.items())
 
     def __reduce__(self) -> Any:
         return _remade, (type(self), self._values)

@@ -33,7 +33,7 @@ def _put3(A, r, x):
 @kernel
 def turn_forces(contacts, place, back, first, f):
     """f from ``first`` on := forces in the axes that were asked for; ``back``: weights on them as on the relation's."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if is_turned(contacts, i):
             R = place.R[i]
             for part in range(threes(contacts, i)):
@@ -45,7 +45,7 @@ def turn_forces(contacts, place, back, first, f):
 @kernel
 def turn_derivatives(tree, contacts, ws, place, f, fq, fv, ft):
     """Derivatives (nc, nv) by q, v, τ := those of forces as asked for; f: the relation's."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if not is_turned(contacts, i):
             continue
         R, to_world = place.R[i], contacts.kind[i] != POINT
@@ -73,7 +73,7 @@ def add_turning_curvature(tree, contacts, ws, place, w, f, fq, fv, ft, qq, qv, q
     fq, fv, ft (nc, nv): the derivatives of the relation's forces.
     """
     nv = tree.nv
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if not is_turned(contacts, i):
             continue
         R, to_world, b = place.R[i], contacts.kind[i] != POINT, contacts.body[i]

@@ -53,7 +53,7 @@ def size(nb: int, nq: int, nv: int, m: int, nc: int) -> int:
 def _bench(address, memory, contacts, nc, fext):
     """The tree, a workspace, a sample, places of contacts, a relation, its results and room for second order."""
     tree, ws, x = given(address, memory, fext)
-    place = Place(x.end, tree, contacts.body.size)
+    place = Place(x.end, tree, contacts.count)
     w = Factors(place.end, tree, nc)
     z = Solution(w.end, tree, nc)
     clear(z.zero, tree.nv)

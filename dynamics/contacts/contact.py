@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ProblemError, as_array, choice, items, numbers, said
+from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]
@@ -79,22 +80,28 @@ def _target(contact: Contact) -> Array | pin.SE3:
     return pin.SE3(R.copy(), M[:3, 3].copy())
 
 
-class Contacts(NamedTuple):
+class Contacts(Struct):
     """Contacts as flat arrays, one row each; what the kernels read.
 
-    body, root: the body that carries it and the first one on the way there.   kind, reference: as numbered above.
-    row: where its force begins among all.   placement (m, 12): the frame on its body; target (m, 12).
+    count: how many, m.   body, root: the body that carries it and the first one on the way there.
+    kind, reference: as numbered above.   row: where its force begins among all.
+    placement (m, 12): the frame on its body; target (m, 12).
     gains (m, 3): of the acceleration, the velocity and the position in the constraint.
     """
 
-    body: Indices
-    root: Indices
-    kind: Indices
-    reference: Indices
-    row: Indices
-    placement: Array
-    target: Array
-    gains: Array
+    count: int = integer()
+    body: Indices = integers()
+    root: Indices = integers()
+    kind: Indices = integers()
+    reference: Indices = integers()
+    row: Indices = integers()
+    placement: Array = reals(12)
+    target: Array = reals(12)
+    gains: Array = reals(3)
+
+    def asking(self, *gains: float) -> Contacts:
+        """Contacts with other gains, all with the same."""
+        return self.replace(gains=np.tile(gains, (self.count, 1)))
 
 
 def forces(contacts: Contacts) -> int:
@@ -104,7 +111,7 @@ def forces(contacts: Contacts) -> int:
 
 def as_impacts(contacts: Contacts) -> Contacts:
     """Contacts of impacts: the velocity itself is what vanishes."""
-    return contacts._replace(gains=np.tile([0.0, 1.0, 0.0], (len(contacts.body), 1)))
+    return contacts.asking(0.0, 1.0, 0.0)
 
 
 def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Contacts:
@@ -126,7 +133,7 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
     body = np.array([frame.parentJoint - 1 for frame in found], dtype=np.int64)
     sizes = np.array([contact.size for contact in given], dtype=np.int64)
     return Contacts(
-        body=body, root=np.array([_root(robot, b) for b in body], dtype=np.int64),
+        count=len(body), body=body, root=np.array([_root(robot, b) for b in body], dtype=np.int64),
         kind=np.array([KINDS[contact.kind] for contact in given], dtype=np.int64),
         reference=np.array([REFERENCES[contact.reference] for contact in given], dtype=np.int64),
         row=np.cumsum(sizes) - sizes,

@@ -54,7 +54,7 @@ from dynamics.rigid_bodies.kinematics import clear, sum_over_subtrees
 def sum_forces(tree, contacts, place, f):
     """place.force := Σ f, Σ p fᵀ of points over subtrees."""
     clear(as_vector(place.force), 12 * tree.nb)
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.kind[i] == POINT:
             b, force = contacts.body[i], part3(f, contacts.row[i])
             add_vector(place.force, b, 0, 1.0, force)
@@ -76,7 +76,7 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
             if tree.body[j] != b:
                 dq[j, k] -= value
             j = tree.previous[j]
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.kind[i] != POINT:
             b, R, p, force = contacts.body[i], place.R[i], place.p[i], part6(f, contacts.row[i])
             k = tree.iv[b] + tree.nj[b] - 1
@@ -96,7 +96,7 @@ def couple_forces(tree, contacts, ws, place, nc, Ryz):
     for k in range(tree.nv):
         for r in range(first, first + nc):
             Ryz[k, r] = 0.0
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         b, r = contacts.body[i], first + contacts.row[i]
         R, p, w = place.R[i], place.p[i], ws.w[b]
         Pw = velocity_at(p, w)
@@ -121,7 +121,7 @@ def sum_duals(tree, contacts, ws, place, nu, f):
     Σ (c + kd u + kp p) νᵀ - P(w) fᵀ, where ν stands for ka ν and gains for themselves over ka.
     """
     clear(as_vector(place.dual), 36 * tree.nb)
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.kind[i] == POINT:
             b = contacts.body[i]
             ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
@@ -182,7 +182,7 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
             qa[j, k] += turned
             qa[k, j] += turned
             j = tree.previous[j]
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.kind[i] != POINT:
             add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa)
 

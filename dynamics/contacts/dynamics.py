@@ -240,7 +240,7 @@ class _Arguments(Stack):
     def run(self, kernel: Any, *out: Any) -> None:
         """Fill ``out`` with a kernel of batch.py, for eight samples at a time or, if that is less work, for one."""
         robot = self.robot
-        room = contact_batch.size(self.tree.nb, robot.nq, robot.nv, len(self.contacts.body), self.nc)
+        room = contact_batch.size(self.tree.nb, robot.nq, robot.nv, self.contacts.count, self.nc)
         memory = working_memory(room, 1 if 2 * self.N < WIDTH else WIDTH)
         self.check(kernel(self.tree.address, memory, *self.knots, *out))
 

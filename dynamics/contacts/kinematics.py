@@ -112,7 +112,7 @@ def root_offset(tree, q, b):
 @kernel
 def place_contacts(tree, contacts, q, ws, place):
     """R, p and the error of every contact; needs placements of bodies with the origin at the root."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         b = contacts.body[i]
         Rb, F = ws.R[b], load12(contacts.placement, i)
         p = add3(ws.p[b], rotate(Rb, (F[9], F[10], F[11])))
@@ -133,7 +133,7 @@ def move_contacts(tree, contacts, ws, place, value):
     """u, c or V of every contact, and what must vanish: value (nc,); needs v and a of bodies."""
     g = tree.gravity
     gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
         R, p, v, a = place.R[i], place.p[i], ws.v[b], ws.a[b]
@@ -165,7 +165,7 @@ def _put(M, r, k, m):
 @kernel
 def contact_jacobian(tree, contacts, ws, place, J):
     """J (nc, nv), in as zeros: the velocities that the constraints see are J v."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         R, p = place.R[i], place.p[i]
         k = tree.iv[b] + tree.nj[b] - 1
@@ -183,7 +183,7 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
     """Derivatives (nc, nv), in as zeros, of what must vanish by q and v; needs ψ', ψ'', η."""
     g = tree.gravity
     gravity = (g[0], g[1], g[2], g[3], g[4], g[5])
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
         R, p, u, c, V = (

@@ -99,7 +99,7 @@ def _units(kind, part, R, p):
 @kernel
 def take_up(tree, contacts, w, x):
     """Fill Y from the contacts' places, after ``articulate``."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
             F, G, H = _units(contacts.kind[i], part, x.place.R[i], x.place.p[i])
@@ -116,7 +116,7 @@ def take_up(tree, contacts, w, x):
 def respond_to_units(tree, contacts, w, x, spare):
     """G, after ``articulate``, of whose u nothing is left; spare (nv,): scratch."""
     take_up(tree, contacts, w, x)
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             for k in range(tree.nv):
                 w.u[k] = 0.0
@@ -144,7 +144,7 @@ def shared_dof(tree, contacts, i, j):
 @kernel
 def form_response(tree, contacts, w, x):
     """S, in tiles of 3 x 3."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for j in range(i + 1):
             top = shared_dof(tree, contacts, i, j)
             for part in range(threes(contacts, i)):
@@ -183,7 +183,7 @@ def solve_contacts(tree, contacts, nc, w, x):
     if are_redundant(x.pivots, nc):
         oppose(tree, contacts, w, x)
         solve_redundant(nc, x.S, x.f, x.pivots)
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             own, k = x.f[r], last_dof(tree, contacts, i)
             while k >= 0:
@@ -195,7 +195,7 @@ def solve_contacts(tree, contacts, nc, w, x):
 def oppose(tree, contacts, w, x):
     """S, and f := -(c + Y d u)."""
     form_response(tree, contacts, w, x)
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             total, k = -x.c[r], last_dof(tree, contacts, i)
             while k >= 0:

@@ -23,7 +23,7 @@ def last_dof(tree, contacts, i):
 @kernel
 def path_product(tree, contacts, C, X, m, out):
     """out (nc, m) := C X for rows C (nc, nv) of contacts, in tiles of 3 x 3."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         last = last_dof(tree, contacts, i)
         for part in range(threes(contacts, i)):
             r, c = contacts.row[i] + 3 * part, 0

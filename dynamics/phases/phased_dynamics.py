@@ -189,8 +189,7 @@ class PhasedDynamics(SteppedRobot):
         for mode in set(self._modes_from(first, count).tolist()):
             kind, own, e, _ = self._described[mode]
             given = {STEP: contacts, HELD: as_held(contacts), IMPACT: as_impacts(contacts)}[kind]
-            same = all(np.array_equal(a, b) for a, b in zip(own, given, strict=True))
-            fits = fits and same and (e == restitution if kind == IMPACT else restitution is None)
+            fits = fits and own.equals(given) and (e == restitution if kind == IMPACT else restitution is None)
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld
         return where if fits else None

@@ -23,7 +23,7 @@ from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, fo
 from dynamics.rigid_bodies.passive import actuate
 from dynamics.robots.tree import Tree
 from dynamics.steps.held_steps import CLOSE, end_at, end_size, hold
-from dynamics.steps.modes import HELD, IMPACT, contacts_of, step_of
+from dynamics.steps.modes import HELD, IMPACT, step_of
 from dynamics.steps.runge_kutta import reach_stage
 
 
@@ -49,10 +49,8 @@ class FreeBench(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """Working memory of steps of a mode with contacts and their restitution; f (nc,): their forces."""
+    """Working memory of steps of a mode with contacts; f (nc,): their forces."""
 
-    contacts: Contacts
-    restitution: float
     own: Any
     bodies: Any
     push: Any
@@ -128,18 +126,18 @@ def explicit_step(tree, pulls, h, method, x, u, w):
 @kernel
 def touching_bench(modes, mode, memory):
     """Working memory of steps of a mode, or impacts."""
-    tree, nc, (contacts, restitution) = modes.tree, modes.table[mode, 2], contacts_of(modes, mode)
-    own, m = Motion(memory, tree), contacts.body.size
+    tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
+    own = Motion(memory, tree)
     bodies = Bodies(own.end, tree)
     pushed = push(bodies.end, own.a, tree, m, nc)
     end = end_at(pushed.end, tree, m, nc)
-    return Bench(contacts, restitution, own, bodies, pushed, end, pushed.f)
+    return Bench(own, bodies, pushed, end, pushed.f)
 
 
 @kernel
 def advance_touching(modes, mode, x, u, w):
     """x := its next state under u and contacts, or after an impact."""
-    tree, contacts, h, own = modes.tree, w.contacts, step_of(modes, mode), w.own
+    tree, contacts, h, own = modes.tree, Contacts(modes.contacts[mode]), step_of(modes, mode), w.own
     kind, nc, v = modes.table[mode, 0], modes.table[mode, 2], x[tree.nq :]
     actuate(tree, modes.pulls, u, x, v, own.tau)
     place(tree, x, v, w.bodies)
@@ -154,7 +152,7 @@ def advance_touching(modes, mode, x, u, w):
         wrong += where_less(error, CLOSE * CLOSE, 0.0, np.nan)
     else:
         if kind == IMPACT:
-            see_impact(tree, contacts, nc, w.restitution, x, w.bodies, w.push)
+            see_impact(tree, contacts, nc, modes.own[mode, 0], x, w.bodies, w.push)
             for i in range(tree.nv):
                 w.bodies.u[i] = 0.0
         else:

@@ -27,7 +27,7 @@ from dynamics.rigid_bodies.passive import actuate, drive
 from dynamics.robots.tree import Tree
 from dynamics.steps.held_steps import end_at, end_size, relate_held
 from dynamics.steps.linearization import Turning, turn_rows
-from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, contacts_of, layout_of, step_of
+from dynamics.steps.modes import HELD, IMPACT, Layout, Modes, layout_of, step_of
 
 
 class Own(Fields):
@@ -45,8 +45,6 @@ class ContactRelation(NamedTuple):
 
     q: Any
     u: Any
-    contacts: Contacts
-    restitution: float
     Kinv: Any
     zy: Any
     ws: Any
@@ -84,7 +82,7 @@ def columns_of_residuals(tree, contacts, nc):
         for k in range(own, last):
             relatives[begin + k - own] = tree.relatives[k]
         stop += last - own
-        for i in range(contacts.body.size):
+        for i in range(contacts.count):
             b = contacts.body[i]
             k = tree.iv[b] + tree.nj[b] - 1
             while k > first:
@@ -102,7 +100,7 @@ def columns_of_residuals(tree, contacts, nc):
 @kernel
 def first_seen(tree, contacts):
     """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.gains[i, 2] != 0.0:
             return 0
     return first_felt(tree)
@@ -111,8 +109,8 @@ def first_seen(tree, contacts):
 @kernel
 def contact_relation(modes, mode, memory):
     """Working memory of ``relate_touching``."""
-    tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
-    nc, n, m = modes.table[mode, 2], tree.nq + 2 * tree.nv, contacts.body.size
+    tree, where, contacts = modes.tree, layout_of(modes), Contacts(modes.contacts[mode])
+    nc, n, m = modes.table[mode, 2], tree.nq + 2 * tree.nv, contacts.count
     nz, a, f = tree.nv + nc, memory[n - tree.nv :], memory[n + 1 :]
     Kinv, zy = as_matrix(memory[where.K :], nz, where.lk), as_matrix(memory[where.Z :], nz, where.ld)
     ws = Workspace(memory[where.end :], tree)
@@ -126,7 +124,7 @@ def contact_relation(modes, mode, memory):
     arrays = columns_of_residuals(tree, contacts, nc)
     columns = Columns(len(arrays[0]), rows_of(arrays[0]), rows_of(arrays[1]))
     return ContactRelation(
-        memory, own.u, contacts, restitution, Kinv, zy, ws, place, relation(tree, nc, a, f, Kinv, factors), own,
+        memory, own.u, Kinv, zy, ws, place, relation(tree, nc, a, f, Kinv, factors), own,
         turning, end_at(turning.end, tree, m, nc), as_matrix(turning.end, 0, 6), columns, arrays,
         first_seen(tree, contacts),
     )  # fmt: skip
@@ -135,14 +133,14 @@ def contact_relation(modes, mode, memory):
 @inline
 def relate_touching(modes, mode, w, A, B, record, t):
     """A, B and records of the knots from t on, of steps under contacts or impacts."""
-    tree, contacts, r, own, h = modes.tree, w.contacts, w.r, w.own, step_of(modes, mode)
+    tree, contacts, r, own, h = modes.tree, Contacts(modes.contacts[mode]), w.r, w.own, step_of(modes, mode)
     kind, nv, nu, nz, ld = modes.table[mode, 0], tree.nv, modes.nu, len(w.zy), modes.ld
     q, v, ws, place, still = w.q, w.q[tree.nq :], w.ws, w.place, tree.weightless
     actuate(tree, modes.pulls, w.u, q, v, own.tau)
     if kind == HELD:
         relate_held(tree, contacts, h, q, v, own.tau, w.no_fext, ws, place, r, w.end)
     elif kind == IMPACT:
-        impact_residuals(still, contacts, 0.0, w.restitution, q, v, own.seen, own.zero, w.no_fext, ws, place, r)
+        impact_residuals(still, contacts, 0.0, modes.own[mode, 0], q, v, own.seen, own.zero, w.no_fext, ws, place, r)
     else:
         relate_residuals(tree, contacts, 0.0, q, v, own.tau, w.no_fext, ws, place, r)
     product(w.columns, nz, -1.0, w.Kinv, r.Ry, w.begin, w.zy)

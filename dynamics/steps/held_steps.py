@@ -78,7 +78,7 @@ class End(NamedTuple):
 
 def as_held(contacts: Contacts) -> Contacts:
     """Contacts held exactly: where they stand is what must vanish."""
-    return contacts._replace(gains=np.tile([0.0, 0.0, 1.0], (len(contacts.body), 1)))
+    return contacts.asking(0.0, 0.0, 1.0)
 
 
 def end_size(tree: Tree, m: int, nc: int) -> int:
@@ -109,7 +109,7 @@ def end_step(tree, contacts, nc, q, w):
     contact_jacobian(tree, contacts, w.ws, w.place, w.J)
     turn_poses(tree, contacts, w.place, w.J)
     total = spread(0.0, w.q[0])
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for k in range(3 * threes(contacts, i)):
             e, r = w.place.error[i, k], contacts.row[i] + k
             w.e[r] = e
@@ -128,7 +128,7 @@ def end_step(tree, contacts, nc, q, w):
 @kernel
 def turn_poses(tree, contacts, place, J):
     """Turn the rows of surfaces by Jlog6 of their errors."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         if contacts.kind[i] != POINT:
             pose_jacobian(place, i)
             k, r = last_dof(tree, contacts, i), contacts.row[i]
@@ -194,7 +194,7 @@ def hold(tree, contacts, nc, h, q, v, r, w):
 @kernel
 def add_free_motion(tree, contacts, h, r, w):
     """e += h² C a."""
-    for i in range(contacts.body.size):
+    for i in range(contacts.count):
         for row in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             k = last_dof(tree, contacts, i)
             while k >= 0:

@@ -18,7 +18,7 @@ from ddp.machine.tiles import add_product, add_upper_product
 from dynamics.contacts.contact import Contacts
 from dynamics.geometry.joint_motion import is_group
 from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
-from dynamics.steps.modes import HELD, IMPACT, contacts_of, layout_of, step_of, whole
+from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
     Blocks,
     bench,
@@ -27,22 +27,18 @@ from dynamics.steps.second_order import (
     curve_step,
     numbers_of_blocks,
     numbers_of_joints,
-    without_gains,
 )
 
 
 class Room(NamedTuple):
     """Memory for knots of one mode, as many as a number has lanes.
 
-    contacts, acting: the mode's, and `without_gains` if they are held.   kept: the knots' records up to K⁻¹.
+    kept: the knots' records up to K⁻¹.
     weight (2 nv,), on_z (nz,), omega (nz,): weights on steps, z and residuals.   own: their ``Blocks``.
     bench: scratch of second_order.py.   Of each knot alone, floats: rows of -on_z, of ω, of its blocks, and registers
     to work in.
     """
 
-    contacts: Contacts
-    acting: Contacts
-    restitution: float
     kept: Any
     weight: Any
     on_z: Any
@@ -58,20 +54,19 @@ class Room(NamedTuple):
 @kernel
 def room_for(modes, mode, memory):
     """A `Room` for a mode."""
-    tree, where, (contacts, restitution) = modes.tree, layout_of(modes), contacts_of(modes, mode)
-    acting = without_gains(contacts) if modes.table[mode, 0] == HELD else contacts
+    tree, where, m = modes.tree, layout_of(modes), modes.table[mode, 1]
     nc, nv, lanes = modes.table[mode, 2], tree.nv, width(memory)
     nz, lx, count = nv + nc, whole(nv + nc), numbers_of_blocks(tree, nc)
     weight = memory[where.K :]
     on_z = weight[2 * nv :]
     omega = on_z[nz:]
     own = Blocks(omega[nz:], tree, nc, numbers_of_joints(tree))
-    scratch = bench(own.end, tree, contacts.body.size, nc)
+    scratch = bench(own.end, tree, m, nc)
     z = scratch.rest
     w = z[nz:]
     x = w[lx:]
     return Room(
-        contacts, acting, restitution, memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz),
+        memory, weight, on_z, omega, own, scratch, of_lanes(z, lanes, nz),
         of_lanes(w, lanes, lx), of_lanes(x, lanes, count), x[count:],
     )  # fmt: skip
 
@@ -101,7 +96,7 @@ def curve(modes, mode, w, record, weight, out):
     """Hessians of some knots of a mode, as many as there are in a record, at most one to a lane."""
     tree, where, h, nc = modes.tree, layout_of(modes), step_of(modes, mode), modes.table[mode, 2]
     kind, nq, nv, count = modes.table[mode, 0], tree.nq, tree.nv, len(record)
-    n, nz = nq + 2 * nv, nv + nc
+    n, nz, contacts, acting = nq + 2 * nv, nv + nc, Contacts(modes.contacts[mode]), Contacts(modes.acting[mode])
     v, a, f, g = w.kept[nq:], w.kept[nq + nv :], w.kept[n + 1 :], w.kept[where.g :]
     motion = w.kept, v, a, f
     pack(record, 0, w.kept, where.K)
@@ -118,9 +113,9 @@ def curve(modes, mode, w, record, weight, out):
         weigh_residuals(record[i][where.K :], where.lk, nz, w.rows_of_z[i], w.rows_of_omega[i])
     pack(w.rows_of_omega[:count], 0, w.omega, nz)
     if kind == IMPACT:
-        curve_impact(tree, w.contacts, w.restitution, motion, w.omega, w.bench, w.own)
+        curve_impact(tree, contacts, modes.own[mode, 0], motion, w.omega, w.bench, w.own)
     else:
-        curve_step(tree, w.contacts, w.acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
+        curve_step(tree, contacts, acting, kind, h, motion, w.weight, w.omega, w.bench, w.own)
     unpack(as_vector(w.own.qq), columns_of(w.rows_of_blocks), w.rows_of_blocks[:count], 0)
     for i in range(count):
         zy, x = record[i][where.Z :], w.rows_of_blocks[i]

@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import inline, integer_pointer, kernel, pointer
-from ddp.machine.memory import address_of
-from ddp.machine.struct import Struct, integer, integers, matrix, nested, reals
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.struct import Struct, integer, integers, matrix, nested, reals, several
 from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.rigid_bodies.passive import entries_of
@@ -37,8 +35,8 @@ class Modes(Struct):
 
     nu: controls.   pulls (., 3): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
     forces: of the mode with the most.
-    table (count, 5): kind, contacts m, forces nc, where its integers and its reals begin.
-    own_integers: 5 m each, own_reals: 27 m + 2 each, those of ``Contacts``, the restitution and the step of time [s].
+    table (count, 3): kind, contacts m, forces nc.   own (count, 2): the restitution and the step of time [s].
+    contacts, acting: ``Contacts`` of each, and without gains if they are held: forces alone are left of them.
     g, K, Z, end, lk, ld: the `Layout` of records.
     """
 
@@ -48,9 +46,10 @@ class Modes(Struct):
     method: Array = matrix()
     count: int = integer()
     forces: int = integer()
-    table: NDArray[np.int64] = integers(5)
-    own_integers: NDArray[np.int64] = integers()
-    own_reals: Array = reals()
+    table: NDArray[np.int64] = integers(3)
+    own: Array = reals(2)
+    contacts: tuple[Contacts, ...] = several()
+    acting: tuple[Contacts, ...] = several()
     g: int = integer()
     K: int = integer()
     Z: int = integer()
@@ -81,17 +80,11 @@ class Layout(NamedTuple):
 
 def modes_of(tree: Tree, S: Array, method: Array, given: list[Mode], layout: Layout) -> Modes:
     """The record of some modes."""
-    table, integers, reals = [], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for kind, c, restitution, step in given:
-        at = sum(map(len, integers)), sum(map(len, reals))
-        table.append([kind, len(c.body), forces(c), *at])
-        integers += [c.body, c.root, c.kind, c.reference, c.row]
-        reals += [np.ravel(c.placement), np.ravel(c.target), np.ravel(c.gains), np.array([restitution, step])]
+    table = np.array([[kind, c.count, forces(c)] for kind, c, _, _ in given], dtype=np.int64)
     return Modes(
-        tree=tree, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given),
-        forces=max(row[2] for row in table), table=np.array(table, dtype=np.int64),
-        own_integers=np.concatenate(integers).astype(np.int64),
-        own_reals=np.concatenate(reals).astype(np.float64), **layout._asdict(),
+        tree=tree, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given), forces=table[:, 2].max(),
+        table=table, own=[[mode.restitution, mode.step] for mode in given], contacts=[mode.contacts for mode in given],
+        acting=[c.asking(0.0, 0.0, 0.0) if kind == HELD else c for kind, c, _, _ in given], **layout._asdict(),
     )  # fmt: skip
 
 
@@ -136,19 +129,6 @@ def whole(n):
 
 
 @kernel
-def contacts_of(modes, i):
-    """The contacts of mode i and its restitution."""
-    m = modes.table[i, 1]
-    n = carray(integer_pointer(address_of(modes.own_integers[modes.table[i, 3] :])), 5 * m)
-    x = carray(pointer(address_of(modes.own_reals[modes.table[i, 4] :])), 27 * m + 2)
-    contacts = Contacts(
-        n[:m], n[m : 2 * m], n[2 * m : 3 * m], n[3 * m : 4 * m], n[4 * m : 5 * m], x[: 12 * m].reshape(m, 12),
-        x[12 * m : 24 * m].reshape(m, 12), x[24 * m : 27 * m].reshape(m, 3),
-    )  # fmt: skip
-    return contacts, x[27 * m]
-
-
-@kernel
 def mode_of(modes, record, nq, nv):
     """The mode of the knot that wrote a record; where there is but one, records need not have it."""
     return int(record[nq + 2 * nv]) if modes.count > 1 else 0
@@ -157,7 +137,7 @@ def mode_of(modes, record, nq, nv):
 @kernel
 def step_of(modes, i):
     """The step of time of mode i, 0 of an impact."""
-    return modes.own_reals[modes.table[i, 4] + 27 * modes.table[i, 1] + 1]
+    return modes.own[i, 1]
 
 
 @kernel

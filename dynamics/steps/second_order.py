@@ -17,12 +17,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
 from ddp.machine.memory import as_matrix, as_vector, floats_at, numbers_between
-from dynamics.contacts.contact import Contacts
 from dynamics.contacts.curvature import add_contact_curvature
 from dynamics.contacts.hessian import contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place, contact_derivatives, move_contacts, place_contacts
@@ -135,19 +132,10 @@ def bench(memory, tree, m, nc):
 
 
 @kernel
-def without_gains(contacts):
-    """Contacts that ask for nothing: forces alone are left of them."""
-    return Contacts(
-        contacts.body, contacts.root, contacts.kind, contacts.reference, contacts.row, contacts.placement,
-        contacts.target, np.zeros_like(contacts.gains),
-    )  # fmt: skip
-
-
-@kernel
 def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
     """Fill the ``Blocks`` b of a step of time.
 
-    acting: the contacts, `without_gains` if they are held.   motion: q, v, a, f.
+    acting: the contacts, without gains if they are held.   motion: q, v, a, f.
     """
     q, v, a, f = motion
     nv = tree.nv

@@ -59,7 +59,7 @@ class SteppedRobot(ABC):
         """Enter the scheme of steps, the modes, and which of them each knot is of."""
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
         self._forces = max(contact.forces(mode.contacts) for mode in modes)
-        most = max(len(mode.contacts.body) for mode in modes), self._forces
+        most = max(mode.contacts.count for mode in modes), self._forces
         tree, nu, stages = self._tree, self.nu, scheme.stages
         self._scheme, self._described = scheme, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, self._forces, stages)
