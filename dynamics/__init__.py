@@ -56,7 +56,9 @@ from dynamics.rigid_bodies.rigid_body import (
     inverse_mass_matrix_derivatives,
     mass_matrix,
 )
+from dynamics.robots.assembly import Assembly
 from dynamics.robots.model import Robot, load
+from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
@@ -64,6 +66,8 @@ from dynamics.steps.simulation import simulate as simulate
 from dynamics.steps.statics import Rest, statics
 
 __all__ = [
+    "Assembly",
+    "Circle",
     "Contact",
     "ContactForces",
     "ForwardDerivatives",
@@ -75,13 +79,17 @@ __all__ = [
     "InverseHessian",
     "InverseTensors",
     "JointSensor",
+    "Material",
     "Motion",
     "OneSample",
     "Phase",
     "PhasedDynamics",
+    "Rectangle",
     "Rest",
     "Robot",
     "RobotDynamics",
+    "Rod",
+    "Tendon",
     "center_of_mass",
     "center_of_mass_derivatives",
     "center_of_mass_hessian",

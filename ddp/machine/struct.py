@@ -203,7 +203,11 @@ class _StructModel(models.PrimitiveModel):
 
 
 class Struct:
-    """Words by name behind one ``address``, alive as long as this object is."""
+    """Words by name behind one ``address``, alive as long as this object is.
+
+    A class derived from another begins with its words: kernels keep the class of what they are given.
+    ``start``: the address, which a derived class may refuse to hand to kernels of the class it is derived from.
+    """
 
     _fields: ClassVar[dict[str, Any]]
     _places: ClassVar[dict[str, int]]
@@ -217,10 +221,11 @@ class Struct:
         self._values = {name: field.checked(values[name]) for name, field in self._fields.items()}
         words = [word for name, field in self._fields.items() for word in field.written(self._values[name])]
         self._words = np.array(words, dtype=np.int64)
-        self.address = int(self._words.ctypes.data)
+        self.start = self.address = int(self._words.ctypes.data)
 
     def __init_subclass__(cls) -> None:
-        cls._fields = {name: value for name, value in vars(cls).items() if isinstance(value, _Word)}
+        declared = [item for one in reversed(cls.__mro__) for item in vars(one).items()]
+        cls._fields = {name: value for name, value in declared if isinstance(value, _Word)}
         cls._places, begin = {}, 0
         for name, field in cls._fields.items():
             cls._places[name] = begin
@@ -251,8 +256,8 @@ def _remade(cls: type[Struct], values: dict[str, Any]) -> Struct:
 def _typer_of_struct(kind: StructType) -> Any:
     def typer(context):
         def result(value):
-            if value == kind:
-                return kind(kind)
+            if isinstance(value, StructType) and issubclass(value.struct, kind.struct):
+                return value(value)
             return kind(types.int64) if isinstance(value, types.Integer) else None
 
         return result
@@ -271,7 +276,7 @@ def _typeof(value, context):
 
 @unbox(StructType)
 def _unbox(kind, value, c):
-    held = c.pyapi.object_getattr_string(value, "address")
+    held = c.pyapi.object_getattr_string(value, "start")
     address = c.pyapi.long_as_longlong(held)
     c.pyapi.decref(held)
     return NativeValue(address, is_error=c.pyapi.c_api_error())

@@ -27,9 +27,10 @@ from dynamics.geometry.lie import (
 )
 from dynamics.geometry.spatial import cross_motion, dot6, linear, scale3
 
-REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION = range(7)
+REVOLUTE, CONTINUOUS, PRISMATIC, FREE_FLYER, SPHERICAL, PLANAR, TRANSLATION, ROD = range(8)
 """One angle (helical joints also advance with it); one angle kept as (cos, sin); one length; a free body
-(position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position."""
+(position, quaternion); an attitude (quaternion); a body sliding on a plane (x, y, cos, sin); a position; coefficients
+of the strains of an elastic rod, whose motion is dynamics/rods/'s."""
 
 GROUPS = (FREE_FLYER, SPHERICAL, PLANAR)
 """Kinds whose motions do not commute."""

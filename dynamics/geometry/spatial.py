@@ -145,6 +145,19 @@ def move_force(R, p, f):
     return join(fl, add3(rotate(R, angular(f)), cross3(p, fl)))
 
 
+@inline
+def move_motion(R, p, m):
+    """The motion m, given in a frame at (R, p), in the outer frame: (R m_l + p × R m_a ; R m_a)."""
+    turned = rotate(R, angular(m))
+    return join(add3(rotate(R, linear(m)), cross3(p, turned)), turned)
+
+
+@inline
+def seen_force(R, p, f):
+    """The force f of the outer frame in a frame at (R, p): (Rᵀ f_l ; Rᵀ (f_a - p × f_l))."""
+    return join(rotate_back(R, linear(f)), rotate_back(R, sub3(angular(f), cross3(p, linear(f)))))
+
+
 # -- inertias ----------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add3,
@@ -32,6 +32,9 @@ from dynamics.geometry.spatial import (
     symmetric_times,
 )
 from dynamics.rigid_bodies.inverse import felt_at_root, floats, pull, turn_back
+from dynamics.rods.hessian import carry_rod_virtually, hessian_of_rod
+from dynamics.rods.memory import RodMemory, has_rod, is_carried, is_hybrid
+from dynamics.rods.motion import move_rod_virtually
 
 
 @kernel
@@ -56,7 +59,12 @@ def virtual_velocities(tree, mu, ws):
             w = add6(w, scale6(mu[i], s))
             ws.chi[i] = cross_motion(wp, s)
         ws.w[b] = w
+        if has_rod(tree, b):
+            move_rod_virtually(tree, b, mu, ws)
     for b in range(tree.nb - 1, -1, -1):
+        if has_rod(tree, b):
+            carry_rod_virtually(tree, b, ws)
+            continue
         parent, first, I, hK = tree.parent[b], tree.iv[b], ws.Ic[b], ws.hKc[b]
         moved = scale6(mu[first], ws.s[first])
         for i in range(first + 1, first + tree.nj[b]):
@@ -93,35 +101,27 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
     """
     for i in range(tree.nv):
         b = tree.body[i]
-        if tree.parent[b] < 0:
+        first = tree.iv[b]
+        if has_rod(tree, b) and i == first:
+            hessian_of_rod(tree, b, ws, qq, qv, vv, qa)
+        if not is_carried(tree, b):
             if not floats(tree.kind[b], tree.parent[b]):
                 grounded_hessian(tree, ws, i, qq, qv, vv, qa)
-            elif i == tree.iv[b]:
+            elif i == first:
                 floating_hessian(tree, ws, b, qq, qv, vv, qa)
             continue
-        s, psi, psidd, eta = ws.s[i], ws.psi[i], ws.psidd[i], ws.eta[i]
-        chi, z = ws.chi[i], ws.z[b]
-        I, hK, hKw = ws.Ic[b], ws.hKc[b], ws.hKw[b]
-        pf = momentum(hKw)
-        Y = inertia_times(I, s)
-        F = add6(add6(cross_force(s, ws.f[b]), inertia_times(I, psidd)), coriolis_times(hK, psi))
-        V = add6(inertia_times(I, eta), coriolis_times(hK, s))
-        P = add6(cross_force(s, pf), inertia_times(I, chi))
-        Z = sub3(
-            add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi)), coriolis_transposed_times(hKw, psi)
-        )
-        bw = coriolis_transposed_times(hKw, s)
-        first = tree.iv[b]
-        for j in range(first, first + tree.nj[b]):
-            sj, chij, psij, psiddj = ws.s[j], ws.chi[j], angular(ws.psi[j]), ws.psidd[j]
-            qq[j, i] = dot6(chij, F) + dot6(psiddj, P) + dot3(psij, Z)
-            qv[j, i] = dot6(chij, V) - dot3(psij, bw)
-            vv[j, i] = -dot3(angular(sj), bw)
-            qa[j, i] = dot6(chij, Y)
-        if tree.nj[b] > 1:
-            add_noncommuting_terms(tree, ws, i, pf, z, qq, vv)
+        Y, F, V, P, Z, bw = felt_twice_by_carriers(tree, i, ws)
+        if not has_rod(tree, b):
+            for j in range(first, first + tree.nj[b]):
+                sj, chij, psij, psiddj = ws.s[j], ws.chi[j], angular(ws.psi[j]), ws.psidd[j]
+                qq[j, i] = dot6(chij, F) + dot6(psiddj, P) + dot3(psij, Z)
+                qv[j, i] = dot6(chij, V) - dot3(psij, bw)
+                vv[j, i] = -dot3(angular(sj), bw)
+                qa[j, i] = dot6(chij, Y)
+            if tree.nj[b] > 1:
+                add_noncommuting_terms(tree, ws, i, momentum(ws.hKw[b]), ws.z[b], qq, vv)
         j = tree.previous[first]
-        while j >= 0 and tree.parent[tree.body[j]] >= 0:
+        while j >= 0 and is_carried(tree, tree.body[j]):
             sj, chij, psij = ws.s[j], ws.chi[j], angular(ws.psi[j])
             qq[j, i] = qq[i, j] = dot6(chij, F) + dot6(ws.psidd[j], P) + dot3(psij, Z)
             vv[j, i] = vv[i, j] = -dot3(angular(sj), bw)
@@ -152,6 +152,35 @@ def inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa):
             qv[j, i] = 0.0
             qa[j, i] = 0.0
             j = tree.previous[j]
+
+
+def felt_twice_by_carriers(tree, i, ws):
+    """Y, F, V, P, Z, b_w of i: by these it enters the second derivatives by the degrees of freedom that carry it."""
+
+
+@by_types(felt_twice_by_carriers)
+def _felt_twice_by_carriers(tree, i, ws):
+    return _felt_of_any if is_hybrid(tree) else _felt_of_joint
+
+
+@inline
+def _felt_of_joint(tree, i, ws):
+    b = tree.body[i]
+    s, psi, chi, z = ws.s[i], ws.psi[i], ws.chi[i], ws.z[b]
+    I, hK, hKw = ws.Ic[b], ws.hKc[b], ws.hKw[b]
+    F = add6(add6(cross_force(s, ws.f[b]), inertia_times(I, ws.psidd[i])), coriolis_times(hK, psi))
+    V = add6(inertia_times(I, ws.eta[i]), coriolis_times(hK, s))
+    P = add6(cross_force(s, momentum(hKw)), inertia_times(I, chi))
+    Z = sub3(add3(cross3(angular(s), z), coriolis_transposed_times(hK, chi)), coriolis_transposed_times(hKw, psi))
+    return inertia_times(I, s), F, V, P, Z, coriolis_transposed_times(hKw, s)
+
+
+@inline
+def _felt_of_any(tree, i, ws):
+    if tree.rod[tree.body[i]] >= 0:
+        m = RodMemory(ws.rods, tree)
+        return ws.Y[i], m.F[i], m.V[i], m.P[i], m.couple[i], m.bw[i]
+    return _felt_of_joint(tree, i, ws)
 
 
 @kernel

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import by_types, inline, kernel
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.geometry.spatial import (
     add6,
@@ -20,7 +20,9 @@ from dynamics.geometry.spatial import (
     rotate_back,
     sub6,
 )
-from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_over_subtrees
+from dynamics.rigid_bodies.kinematics import forces, place_bodies, sum_forces
+from dynamics.rods.inverse import derivatives_of_rod, forces_of_rod, mass_of_rod
+from dynamics.rods.memory import RodMemory, has_rod, is_carried, is_hybrid
 
 
 @kernel
@@ -33,9 +35,14 @@ def mass_matrix(tree, ws, M):
 @inline
 def mass_of(tree, i, ws, M):
     """The entries of ``mass_matrix`` that i has with those before it on its path."""
-    Y = inertia_times(ws.Ic[tree.body[i]], ws.s[i])
-    ws.Y[i] = Y
-    j = i
+    b, j = tree.body[i], i
+    if has_rod(tree, b):
+        if i == tree.iv[b]:
+            mass_of_rod(tree, b, ws, M)
+        Y, j = ws.Y[i], tree.previous[tree.iv[b]]
+    else:
+        Y = inertia_times(ws.Ic[b], ws.s[i])
+        ws.Y[i] = Y
     while j >= 0 and not floats(tree.kind[tree.body[j]], tree.parent[tree.body[j]]):
         M[i, j] = M[j, i] = dot6(Y, ws.s[j])
         j = tree.previous[j]
@@ -70,6 +77,9 @@ def generalized_forces(tree, qdd, ws, tau):
     """τ = sᵀ fᶜ + armature q''; needs composite forces in ``ws.f``."""
     for i in range(tree.nv):
         tau[i] = dot6(ws.s[i], ws.f[tree.body[i]]) + tree.armature[i] * qdd[i]
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            forces_of_rod(tree, b, ws, tau)
 
 
 @kernel
@@ -77,7 +87,7 @@ def inverse_dynamics(tree, q, qd, qdd, fext, ws, tau):
     """RNEA: τ = ID(q, q', q'') less the torques of external wrenches."""
     place_bodies(tree, q, True, ws)
     forces(tree, qd, qdd, fext, ws)
-    sum_over_subtrees(tree, ws.f)
+    sum_forces(tree, ws)
     generalized_forces(tree, qdd, ws, tau)
 
 
@@ -99,23 +109,21 @@ def inverse_dynamics_derivatives(tree, ws, dq, dv):
 def derivatives_of(tree, i, ws, dq, dv):
     """The entries of ``inverse_dynamics_derivatives`` that i has with its joint and those before it on its path."""
     b = tree.body[i]
-    s, Y, I, hK = ws.s[i], ws.Y[i], ws.Ic[b], ws.hKc[b]
-    bt = coriolis_transposed_times(hK, s)
+    if has_rod(tree, b) and i == tree.iv[b]:
+        derivatives_of_rod(tree, b, ws, dq, dv)
     if floats(tree.kind[b], tree.parent[b]):
+        Y, bt = ws.Y[i], coriolis_transposed_times(ws.hKc[b], ws.s[i])
         by_q, by_v = felt_at_root(tree, ws.R[b], ws.v[b], Y, bt)
         for k in range(6):
             dq[i, tree.iv[b] + k], dv[i, tree.iv[b] + k] = by_q[k], by_v[k]
     else:
-        psi = ws.psi[i]
-        F = add6(cross_force(s, ws.f[b]), inertia_times(I, ws.psidd[i]))
-        if tree.parent[b] >= 0:
-            F = add6(F, coriolis_times(hK, psi))
-        V = add6(inertia_times(I, ws.eta[i]), coriolis_times(hK, s))
-        for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
-            dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
-            dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
+        Y, bt, F, V = felt_by_carriers(tree, i, ws)
+        if not has_rod(tree, b):
+            for j in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+                dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
+                dv[i, j] = dot3(bt, angular(ws.s[j])) + dot6(Y, ws.eta[j])
         j = tree.previous[tree.iv[b]]
-        while j >= 0 and tree.parent[tree.body[j]] >= 0:
+        while j >= 0 and is_carried(tree, tree.body[j]):
             sj = ws.s[j]
             dq[i, j] = dot3(bt, angular(ws.psi[j])) + dot6(Y, ws.psidd[j])
             dq[j, i] = dot6(sj, F)
@@ -138,6 +146,34 @@ def derivatives_of(tree, i, ws, dq, dv):
             dv[i, j] = dot3(bt, angular(sj)) + dot6(Y, ws.eta[j])
             dv[j, i] = dot6(sj, V)
             j = tree.previous[j]
+
+
+def felt_by_carriers(tree, i, ws):
+    """Y, [Bᵀs]_a, F, V of i: by these it enters the rows and columns of the degrees of freedom that carry it."""
+
+
+@by_types(felt_by_carriers)
+def _felt_by_carriers(tree, i, ws):
+    return _felt_of_any if is_hybrid(tree) else _felt_of_joint
+
+
+@inline
+def _felt_of_joint(tree, i, ws):
+    b = tree.body[i]
+    s, I, hK, psi = ws.s[i], ws.Ic[b], ws.hKc[b], ws.psi[i]
+    F = add6(cross_force(s, ws.f[b]), inertia_times(I, ws.psidd[i]))
+    if tree.parent[b] >= 0:
+        F = add6(F, coriolis_times(hK, psi))
+    V = add6(inertia_times(I, ws.eta[i]), coriolis_times(hK, s))
+    return ws.Y[i], coriolis_transposed_times(hK, s), F, V
+
+
+@inline
+def _felt_of_any(tree, i, ws):
+    if tree.rod[tree.body[i]] >= 0:
+        m = RodMemory(ws.rods, tree)
+        return ws.Y[i], m.bt[i], m.F[i], m.V[i]
+    return _felt_of_joint(tree, i, ws)
 
 
 @inline

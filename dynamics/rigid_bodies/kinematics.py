@@ -11,10 +11,13 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.fields import Fields, rows
+from ddp.machine.fields import Fields, rows, vector
 from ddp.machine.memory import numbers_between, rows_at
 from dynamics.geometry.spatial import add6, cross_motion, inertia_times, momentum_operator, move_inertia, scale6
-from dynamics.rigid_bodies.bodies import carry, move_body, place_body
+from dynamics.rigid_bodies.bodies import carry, forces_of, move_body, place_body
+from dynamics.rods.inverse import carry_rod, sum_forces_of_rod
+from dynamics.rods.memory import has_rod
+from dynamics.rods.motion import move_rod, place_rod
 
 _floats = rows_at(types.float64)
 
@@ -23,6 +26,7 @@ class Workspace(Fields):
     """Working memory of one knot, by the symbols of spatial.py; f, hKw, z become composites bottom-up.
 
     I, hK are a body's own, Ic, hKc composites.   psi: ψ', psidd: ψ'', eta: η, chi: w_p × s, Y: Ic s.
+    Rows of a rod's degrees of freedom are those of a body at its tip.   rods: a ``RodMemory``.
     """
 
     R, p, v, a, w = rows("nb", 9), rows("nb", 3), rows("nb", 6), rows("nb", 6), rows("nb", 6)
@@ -30,6 +34,7 @@ class Workspace(Fields):
     hK, hKc, hKw, z = rows("nb", 12), rows("nb", 12), rows("nb", 12), rows("nb", 3)
     s, psi, psidd = rows("nv", 6), rows("nv", 6), rows("nv", 6)
     eta, chi, Y = rows("nv", 6), rows("nv", 6), rows("nv", 6)
+    rods = vector("room")
 
 
 @kernel
@@ -50,7 +55,10 @@ def clear(x, n):
 def place_bodies(tree, q, origin_at_root, ws):
     """R, p of every body and the columns s of every degree of freedom."""
     for b in range(tree.nb):
-        place_body(tree, b, q, origin_at_root, ws)
+        if has_rod(tree, b):
+            place_rod(tree, b, q, origin_at_root, ws)
+        else:
+            place_body(tree, b, q, origin_at_root, ws)
 
 
 @kernel
@@ -86,7 +94,11 @@ def forces(tree, qd, qdd, fext, ws):
     fext: a matrix (nb, 6), a wrench on each body in its own frame, or one of no row.
     """
     for b in range(tree.nb):
-        move_body(tree, b, qd, qdd, fext, ws)
+        if has_rod(tree, b):
+            move_rod(tree, b, qd, qdd, ws)
+            forces_of(tree, b, ws.R[b], ws.p[b], ws.v[b], ws.a[b], fext, ws)
+        else:
+            move_body(tree, b, qd, qdd, fext, ws)
 
 
 @kernel
@@ -135,6 +147,17 @@ def sum_over_subtrees(tree, quantity):
 
 
 @kernel
+def sum_forces(tree, ws):
+    """f of each body with all it carries, after ``forces``."""
+    for b in range(tree.nb - 1, -1, -1):
+        parent = tree.parent[b]
+        if has_rod(tree, b):
+            sum_forces_of_rod(tree, b, ws)
+        elif parent >= 0:
+            ws.f[parent] = add6(ws.f[parent], ws.f[b])
+
+
+@kernel
 def composite_inertias(tree, ws):
     """Ic: the inertia of each body with all it carries."""
     for b in range(tree.nb):
@@ -146,7 +169,10 @@ def composite_inertias(tree, ws):
 def sum_composites(tree, ws):
     """Ic, hKc and f of each body with all it carries, after ``forces``."""
     for b in range(tree.nb - 1, -1, -1):
-        carry(tree, b, ws)
+        if has_rod(tree, b):
+            carry_rod(tree, b, ws)
+        else:
+            carry(tree, b, ws)
 
 
 @kernel

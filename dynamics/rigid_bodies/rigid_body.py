@@ -39,7 +39,7 @@ def inverse_dynamics(
     """Joint torques τ (nv,) that produce accelerations a at (q, v) (RNEA)."""
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     tau = np.empty((s.N, robot.nv))
-    s.run(batch.inverse_dynamics, tau)
+    s.run(batch.inverse_dynamics, tau, rods=True)
     return s.result(world_wrenches.inverse(s, tau))
 
 
@@ -54,7 +54,7 @@ def inverse_dynamics_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     out = s.matrices(3)
-    s.run(batch.inverse_dynamics_derivatives, out)
+    s.run(batch.inverse_dynamics_derivatives, out, rods=True)
     # here and below: *out would take twice as long
     return s.named(world_wrenches.inverse_derivatives(s, InverseDerivatives(out[0], out[1], out[2])))
 
@@ -89,7 +89,7 @@ def inverse_dynamics_hessian(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame, ("mu", mu))
     memory = s.matrices(4)
-    s.run(batch.inverse_dynamics_hessian, memory)
+    s.run(batch.inverse_dynamics_hessian, memory, rods=True)
     out = world_wrenches.inverse_hessian(s, InverseHessian(memory[0], memory[1], memory[2], memory[3]))
     return s.named(out._replace(qq=_asked(out.qq, symmetric)))
 

@@ -26,8 +26,11 @@ class Robot:
     name; nq, nv: numbers in a configuration and in its tangent; joint_names; model: the ``pinocchio.Model``;
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else ``joints.rest``).
     equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
+    handle: what kernels that know rods are given of the tree; room: numbers of working memory that rods take.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
+
+    room = 0
 
     def __init__(
         self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
@@ -43,7 +46,7 @@ class Robot:
             tree.stiffness = stiffness
         if springref is not None:
             tree.springref = springref
-        self.tree = tree
+        self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
 

@@ -125,21 +125,25 @@ class Samples:
         return as_array(field, value, (self.N, size), finite=False)
 
     def _wrenches(self, fext: ArrayLike) -> Array:
-        rows = self.robot.model.njoints
+        rows = self.robot.tree.nb + 1
         shape = (rows, 6) if axes(fext) == 2 else (self.N, rows, 6)
         wrenches = as_array("fext", fext, shape)
         return np.ascontiguousarray(np.broadcast_to(wrenches, (self.N, rows, 6))[:, 1:])
 
-    def run(self, kernel: Any, *out: Any, room: int = 0) -> Any:
-        """Fill ``out`` with a kernel of batch.py, which takes ``room`` numbers of memory beyond ``size``."""
+    def run(self, kernel: Any, *out: Any, room: int = 0, rods: bool = False) -> Any:
+        """Fill ``out`` with a kernel of batch.py, which takes ``room`` numbers of memory beyond ``size``.
+
+        rods: whether the kernel knows them; else ModelError for a robot that has some.
+        """
+        robot = self.robot
         given = self.q, self.first, self.second, *self.weight, self.fext
-        return kernel(self.robot.tree.address, self.memory(room), *given, *out)
+        return kernel(robot.handle if rods else robot.tree.address, self.memory(room), *given, *out)
 
     def memory(self, room: int = 0) -> Array:
         """Working memory for eight samples at a time or, if that is less work, for one."""
         robot = self.robot
         width = 1 if 2 * self.N < WIDTH else WIDTH
-        return working_memory(size(robot.tree.nb, robot.nq, robot.nv) + room, width)
+        return working_memory(size(robot.tree.nb, robot.nq, robot.nv, robot.room) + room, width)
 
     def matrices(self, count: int) -> Array:
         return recycled((count, self.N, self.robot.nv, self.robot.nv))

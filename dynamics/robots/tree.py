@@ -35,6 +35,7 @@ class Tree(Struct):
     segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
     which are relatives[start:stop].
     weightless: the tree without gravity, friction and springs, in which impacts happen; None of itself.
+    room: numbers of working memory that rods take; 0 of rigid bodies alone.
     """
 
     nb: int = integer()
@@ -61,6 +62,48 @@ class Tree(Struct):
     segment: Indices = integers(4)
     relatives: Indices = integers()
     weightless: Tree | None = nested()
+    room: int = integer()
+
+    @property
+    def handle(self) -> int | Tree:
+        """Argument of kernels that know rods: the address, or the object itself, by whose class they compile."""
+        return self.address
+
+
+class HybridTree(Tree):
+    """A tree with elastic rods, each one joint: its body is the rod's tip, with what is fixed there.
+
+    rod (nb,): the rod that carries a body, -1 for a joint.   first, count, column (rods,): a rod's first point, its
+    number of points, base first, and its first row of ``basis``.
+    length (points,): of the segment that ends at a point [m].   section (points, 10): inertia that a point stands for,
+    in the section's axes, x along the rod.
+    reference (2 points, 6), basis (2 columns, 6): strains at rest, and their derivatives by the rod's coordinates,
+    where the segment that ends at a point samples them: a pair of rows each.
+    """
+
+    rod: Indices = integers()
+    first: Indices = integers()
+    count: Indices = integers()
+    column: Indices = integers()
+    points: int = integer()
+    columns: int = integer()
+    length: Array = reals()
+    section: Array = reals(10)
+    reference: Array = reals(6)
+    basis: Array = reals(6)
+
+    @property
+    def handle(self) -> int | Tree:
+        return self
+
+    @property
+    def address(self) -> int:
+        """Refuse: kernels that are given an address know no rods."""
+        raise ModelError("expected a robot of rigid bodies, got one with rods, which this function does not know")
+
+    @address.setter
+    def address(self, value: int) -> None:
+        """Leave it to ``start``."""
 
 
 def compiled(model: pin.Model) -> Tree:
@@ -89,7 +132,7 @@ def compiled(model: pin.Model) -> Tree:
         subspace[iv[b] : iv[b] + nj[b]] = joints.subspace(model, b + 1)
         frame = model.jointPlacements[b + 1]
         placement[b] = np.concatenate([frame.rotation.ravel(), frame.translation])
-        inertia[b] = _moments(model.inertias[b + 1], model.names[b + 1])
+        inertia[b] = moments(model.inertias[b + 1], model.names[b + 1])
         previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
     if not np.isfinite(placement).all():
         bad = int(np.argwhere(~np.isfinite(placement))[0][0])
@@ -99,16 +142,16 @@ def compiled(model: pin.Model) -> Tree:
     tree = Tree(
         nb=nb, nv=nv, nq=model.nq, ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
         iq=np.array([joint.idx_q for joint in found]), iv=iv, nj=nj,
-        placement=placement, turns=_turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
+        placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
         damping=np.array(model.damping, dtype=np.float64), stiffness=none, springref=none,
-        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None,
+        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None, room=0,
     )  # fmt: skip
     tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
     return tree
 
 
-def _turns(placement: Array, motion: Array) -> Array:
+def turns(placement: Array, motion: Array) -> Array:
     """``Tree.turns`` of motions (l ; a), (nb, 6), in frames with R: A = R a aᵀ, B = R - A, C = R a ×, d = R l."""
     rows = []
     for frame, s in zip(placement, motion, strict=True):
@@ -147,7 +190,7 @@ def segments(previous: Indices) -> tuple[Indices, Indices]:
     return np.array(segment, dtype=np.int64).reshape(-1, 4), np.array(relatives, dtype=np.int64)
 
 
-def _moments(inertia: pin.Inertia, joint: str) -> Array:
+def moments(inertia: pin.Inertia, joint: str) -> Array:
     """Mass, first and second moment about the body frame's origin: J = ½ tr(I_o) 1 - I_o."""
     if not (np.isfinite(inertia.mass) and np.isfinite(inertia.lever).all() and np.isfinite(inertia.inertia).all()):
         raise ModelError(f"inertia of the link at joint {joint!r}: expected finite numbers, got {inertia}")

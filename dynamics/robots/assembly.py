@@ -1,0 +1,380 @@
+"""Robots put together of joints, bodies and elastic rods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import ModelError, ProblemError, as_array, items, nearest, said, text
+from dynamics.geometry.joint_motion import ROD
+from dynamics.robots import joints
+from dynamics.robots.chain import add_chain, free_flyers
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.rods import Rod, Tendon
+from dynamics.robots.tree import HybridTree, Tree, heirs, moments, segments, turns
+from dynamics.rods.memory import RodMemory
+
+Array = NDArray[np.float64]
+
+WORLD = -1
+
+
+class Part(NamedTuple):
+    """A joint, alone in a model of its own, or a rod; parent: the part that carries it, -1 for the world."""
+
+    name: str
+    parent: int
+    placement: pin.SE3
+    moves: pin.Model | Rod
+    tendons: tuple[Tendon, ...] = ()
+
+    @property
+    def is_rod(self) -> bool:
+        return isinstance(self.moves, Rod)
+
+    def add_to(self, model: pin.Model, parent: int, placement: pin.SE3) -> int:
+        """Add the joint to a model; its index."""
+        joint: pin.Model = self.moves
+        return int(model.addJoint(parent, joint.joints[1], placement, self.name))
+
+    @property
+    def nq(self) -> int:
+        return int(self.moves.nv if isinstance(self.moves, Rod) else self.moves.nq)
+
+
+class Place(NamedTuple):
+    """A frame: the part that carries it, its pose there and, on a rod, the point (None: the tip)."""
+
+    part: int
+    pose: pin.SE3
+    point: int | None = None
+
+
+class Assembly:
+    """A robot under construction: joints, bodies and rods, each on a frame of what is there already.
+
+    gravity: its acceleration [m/s²]. Frames are "world", those of a robot begun with, joints and bodies by their names
+    and, of a rod, ``name/base``, ``name/tip`` and ``name/0``, ``name/1``, ... of its points; rods carry at their tip.
+    Every method returns the assembly.
+    """
+
+    def __init__(self, name: str = "robot", gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
+        self.name = text("name", name, ModelError)
+        self.gravity = as_array("gravity", gravity, (3,), ModelError).copy()
+        self.parts: list[Part] = []
+        self.inertias: list[pin.Inertia] = []
+        self.places: dict[str, Place] = {"world": Place(WORLD, pin.SE3.Identity())}
+        self.begun: Robot | None = None
+
+    @classmethod
+    def of(cls, robot: Robot) -> Assembly:
+        """Begin with a robot of rigid bodies, its joints, frames, limits and actuators."""
+        check_robot(robot)
+        if isinstance(robot, HybridRobot):
+            raise ModelError(f"robot: expected one of rigid bodies to begin with, got {robot.name}, which has rods")
+        model = robot.model
+        made = cls(robot.name, model.gravity.linear)
+        made.begun = robot
+        for j in range(1, model.njoints):
+            joint = _alone(model.names[j], model.joints[j])
+            made.parts.append(Part(model.names[j], model.parents[j] - 1, model.jointPlacements[j], joint))
+            made.inertias.append(model.inertias[j].copy())
+        for frame in list(model.frames)[1:]:
+            made.places[frame.name] = Place(frame.parentJoint - 1, frame.placement)
+        return made
+
+    def joint(
+        self, name: str, kind: pin.JointModel, on: str = "world", placement: pin.SE3 | None = None,
+        inertia: pin.Inertia | None = None,
+    ) -> Self:  # fmt: skip
+        """Add a joint, one of Pinocchio's, on a frame, and the inertia of the body that it carries."""
+        self._add(name, _alone(name, kind), on, placement, inertia)
+        self.places[name] = Place(len(self.parts) - 1, pin.SE3.Identity())
+        return self
+
+    def body(self, inertia: pin.Inertia, on: str, placement: pin.SE3 | None = None, name: str | None = None) -> Self:
+        """Fix a body to a frame; its name, if it has one, is a frame."""
+        place = self._place("on", on)
+        if place.part == WORLD:
+            raise ModelError("on: expected a frame that moves, got one of the world, where a body has no effect")
+        pose = place.pose * _pose(placement)
+        self.inertias[place.part] += pose.act(_inertia(inertia))
+        if name is not None:
+            self._new(name)
+            self.places[name] = Place(place.part, pose)
+        return self
+
+    def rod(
+        self, rod: Rod, on: str = "world", placement: pin.SE3 | None = None, tendons: Sequence[Tendon] = ()
+    ) -> Self:
+        """Add a rod, its base at a pose on a frame, and tendons that run through all of it."""
+        if not isinstance(rod, Rod):
+            raise ModelError(f"rod: expected a Rod, got {said(rod)}")
+        given = items("tendons", tendons, "Tendon", ModelError)
+        for tendon in given:
+            if not isinstance(tendon, Tendon):
+                raise ModelError(f"tendons: expected a list of Tendon, got {said(tendon)}")
+        last = rod.gauss + 1
+        for k in range(last + 1):
+            self._new(f"{rod.name}/{k}")
+        self._add(rod.name, rod, on, placement, None, given)
+        part = len(self.parts) - 1
+        own = {f"{rod.name}/{k}": Place(part, pin.SE3.Identity(), k) for k in range(last + 1)}
+        here = self.parts[part]
+        own[f"{rod.name}/base"] = own[f"{rod.name}/0"] = Place(here.parent, here.placement)
+        own[f"{rod.name}/tip"] = own[f"{rod.name}/{last}"] = Place(part, pin.SE3.Identity())
+        self.places.update(own)
+        return self
+
+    def robot(self) -> Robot:
+        """Finish: a robot for all functions that know rods; others refuse it by a ModelError."""
+        if not any(part.is_rod for part in self.parts):
+            raise ModelError(f"{self.name}: expected at least one rod, got none (dynamics.load makes rigid robots)")
+        return HybridRobot(Recipe(
+            self.name, tuple(self.gravity.tolist()), tuple(self.parts), tuple(self.inertias), dict(self.places),
+            self.begun,
+        ))  # fmt: skip
+
+    def _add(
+        self, name: str, moves: pin.Model | Rod, on: str, placement: pin.SE3 | None,
+        inertia: pin.Inertia | None, tendons: tuple[Tendon, ...] = (),
+    ) -> None:  # fmt: skip
+        self._new(name)
+        place = self._place("on", on)
+        self.parts.append(Part(name, place.part, place.pose * _pose(placement), moves, tendons))
+        self.inertias.append(pin.Inertia.Zero() if inertia is None else _inertia(inertia))
+
+    def _new(self, name: str) -> None:
+        taken = {*self.places, *(part.name for part in self.parts)}
+        if text("name", name, ModelError) in taken:
+            raise ModelError(f"name: {self.name} has a frame {name!r} already")
+
+    def _place(self, field: str, name: str) -> Place:
+        if name not in self.places:
+            raise ModelError(f"{field}: {self.name} has no frame {said(name)}; {nearest(name, self.places)}")
+        place = self.places[name]
+        if place.point is not None:
+            raise ModelError(
+                f"{field}: expected the base or the tip of a rod, got the point {name!r} within it;"
+                " make it two rods, one on the tip of the other"
+            )
+        return place
+
+
+class Recipe(NamedTuple):
+    """All that a robot with rods is made of."""
+
+    name: str
+    gravity: tuple[float, ...]
+    parts: tuple[Part, ...]
+    inertias: tuple[pin.Inertia, ...]
+    places: dict[str, Place]
+    begun: Robot | None
+
+
+class HybridRobot(Robot):
+    """A robot with elastic rods, made by ``Assembly``.
+
+    model: its rigid joints alone, with the rods as they are without load: for names and limits, not for numbers.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.model = _rigid_part(recipe)
+        self.source, self.equipment = None, Equipment()
+        self.tree = hybrid_tree(recipe)
+        self.handle, self.room = self.tree.handle, self.tree.room
+        self._resisting: dict[tuple[bool, bool], Tree] = {}
+        self.q0 = self.neutral()
+
+    @cached_property
+    def nq(self) -> int:
+        return int(self.tree.nq)
+
+    @cached_property
+    def nv(self) -> int:
+        return int(self.tree.nv)
+
+    @property
+    def joint_names(self) -> list[str]:
+        return [part.name for part in self.recipe.parts]
+
+    @property
+    def rods(self) -> list[Rod]:
+        """The rods, in the order of their coordinates."""
+        return [part.moves for part in self.recipe.parts if isinstance(part.moves, Rod)]
+
+    @property
+    def tendons(self) -> list[Tendon]:
+        """The tendons of all rods, in the order of their tensions."""
+        return [tendon for part in self.recipe.parts for tendon in part.tendons]
+
+    def coordinates(self, name: str) -> slice:
+        """Where the coordinates of a rod, or the velocities of a joint, are among v (nv,)."""
+        if name not in self.joint_names:
+            raise ModelError(f"name: {self.name} has no joint or rod {said(name)}; {nearest(name, self.joint_names)}")
+        b = self.joint_names.index(name)
+        return slice(int(self.tree.iv[b]), int(self.tree.iv[b] + self.tree.nj[b]))
+
+    def neutral(self) -> Array:
+        return np.concatenate([_neutral(part.moves) for part in self.recipe.parts])
+
+    def random_configuration(self, rng: np.random.Generator) -> Array:
+        """A configuration (nq,): joints as of any robot; rods turn by up to a radian or so, and stretch by a tenth."""
+        if not isinstance(rng, np.random.Generator):
+            raise ProblemError(f"rng: expected a numpy.random.Generator, got {said(rng)}")
+        return np.concatenate([_random(part.moves, kind, rng) for part, kind in zip(
+            self.recipe.parts, self.tree.kind, strict=True)])  # fmt: skip
+
+    @cached_property
+    def chain(self) -> pin.Model:
+        """The robot with every segment of a rod as a rigid body on a free-flyer, called ``name/1``, ``name/2``, ....
+
+        Poses and inverse dynamics of this model at ``to_chain`` are the robot's: Pinocchio, or a viewer, can use it.
+        """
+        model = pin.Model()
+        model.name, model.gravity.linear = self.name, np.array(self.recipe.gravity)
+        made: list[int] = []
+        for part, inertia in zip(self.recipe.parts, self.recipe.inertias, strict=True):
+            parent = made[part.parent] if part.parent >= 0 else 0
+            if isinstance(part.moves, Rod):
+                made.append(add_chain(model, parent, part.placement, part.name, part.moves))
+            else:
+                made.append(part.add_to(model, parent, part.placement))
+            model.appendBodyToJoint(made[-1], inertia, pin.SE3.Identity())
+        return model
+
+    def to_chain(self, Q: ArrayLike) -> Array:
+        """Configurations of ``chain``, (chain.nq,) or (N, chain.nq), of the robot's (nq,) or (N, nq)."""
+        given = np.asarray(Q, dtype=np.float64)
+        rows = as_array("Q", np.atleast_2d(given), (None, self.nq))
+        found = []
+        for q in rows:
+            numbers = np.split(q, self.tree.iq[1:])
+            found.append(np.concatenate([
+                free_flyers(part.moves, own) if isinstance(part.moves, Rod) else own
+                for part, own in zip(self.recipe.parts, numbers, strict=True)
+            ]))  # fmt: skip
+        return np.array(found).reshape(*given.shape[:-1], -1)
+
+    def has_frame(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.recipe.places
+
+    def __getstate__(self) -> Recipe:  # type: ignore[override]
+        return self.recipe
+
+    def __setstate__(self, state: Recipe) -> None:  # type: ignore[override]
+        self.__init__(state)  # type: ignore[misc]
+
+
+def _pose(placement: pin.SE3 | None) -> pin.SE3:
+    if placement is None:
+        return pin.SE3.Identity()
+    if not isinstance(placement, pin.SE3) or not np.isfinite(placement.homogeneous).all():
+        raise ModelError(f"placement: expected a pinocchio.SE3 of finite numbers, got {said(placement)}")
+    return placement
+
+
+def _inertia(inertia: pin.Inertia) -> pin.Inertia:
+    if not isinstance(inertia, pin.Inertia):
+        raise ModelError(f"inertia: expected a pinocchio.Inertia, got {said(inertia)}")
+    return inertia
+
+
+def _alone(name: str, joint: pin.JointModel) -> pin.Model:
+    """A model of one joint; ModelError for one that is not supported, or a chain of others."""
+    model = pin.Model()
+    try:
+        model.addJoint(0, joint, pin.SE3.Identity(), name)
+    except Exception:
+        raise ModelError(f"kind: expected a joint of pinocchio's, such as JointModelRX(), got {said(joint)}") from None
+    joints.kind_of(model, 1)
+    return model
+
+
+def _neutral(moves: pin.Model | Rod) -> Array:
+    return np.zeros(moves.nv) if isinstance(moves, Rod) else np.asarray(pin.neutral(moves))
+
+
+def _random(moves: pin.Model | Rod, kind: int, rng: np.random.Generator) -> Array:
+    if isinstance(moves, Rod):
+        size = [reach for reach, d in zip([1.0 / moves.length] * 3 + [0.1] * 3, moves.degrees, strict=True)
+                for _ in range(0 if d is None else d + 1)]  # fmt: skip
+        return rng.uniform(-1.0, 1.0, size=moves.nv) * size
+    free = np.full(moves.nq, joints.NO_LIMIT)
+    return joints.random_numbers(kind, -free, free, rng)
+
+
+def _rigid_part(recipe: Recipe) -> pin.Model:
+    """The rigid joints as a model, on rods that are straight."""
+    model = pin.Model()
+    model.name, model.gravity.linear = recipe.name, np.array(recipe.gravity)
+    made: list[tuple[int, pin.SE3]] = []
+    for part, inertia in zip(recipe.parts, recipe.inertias, strict=True):
+        index, pose = made[part.parent] if part.parent >= 0 else (0, pin.SE3.Identity())
+        if isinstance(part.moves, Rod):
+            tip = pin.SE3(np.eye(3), np.array([part.moves.length, 0.0, 0.0]))
+            made.append((index, pose * part.placement * tip))
+        else:
+            j = part.add_to(model, index, pose * part.placement)
+            model.appendBodyToJoint(j, inertia, pin.SE3.Identity())
+            made.append((j, pin.SE3.Identity()))
+    return model
+
+
+def hybrid_tree(recipe: Recipe) -> HybridTree:
+    """The flat arrays of parts."""
+    parts = recipe.parts
+    kind = np.array([ROD if p.is_rod else joints.kind_of(p.moves, 1) for p in parts])
+    nj = np.array([p.moves.nv for p in parts])
+    sizes_q = np.array([p.nq for p in parts])
+    iq, iv, nv = np.cumsum(sizes_q) - sizes_q, np.cumsum(nj) - nj, int(nj.sum())
+    parent = np.array([part.parent for part in parts])
+    previous = np.arange(nv) - 1
+    for b in range(len(parts)):
+        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
+    placement = np.array([[*p.placement.rotation.ravel(), *p.placement.translation] for p in parts])
+    subspace = np.concatenate([np.zeros((p.moves.nv, 6)) if p.is_rod else joints.subspace(p.moves, 1) for p in parts])
+    segment, relatives = segments(previous)
+    begun = recipe.begun.tree if recipe.begun is not None else None
+
+    def extended(values: Array | None) -> Array:
+        return np.concatenate([np.zeros(0) if values is None else values, np.zeros(nv)])[:nv]
+
+    damping, stiffness, springref, armature = (
+        extended(None if begun is None else getattr(begun, name))
+        for name in ("damping", "stiffness", "springref", "armature")
+    )
+    rods = [part.moves for part in parts if isinstance(part.moves, Rod)]
+    count = np.array([rod.gauss + 2 for rod in rods])
+    rows = np.array([(rod.gauss + 2) * rod.nv for rod in rods])
+    number = np.cumsum([isinstance(p.moves, Rod) for p in parts]) - 1
+    samples = [_samples(rod) for rod in rods]
+    points, columns = int(count.sum()), int(rows.sum())
+    return HybridTree(
+        nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
+        iq=iq, iv=iv, nj=nj, placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
+        inertia=np.array([moments(i, p.name) for i, p in zip(recipe.inertias, parts, strict=True)]),
+        armature=armature, gravity=np.array([*recipe.gravity, 0.0, 0.0, 0.0]), damping=damping, stiffness=stiffness,
+        springref=springref, body=np.repeat(np.arange(len(parts)), nj), previous=previous, segment=segment,
+        relatives=relatives, weightless=None, room=RodMemory.size(points=points, columns=columns, nv=nv),
+        rod=np.where(kind == ROD, number, -1), first=np.cumsum(count) - count, count=count,
+        column=np.cumsum(rows) - rows, points=points, columns=columns,
+        length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
+        reference=np.concatenate([one[1] for one in samples]), basis=np.concatenate([one[2] for one in samples]),
+    )  # fmt: skip
+
+
+def _samples(rod: Rod) -> tuple[Array, Array, Array]:
+    """``length``, ``reference`` and ``basis`` of a tree with this rod."""
+    length = np.concatenate([[0.0], np.diff(rod.points)])
+    reference = np.concatenate([np.zeros((2, 6)), rod.rest])
+    pairs = rod.basis(rod.sampling_points()).reshape(-1, 2, rod.nv, 6).swapaxes(1, 2)
+    basis = np.concatenate([np.zeros((rod.nv, 2, 6)), pairs.reshape(-1, 2, 6)])
+    return length, reference, basis.reshape(-1, 6)

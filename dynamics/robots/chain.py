@@ -1,0 +1,56 @@
+"""Rods as chains of rigid segments: what draws them, and an oracle of their dynamics that knows no rods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from dynamics.robots.rods import Rod
+
+Array = NDArray[np.float64]
+
+
+class Segment(NamedTuple):
+    """A segment of a rod with coordinates q: Ω = h/2 (ξ1 + ξ2) + √3 h²/12 ξ1 × ξ2 takes its base to its end.
+
+    length [m]; reference (2, 6), basis (2, n, 6): strains where it samples them, ξ = reference + q · basis.
+    """
+
+    length: float
+    reference: Array
+    basis: Array
+
+    def twist(self, q: Array) -> Array:
+        """Ω (6,)."""
+        first, second = self.reference + np.tensordot(self.basis, q, (1, 0))
+        return 0.5 * self.length * (first + second) + np.sqrt(3.0) / 12.0 * self.length**2 * bracket(first, second)
+
+
+def bracket(a: Array, b: Array) -> Array:
+    """a × b of two twists (linear, angular)."""
+    return np.concatenate([np.cross(a[3:], b[:3]) + np.cross(a[:3], b[3:]), np.cross(a[3:], b[3:])])
+
+
+def segments_of(rod: Rod) -> list[Segment]:
+    """The segments of a rod, from its base to its tip."""
+    basis = rod.basis(rod.sampling_points()).reshape(-1, 2, rod.nv, 6)
+    return [Segment(*one) for one in zip(np.diff(rod.points), rod.rest.reshape(-1, 2, 6), basis, strict=True)]
+
+
+def add_chain(model: pin.Model, parent: int, placement: pin.SE3, name: str, rod: Rod) -> int:
+    """Add a free-flyer for each segment of a rod, with the inertia of the point that ends it; the last one's index."""
+    for k, moments in enumerate(rod.inertias()[1:], start=1):
+        parent = model.addJoint(parent, pin.JointModelFreeFlyer(), placement, f"{name}/{k}")
+        placement = pin.SE3.Identity()
+        mass, second = moments[0], np.diag(moments[[4, 7, 9]])
+        inertia = pin.Inertia(mass, np.zeros(3), np.trace(second) * np.eye(3) - second)
+        model.appendBodyToJoint(parent, inertia, pin.SE3.Identity())
+    return parent
+
+
+def free_flyers(rod: Rod, q: Array) -> Array:
+    """Configuration of the free-flyers of a rod with coordinates q (n,): 7 numbers for each segment."""
+    return np.concatenate([pin.SE3ToXYZQUAT(pin.exp6(pin.Motion(one.twist(q)))) for one in segments_of(rod)])
