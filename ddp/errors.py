@@ -27,6 +27,9 @@ _LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
 
+_SMALL = 4096
+"""Numbers of an array whose squares BLAS sums up without threads."""
+
 MOST_ITEMS = 1_000_000
 """Items of a list, at most."""
 
@@ -86,11 +89,19 @@ def as_array(
             raise error(f"{field}: expected {_wanted(shape, 'real numbers')}, got {said(value)} ({why})") from None
     if array.shape != shape and not _matches(array.shape, shape):
         raise error(_misshapen(field, array.shape, shape))
-    if finite and not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):  # squares may overflow
+    if finite and not (_sums_up(array) or np.isfinite(array).all()):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         where = f" at [{', '.join(map(str, index))}]" if index else ""
         raise error(f"{field}: expected finite numbers, got {array[index]}{where}")
     return array
+
+
+def _sums_up(array: Array) -> bool:
+    """Whether the sum of squares is finite, and then all numbers are: what small arrays are asked first.
+
+    Products of large ones wait for BLAS's threads, for milliseconds where cores are busy.
+    """
+    return array.size < _SMALL and math.isfinite(np.vdot(array, array))
 
 
 def known_shape(value: Any) -> tuple[int, ...] | None:

@@ -64,7 +64,7 @@ class Iterate:
         can be represented.
     start: which states it began with, in words.
     obstacle: why the guess has no finite cost, in words; None if it has one.
-    line: where searches go along policies, and what they met.
+    line: where searches go along policies, and what they met.   swept: the sweep of the last search.
     magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
     control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
         any case. Both are NaN until derivatives are first known.
@@ -80,6 +80,7 @@ class Iterate:
     ) -> None:  # fmt: skip
         self.problem, self.work, self.line = problem, work, Line(problem)
         self._search = Backtracking() if search is None else search
+        self.swept: Sweep | None = None
         self.backward = Backward(
             work.derivatives, problem.dynamics, multipliers, reuse, problem.limited, work.contract, segments,
             problem.structure,
@@ -218,7 +219,7 @@ class Iterate:
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Search along the sweep's policy: see `ddp.search`."""
-        line = self.line
+        line, self.swept = self.line, sweep
         line.X, line.U, line.gaps, line.k, line.K = self.X, self.U, self.gaps, sweep.k, sweep.K
         line.torn, line.cost, line.slope, line.expected = self.gap > 0.0, self.cost, sweep.d0, sweep.expected
         line.resolution, line.unit, line.unpriced = self.resolution, self.unit, None

@@ -48,7 +48,9 @@ def run(
             end = descent.run(solver.tolerance, solver.max_iterations)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
-            return _unconverged(iterate, history, end.ending, end.said, iterate.final_sweep(exact)[0], UNKNOWN)
+            again = solver.last_sweep or end.ending is not Ending.ITERATIONS
+            sweep = iterate.final_sweep(exact)[0] if again else iterate.swept
+            return _unconverged(iterate, history, end.ending, end.said, sweep, UNKNOWN)
         if descent.endless():
             return _unconverged(iterate, history, Ending.BOTTOMLESS, Ending.BOTTOMLESS.value, None, UNKNOWN)
         sweep, was_exact, found = judged(iterate, exact)

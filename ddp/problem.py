@@ -135,6 +135,22 @@ class Problem:
         object.__setattr__(other, "guess", kept(guess, self.dynamics, self.horizon))
         return other
 
+    def moved(
+        self, dynamics: System, x0: Array, running: Sequence[BatchTerm], during: Mapping[range, Sequence[BatchTerm]],
+        at: Mapping[int, Sequence[BatchTerm]], terminal: Sequence[BatchTerm],
+    ) -> Problem:  # fmt: skip
+        """Copy with a system of the same sizes, and terms as this one's elsewhere: a horizon that has moved on.
+
+        Nothing is checked or tried but the initial state.
+        """
+        other = self.starting_at(x0)
+        terms = running, during, at, terminal
+        for name, value in zip(("running", "during", "at", "terminal"), terms, strict=True):
+            object.__setattr__(other, name, value)
+        object.__setattr__(other, "dynamics", dynamics)
+        object.__setattr__(other, "objective", Objective.of(dynamics, self.horizon, x0, *terms, tried=True))
+        return other
+
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu). Raises ProblemError if it is not finite."""
         N, nx, nu = self.horizon, self.dynamics.nx, self.dynamics.nu

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ddp.compiling.setup import Stopwatch
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, as_array, said
 from ddp.guesses import Start
 from ddp.parallel.workers import Workers, as_workers, differentiator
+from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, descend_from, start_policy
-from ddp.system import ability
+from ddp.system import System, ability
 
 
 class RecedingHorizon:
@@ -33,6 +36,7 @@ class RecedingHorizon:
     solver: `DDP` (the default), `ILQR` or `Newton`; few ``max_iterations`` bound the time of a solve.
     guess: for the first solve, as in `solve`.
     workers: as in `solve`; threads and processes live until the end of the block or `close`.
+    latency [s]: from a measurement to when its plan is there, see `plan`.
 
     Phases of contacts, and the references and footholds of gaits, belong to fixed times and do not move on with the
     horizon: such problems are refused.
@@ -42,6 +46,7 @@ class RecedingHorizon:
 
     def __init__(
         self, problem: Problem, solver: DDP | None = None, guess: Start = None, workers: int | str | Workers = 1,
+        latency: float = 0.0,
     ) -> None:  # fmt: skip
         if not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
@@ -51,12 +56,51 @@ class RecedingHorizon:
             raise ProblemError(f"solver: expected DDP(...), ILQR(...) or Newton(...), got {said(solver)}")
         guess = problem.guess if guess is None else guess
         self.problem, self.guess = problem, guess
-        self.solution: Solution | None = None
+        self.latency = float(as_array("latency", latency, ()))
+        if self.latency < 0.0:
+            raise ProblemError(f"latency: expected at least 0 s, got {self.latency:g}")
+        self.restart()
         start_policy(problem, guess)  # what is wrong with it is said here
         self._resources = ExitStack()
         goal = self.solver.constraints.relaxed(problem, guess)
         self._closed = False
         self._work = self._resources.enter_context(differentiator(goal, as_workers(workers)))
+
+    @property
+    def system(self) -> System:
+        """The dynamics of the problem."""
+        return self.problem.dynamics
+
+    @property
+    def x0(self) -> Array:
+        """The initial state (nx,) of the problem."""
+        return self.problem.x0
+
+    def restart(self) -> None:
+        """Forget what was solved and planned: the next one is the first."""
+        self.solution: Solution | None = None
+        self.policy: Policy | None = None
+
+    def plan(self, t: float, x: ArrayLike, command: object = None) -> Policy:
+        """The policy from t + latency on [s], of a system in state x (nx,) at time t; its times are absolute.
+
+        It has the solver's gains, and begins at a step of time from the first one on, later than the last policy, which
+        leads there. The first begins at t. A policy is returned again where no other is found.
+        command: without meaning here, as `problems.Walking` has one.
+        """
+        now, state = float(as_array("t", t, ())), as_state(self.system, "x", x)
+        start, steps, last = now, 1, self.policy
+        if last is not None:
+            dt, begun = self.system.dt, float(last.starts[0])
+            steps = max(1, int(np.ceil((now + self.latency - begun) / dt - 1e-6)))
+            start = begun + steps * dt
+            state = last.predicted(now, state, start)
+        solution = self.solve(state, min(steps, self.problem.horizon))
+        if last is None or np.isfinite(solution.cost):
+            policy = solution.feedback("solver")
+            self.policy = replace(policy, starts=policy.starts + start)
+        assert self.policy is not None
+        return self.policy
 
     def solve(self, x: Array, steps: int = 1) -> Solution:
         """The solution from state x (nx,), ``steps`` knots after the last one was asked for.

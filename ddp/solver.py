@@ -70,6 +70,8 @@ class DDP:
         only known one knot after another. Where gaps are open or controls have limits, sweeps are of one piece.
     search: how far to go along the policy of a sweep: `Backtracking`, or a `Search` of one's own.
     regularization: how mu follows sweeps and steps: a `Regularization`; None: the model's own rule.
+    last_sweep: whether a solve that ``max_iterations`` ends is swept once more for its gains; without it they are
+        those of the last iteration, about the trajectory before, for a third of the time of two iterations.
     """
 
     tolerance: float = 1e-9
@@ -83,6 +85,7 @@ class DDP:
     segments: int = 1
     search: Search = field(default_factory=Backtracking)
     regularization: Regularization | None = None
+    last_sweep: bool = True
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
@@ -94,6 +97,7 @@ class DDP:
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
         object.__setattr__(self, "segments", positive_integer("segments", self.segments))
         object.__setattr__(self, "reuse", integer("reuse", self.reuse))
+        flag("last_sweep", self.last_sweep)
         if self.max_regularization < SHIFT:
             raise ProblemError(
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "

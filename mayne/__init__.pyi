@@ -130,8 +130,10 @@ from mayne import (
 from problems import (
     ALL as ALL,
     Entry as Entry,
+    Walking as Walking,
     find as find,
     simulate as simulate,
+    simulate_receding as simulate_receding,
 )
 from viz import (
     Capsule as Capsule,

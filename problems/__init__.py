@@ -1,9 +1,12 @@
 """Trajectory optimisation problems, ready made, and their cost terms. Importing it loads no robot."""
 
 from problems import arm, cartpole, costs, gaits, pendulum, quadrotor, quadruped
+from problems.play.receding import simulate_receding
 from problems.play.simulation import simulate
 from problems.registry import ALL, Entry, find
+from problems.walking.controller import Walking
 
 __all__ = [
-    "ALL", "Entry", "arm", "cartpole", "costs", "find", "gaits", "pendulum", "quadrotor", "quadruped", "simulate",
+    "ALL", "Entry", "Walking", "arm", "cartpole", "costs", "find", "gaits", "pendulum", "quadrotor", "quadruped",
+    "simulate", "simulate_receding",
 ]  # fmt: skip

@@ -111,9 +111,9 @@ class _Forces:
         return self._alone.forces_by_duration(X, U) if self._held else np.zeros((len(X), self.size))
 
     def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
-        if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
+        if not isinstance(dynamics, PhasedDynamics) or not dynamics.shares_modes(self.system):
             return None
-        return self.system.noted_forces(self._compiled, knots.start, knots.stop - knots.start)
+        return dynamics.noted_forces(self._compiled, knots.start, knots.stop - knots.start)
 
     def _recorded(self, X: Array, U: Array) -> Array:
         """Record the derivatives of knots; the last ones are kept for the next order of the same trajectory.
@@ -161,9 +161,9 @@ class _Impulses:
         return np.zeros((len(X), self.size))
 
     def noted(self, dynamics: object, knots: slice) -> tuple[int, int, int, int] | None:
-        if not isinstance(self.system, PhasedDynamics) or dynamics is not self.system:
+        if not isinstance(dynamics, PhasedDynamics) or not dynamics.shares_modes(self.system):
             return None
-        return self.system.noted_forces(self._arrays, knots.start, knots.stop - knots.start, self.restitution)
+        return dynamics.noted_forces(self._arrays, knots.start, knots.stop - knots.start, self.restitution)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
         X = checks.rows("numbers in a state", X, self.system.nx)

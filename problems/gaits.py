@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, as_array, axes, positive
 from ddp.problem import Problem
 from problems import checks, legs, schedule, strides
-from problems.legged import EFFORT, GRIP, Weights, follow_nominal, legged
+from problems.gait_terms import EFFORT, GRIP, Weights
+from problems.legged import follow_nominal, legged
 from problems.legs import Stance
 from problems.schedule import Groups, Schedule
 from problems.sensitivity import with_durations

@@ -7,74 +7,27 @@ and one of 90 kg.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
 
 from ddp.costs.batch import BatchTerm
 from ddp.costs.stretches import weights_of
-from ddp.errors import ProblemError, positive, said
+from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from dynamics.phases.phase import Phase, stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives
-from dynamics.quantities.units import Units
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
-from dynamics.robots.model import Robot
 from problems import checks
 from problems.constraints import FramePoseEquality, FramePositionEquality
-from problems.contact_costs import StateLimits, friction_cone, friction_constraint
-from problems.costs import ControlCost, ControlLimits, FramePose, FramePosition, FrameVelocity, StateCost
-from problems.layout import scalar_joints
-from problems.legs import Stance
+from problems.contact_costs import friction_constraint
+from problems.costs import StateCost
+from problems.gait_terms import EFFORT, FACES, GRIP, SOLE, GaitTerms
+from problems.gait_terms import Weights as Weights
 from problems.strides import Strides
-
-FACES, PART, MARGIN = 8, 0.9, 0.01
-"""Pyramid inside a cone of friction: its faces; the part of it that forces may use before they cost; and a margin
-within that, in units of the robot's weight, so that a foot that presses lightly does not slip either."""
-
-SOLE = (0.08, 0.04)
-"""Half length and half width [m] of feet that are surfaces."""
-
-
-EFFORT, GRIP = 0.9, 0.65
-"""Shares of limits of control and of friction that plans may use: what is left is the feedback's."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of a gait's costs, per second unless said otherwise; units as in the module's docstring.
-
-    torque [1/(m g h)²].   position [1/h²] and rotation [1/rad²] of the base, posture [1/rad²] of the joints, about
-    their nominal path; velocity [1/(g h)] and turning [h/g] of the base, speed [h/g] of the joints.
-    foot [1/h²]: swinging feet about their paths.   friction [1/(m g)²]: forces beyond their cones.   limits [1/rad²]:
-    joints beyond their limits.   landing [1/h²], landing_speed [1/(g h)]: of feet where they touch down, once.
-    impulse [1/(m² g h)]: impulses of touch-down beyond their cones, once.
-    final: factor on the weights of the state at the end, once, in units of √(h/g).   effort [1/limit²]: controls beyond
-    their share of the robot's limits.
-    """
-
-    torque: float = 1.0
-    position: float = 10.0
-    rotation: float = 30.0
-    posture: float = 0.3
-    velocity: float = 1.0
-    turning: float = 0.3
-    speed: float = 0.01
-    foot: float = 3e3
-    friction: float = 30.0
-    limits: float = 100.0
-    landing: float = 1e5
-    landing_speed: float = 300.0
-    impulse: float = 10.0
-    final: float = 10.0
-    effort: float = 100.0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, checks.weight(f"weights.{field.name}", getattr(self, field.name)))
 
 
 def legged(
@@ -110,114 +63,53 @@ def legged(
     checks.one_of("footholds", footholds, ("cost", "constraint"))
     checks.one_of("impulses", impulses, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
-    w, stance = Weights() if weights is None else weights, laid.stance
-    robot, h = stance.robot, stance.height
-    g, mu, inside = stance.gravity, positive("friction", friction), positive("grip", grip) * np.cos(np.pi / FACES)
+    stance = laid.stance
+    robot = stance.robot
+    own = GaitTerms(stance, Weights() if weights is None else weights, friction, grip, effort, sole)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)
         phases.append(Phase(contacts, laid.counts[i], contacts if i in laid.impacts else (), held=held))
     system = PhasedDynamics(robot, laid.dt, phases, control_limits=robot.control_limits)
-    state = _state_weights(stance, w)
-    cheap = ControlCost(np.zeros(system.nu), np.full(system.nu, w.torque / (stance.weight * h) ** 2))
-    limits = StateLimits(robot, *_joint_limits(robot), w.limits)
-    always = [cheap, limits, *_torque_limits(robot, effort, w)]
+    always = own.always(system.nu)
+    within = partial(friction_constraint, system, mu=own.friction, faces=FACES, inside=own.inside, sole=own.size)
     during: dict[range, list[BatchTerm]] = {}
     at: dict[int, list[BatchTerm]] = {}
     constraints: dict[int | range, list[Constraint]] = {}
-    size = sole if stance.surface else None
     for i in range(len(laid.counts)):
         knots = laid.knots(i)
-        terms: list[BatchTerm] = [StateCost(system, laid.X[knots.start : knots.stop], state), *always]
+        terms: list[BatchTerm] = [own.follow(system, laid.X[knots.start : knots.stop]), *always]
         contacts = laid.contacts(i, gains)
         if contacts:
-            weight, margin = w.friction / stance.weight**2, MARGIN * stance.weight
-            terms.append(
-                friction_cone(
-                    system, contacts, mu, weight, faces=FACES, inside=PART * inside, margin=margin, sole=size,
-                    phase=i,
-                )
-            )
+            terms.append(own.forces(system, contacts, i))
         if contacts and cones == "constraint":
-            constraints[knots] = [
-                friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size, phase=i)
-            ]
+            constraints[knots] = [within(contacts, phase=i)]
         for foot, path in laid.paths(i).items():
-            terms.append(FramePosition(robot, foot, path, w.foot / h**2))
+            terms.append(own.path(foot, path))
             if stance.surface:
-                terms.append(FramePose(robot, foot, _next_hold(laid, foot, i), np.repeat([0.0, w.foot], 3)))
+                terms.append(own.turned(foot, _next_hold(laid, foot, i)))
         during[knots] = terms
         if i in laid.impacts:
-            knot = laid.impacts[i]
-            at[knot] = _landing(laid, i, w, h, g)
-            weight = w.impulse / (stance.mass**2 * g * h)
-            at[knot].append(
-                friction_cone(system, contacts, mu, weight, faces=FACES, inside=inside, sole=size, restitution=0.0)
-            )
+            knot, landing = laid.impacts[i], laid.schedule.landing(i)
+            at[knot] = [term for foot in landing for term in own.landing(foot, laid.holds[i][foot])]
+            at[knot].append(own.impulses(system, contacts))
             if impulses == "constraint":
-                constraints[knot] = [
-                    friction_constraint(system, contacts, mu, faces=FACES, inside=inside, sole=size, restitution=0.0)
-                ]
+                constraints[knot] = [within(contacts, restitution=0.0)]
             if footholds == "constraint":
                 constraints.setdefault(knot, []).extend(_footholds(laid, i))
-    end = StateCost(system, laid.X[-1], w.final * np.sqrt(h / g) * state)
     x0 = laid.X[0].copy()
     x0[: robot.nq], x0[robot.nq :] = stance.q, 0.0
     problem = Problem(
-        dynamics=system, running=[], terminal=[end, limits], x0=x0, horizon=system.knots, at=at, during=during,
-        constraints_at=constraints, control_limits=(-np.inf, np.inf),
+        dynamics=system, running=[], terminal=[own.end(system, laid.X[-1]), own.limits], x0=x0, horizon=system.knots,
+        at=at, during=during, constraints_at=constraints, control_limits=(-np.inf, np.inf),
     )  # fmt: skip
     return problem.with_guess(follow_nominal(problem))
-
-
-def _state_weights(stance: Stance, w: Weights) -> Array:
-    base, robot = stance.robot.floating_dofs, stance.robot
-    if len(base) != 6 or base[0] != 0:
-        raise ProblemError(f"robot: expected one free-flying base before all joints, got {robot.name}")
-    units = Units(stance.height, stance.mass, stance.gravity)
-    return units.of_state(robot.nv - 6, w.position, w.rotation, w.posture, w.velocity, w.turning, w.speed)
-
-
-def _torque_limits(robot: Robot, effort: float | None, w: Weights) -> list[BatchTerm]:
-    """Cost on controls beyond their share of the limits, if there are any."""
-    size = np.abs(robot.control_limits).max(axis=1)
-    if effort is None or not np.isfinite(size).any():
-        return []
-    share = positive("effort", effort)
-    weights = np.where(np.isfinite(size), w.effort / np.where(np.isfinite(size), size, 1.0) ** 2, 0.0)
-    lower, upper = share * robot.control_limits.T
-    return [ControlLimits(lower, upper, weights)]
-
-
-def _joint_limits(robot: Robot) -> tuple[Array, Array]:
-    """The model's limits of angles as those of tangent coordinates (n,)."""
-    lower, upper = np.full(2 * robot.nv, -np.inf), np.full(2 * robot.nv, np.inf)
-    for q, v in scalar_joints(robot).flat:
-        low, high = robot.model.lowerPositionLimit[q], robot.model.upperPositionLimit[q]
-        if low < high and abs(low) < 1e10 and abs(high) < 1e10:
-            lower[v], upper[v] = low, high
-    return lower, upper
 
 
 def _next_hold(laid: Strides, foot: str, i: int) -> pin.SE3:
     """Pose at which a sole that swings in phase i stands next, or else stood before."""
     order = [*range(i, len(laid.holds)), *range(i, -1, -1)]
     return next(laid.holds[k][foot] for k in order if foot in laid.holds[k])
-
-
-def _landing(laid: Strides, i: int, w: Weights, h: float, g: float) -> list[BatchTerm]:
-    """Terms of a touch-down: on feet's distance from their places, and on their speed."""
-    robot = laid.stance.robot
-    terms: list[BatchTerm] = []
-    for foot in laid.schedule.landing(i):
-        hold = laid.holds[i][foot]
-        if laid.stance.surface:
-            terms.append(FramePose(robot, foot, hold, np.repeat([w.landing / h**2, w.landing], 3)))
-        else:
-            terms.append(FramePosition(robot, foot, hold.translation, w.landing / h**2))
-        slow = np.repeat([w.landing_speed / (g * h), 0.0], 3)
-        terms.append(FrameVelocity(robot, foot, np.zeros(6), slow, "local-world-aligned"))
-    return terms
 
 
 def _footholds(laid: Strides, i: int) -> list[Constraint]:
@@ -239,11 +131,11 @@ def follow_nominal(problem: Problem) -> tuple[Array, Array]:
         raise ProblemError(f"problem: expected a gait, got {got}")
     nq, N = system.robot.nq, problem.horizon
     X = np.tile(problem.x0, (N + 1, 1))
-    for stretch, terms in problem.during.items():
+    for stretch, terms in [(range(N), problem.running), *problem.during.items()]:
         for term in terms:
             if isinstance(term, StateCost):
-                X[stretch.start : stretch.stop] = term.target_x
-    X[-1] = next(term.target_x for term in problem.terminal if isinstance(term, StateCost))
+                X[stretch.start : stretch.stop] = term.targets
+    X[-1] = next(term.targets[-1] for term in problem.terminal if isinstance(term, StateCost))
     X[0] = problem.x0
     for k in range(1, N):
         if system.is_impact(k):

@@ -144,12 +144,21 @@ class MovingTerm(Protocol):
         """Number of knots it is made for, None if its target stays."""
         return None if len(self._targets) == 1 else len(self._targets)
 
+    @property
+    def targets(self) -> Array:
+        """Targets (T, .): one for each knot of its stretch, or one for all."""
+        return self._targets
+
     def part(self, start: int, stop: int) -> Self:
         """Copy of the term with the targets of the knots start .. stop-1 alone."""
         if (start, stop) == (0, len(self._targets)):
             return self
+        return self.toward(self._targets[start:stop])
+
+    def toward(self, targets: Array) -> Self:
+        """Copy of the term with other targets (T, .), which are not checked."""
         twin = copy.copy(self)
-        checks.settle(twin, _targets=self._targets[start:stop])
+        checks.settle(twin, _targets=np.ascontiguousarray(targets))
         return twin
 
     def _rows(self, M: int) -> Array:

@@ -83,7 +83,7 @@ def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = Fals
     """
     kept: list[Any] = []
     words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(term, _plain(numba.typeof(arguments)), noted, separable)
+    function = _function(term, _kind(arguments), noted, separable)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
@@ -101,19 +101,31 @@ def _words(value: Any, kept: list[Any]) -> list[int]:
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
 
 
-def _plain(kind: Any) -> Any:
-    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each."""
-    if isinstance(kind, types.Array):
-        return types.Array(kind.dtype, kind.ndim, "C")
-    if isinstance(kind, types.NamedTuple):
-        return types.NamedTuple([_plain(part) for part in kind.types], kind.instance_class)
-    if isinstance(kind, types.NamedUniTuple):
-        return types.NamedUniTuple(_plain(kind.dtype), kind.count, kind.instance_class)
-    if isinstance(kind, types.BaseTuple):
-        return types.BaseTuple.from_types([_plain(part) for part in kind])
-    if isinstance(kind, StructType):
-        return kind
-    return types.float64 if isinstance(kind, types.Float) else types.int64
+def _kind(value: Any) -> Any:
+    """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each.
+
+    numba's own `typeof` takes ten times as long, too long for terms that are bound at every step of a horizon.
+    """
+    if isinstance(value, np.ndarray):
+        return _array(value.dtype.char, value.ndim)
+    if isinstance(value, Struct):
+        return value.struct_type
+    if isinstance(value, tuple):
+        return _tuple(tuple(map(_kind, value)), type(value))
+    return types.float64 if isinstance(value, float) else types.int64
+
+
+@cache
+def _array(character: str, axes: int) -> Any:
+    return types.Array(numba.from_dtype(np.dtype(character)), axes, "C")
+
+
+@cache
+def _tuple(kinds: tuple[Any, ...], made: type) -> Any:
+    if made is not tuple:
+        even = len(set(kinds)) == 1
+        return types.NamedUniTuple(kinds[0], len(kinds), made) if even else types.NamedTuple(kinds, made)
+    return types.BaseTuple.from_types(kinds)
 
 
 @cache

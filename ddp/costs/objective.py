@@ -53,9 +53,12 @@ class Objective:
     @classmethod
     def of(
         cls, dynamics: System, horizon: int, x0: Array, running: Terms, during: Mapping[range, Terms],
-        at: Mapping[int, Terms], terminal: Terms,
+        at: Mapping[int, Terms], terminal: Terms, tried: bool = False,
     ) -> Objective:  # fmt: skip
-        """From what users give, as of `Problem`. Raises ProblemError, naming the term."""
+        """From what users give, as of `Problem`. Raises ProblemError, naming the term.
+
+        tried: whether all terms are known to fit, so that none is evaluated.
+        """
         of_running = entries_of("running", running, dynamics.dt, dynamics, x0)
         of_stretches = [
             (knots, entry)
@@ -78,8 +81,8 @@ class Objective:
         if (weights != dynamics.dt).any():  # steps of time differ: apart for each run of knots with the same
             whole = [*((range(horizon), entry) for entry in of_running), *of_stretches]
             of_running, of_stretches = (), list(_weighed(whole, weights))
-        tried = cls(dynamics, horizon, of_running, tuple(of_stretches), tuple(of_knots), at_end)
-        for entry, rows in tried.within(0, horizon + 1):
+        plain = cls(dynamics, horizon, of_running, tuple(of_stretches), tuple(of_knots), at_end)
+        for entry, rows in () if tried else plain.within(0, horizon + 1):
             try_entry(entry, rows, horizon, dynamics, x0)
 
         def reads(entry: Entry, start: int, stop: int) -> Entry:
@@ -88,7 +91,7 @@ class Objective:
             return entry._replace(noted=noted)
 
         found = replace(
-            tried, during=tuple((k, reads(entry, k.start, k.stop)) for k, entry in of_stretches),
+            plain, during=tuple((k, reads(entry, k.start, k.stop)) for k, entry in of_stretches),
             at=tuple((k, reads(entry, k, k + 1)) for k, entry in of_knots),
         )  # fmt: skip
         _ = found.table, found.noted  # what cannot be compiled is told here

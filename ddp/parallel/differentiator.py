@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ddp.derivatives import Derivatives
 from ddp.protocols import Array
+
+if TYPE_CHECKING:
+    from ddp.problem import Problem
 
 
 class Following(Protocol):
@@ -40,6 +43,7 @@ class Differentiator(ABC):
 
     derivatives: Derivatives
     followed: Follow | None = None
+    _problem: Problem
 
     @property
     @abstractmethod
@@ -49,6 +53,10 @@ class Differentiator(ABC):
     @abstractmethod
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """Contract the second order with weights (N, n) into ``out`` (N, nz, nz), or ``in_blocks``: see `Abilities`."""
+
+    def turn_to(self, problem: Problem) -> None:
+        """Differentiate another problem of the same sizes from now on, in the same memory."""
+        self._problem = problem
 
     @abstractmethod
     def close(self) -> None:

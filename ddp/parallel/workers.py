@@ -247,6 +247,10 @@ class _Measured(Differentiator):
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         self._timed(partial(self._now.contract, weights, out, in_blocks))
 
+    def turn_to(self, problem: Problem) -> None:
+        self._problem = problem
+        self._now.turn_to(problem)
+
     def close(self) -> None:
         self._now.close()
         if self._pool is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddp.errors import ProblemError, flag, integer, items, positive, said
 from dynamics.contacts.contact import Contact
@@ -73,6 +73,18 @@ def stretches(phases: Sequence[Phase], horizon: int | None = None) -> list[range
         return found
     found[-1] = range(found[-1].start, max(horizon, knot))
     return [range(min(knots.start, horizon), min(knots.stop, horizon)) for knots in found]
+
+
+def rotated(phases: Sequence[Phase], first: int) -> tuple[Phase, ...]:
+    """The phases of a cycle from its knot ``first`` on; of the phase that this cuts, the beginning ends the cycle."""
+    i = 0
+    while first >= phases[i].size:
+        first, i = first - phases[i].size, i + 1
+    if first == 0:
+        return (*phases[i:], *phases[:i])
+    passed = first - bool(phases[i].impact)
+    rest = replace(phases[i], impact=(), knots=phases[i].knots - passed)
+    return (rest, *phases[i + 1 :], *phases[:i], replace(phases[i], knots=passed))
 
 
 def _contacts(field: str, given: Sequence[Contact] | Contact) -> tuple[Contact, ...]:

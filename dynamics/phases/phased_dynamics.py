@@ -21,7 +21,7 @@ from dynamics.contacts.contact import (
     compile_contacts,
 )
 from dynamics.continuous.linearize import held_directions
-from dynamics.phases.phase import Phase
+from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
@@ -115,6 +115,21 @@ class PhasedDynamics(SteppedRobot):
         return PhasedDynamics(
             self.robot, self.dt, phases, self.actuation, self.damping, self.springs, self.control_limits
         )
+
+    def from_knot(self, knot: int) -> PhasedDynamics:
+        """The system from a later knot on, as phases that come again and again: its knots are those of one cycle.
+
+        Modes are shared, so that it costs next to nothing: horizons of periodic gaits recede by it.
+        """
+        first, twin = integer("knot", knot) % self.knots, object.__new__(PhasedDynamics)
+        vars(twin).update(vars(self))
+        twin.phases = rotated(self.phases, first)
+        twin.schedule = twin._extended = np.roll(self.schedule, -first)
+        return twin
+
+    def shares_modes(self, other: object) -> bool:
+        """Whether another system is this one, or both are from some knots of the same cycle on."""
+        return isinstance(other, PhasedDynamics) and other._modes is self._modes
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """``∂f_k/∂h`` (M, n) of the knots 0 .. M-1, h how long each takes: a tangent vector at the next state.

@@ -15,6 +15,7 @@ Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a
 from __future__ import annotations
 
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +76,20 @@ class Branch(_Fields):
         return Branch, (self.owner, self.placement, self.dof)
 
 
+_known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
+"""Branches that have been asked for: making one takes longer than most of what it is for."""
+
+
 def branch(robot: Robot, frame: str) -> Branch:
     """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
+    known = _known.setdefault(robot, {})
+    if frame not in known:
+        known[frame] = _branch(robot, frame)
+    return known[frame]
+
+
+def _branch(robot: Robot, frame: str) -> Branch:
+    """Make the branch."""
     tree = robot.tree
     found = robot.model.frames[robot.frame_id(frame)]
     bodies: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,6 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, axes, choice, integer, positive, said
-from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -20,7 +19,7 @@ from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, World
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
-from problems.legged import SOLE
+from problems.gait_terms import SOLE
 from problems.play.policies import POLICIES, named
 from problems.reaction import friction as friction_of
 from problems.reaction import ground as ground_of
@@ -96,8 +95,8 @@ def simulate(
         raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     choice("inside", inside, ("mujoco",))
     problem, system = _problem(solution)
-    kick, factor, late = _push(push), positive("mass", mass), _at_least_zero("delay", delay)
-    every, spread = 1.0 / positive("rate", rate), _at_least_zero("noise", noise)
+    kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
+    every, spread = 1.0 / positive("rate", rate), at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
         raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
@@ -113,64 +112,99 @@ def simulate(
     controller = named(solution, "tracking" if policy is None else policy) if not callable(policy) else policy
     count = max(1, round(plan.duration / every))
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
+    kicks = {count // 2: kick}
     with quietly():  # a fall is a result
-        world = world_of(solution, mu, softness, every / max(1, np.ceil(every / TIMESTEP - 1e-9)))
-        if factor != 1.0:
-            for joint in (1,) if system.robot.is_floating else range(1, system.robot.model.njoints):
-                world.heavier(joint, factor)
-        return _played(solution, plan, controller, world, every, count, kick, late, spread, rng)
+        world = world_of(system, solution.X[0], mu, softness, every)
+        setting = Setting(world, system, factor, every, count, kicks, late, spread, rng)
+
+        def control(t: float, x: Array) -> Array:
+            return as_array("policy", controller(min(t, plan.duration * (1.0 - 1e-9)), x), (system.nu,))
+
+        return played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
 
 
 def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:
     """The problem of a robot's solution and its system; ProblemError for others."""
-    problem = solution.problem
-    if problem is None or not isinstance(problem.dynamics, (RobotDynamics, PhasedDynamics)):
-        got = "one without its problem" if problem is None else f"one of a {type(problem.dynamics).__name__}"
-        raise ProblemError(f"solution: expected a robot's, got {got}")
-    return problem, problem.dynamics
+    if solution.problem is None:
+        raise ProblemError("solution: expected a robot's, got one without its problem")
+    return solution.problem, system_of(solution.problem.dynamics)
 
 
-def world_of(solution: Solution, friction: float, softness: float, timestep: float) -> World:
-    """The world of a solution's robot: its feet, and the ground that they stand on."""
-    _, system = _problem(solution)
+def system_of(system: object) -> RobotDynamics | PhasedDynamics:
+    """A robot's dynamics; ProblemError for others."""
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+        raise ProblemError(f"solution: expected a robot's, got one of a {type(system).__name__}")
+    return system
+
+
+def world_of(
+    system: RobotDynamics | PhasedDynamics, x0: Array, friction: float, softness: float, every: float
+) -> World:
+    """The world of a system's robot, its feet and the ground that they stand on, in steps that ``every`` [s] holds."""
     robot, feet, ground = system.robot, [], None
     if isinstance(system, PhasedDynamics):
         known = {contact.frame: contact for phase in system.phases for contact in phase.contacts}
         sole = (*SOLE, THICKNESS)
         feet = [Foot(name, (RADIUS,) if contact.kind == "point" else sole) for name, contact in known.items()]
         height = ground_of(system)
-        ground = Ground(_lowest(robot, feet, solution.X[0]) if height is None else height, friction, softness)
+        ground = Ground(_lowest(robot, feet, x0) if height is None else height, friction, softness)
+    timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
     return World(robot, feet, ground, timestep, system.damping, system.springs)
 
 
-def _played(
-    solution: Solution, plan: Policy, controller: Controller, world: World, every: float, count: int,
-    kick: Array | None, late: float, spread: float, rng: np.random.Generator,
-) -> Play:  # fmt: skip
-    """Simulate ``count`` controls, each for ``every`` seconds."""
-    (_, system), robot = _problem(solution), world.robot
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Conditions of a simulation.
+
+    mass: factor on mass and inertia, as of `simulate`.   every [s]: of each of ``count`` controls.
+    kicks: velocities (3,) added to a floating base, or None, by control.   late [s]: delay of controls.
+    spread: noise of measurements, in units of `NOISE`.
+    """
+
+    world: World
+    system: RobotDynamics | PhasedDynamics
+    mass: float
+    every: float
+    count: int
+    kicks: Mapping[int, Array | None]
+    late: float
+    spread: float
+    rng: np.random.Generator
+
+
+def played(
+    setting: Setting, x0: Array, controller: Controller, reference: Callable[[float], Array], first: Array | None = None
+) -> Play:
+    """Simulate from x0 (nx,); ``first`` (nu,): the control until delayed ones are there, by default none.
+
+    reference: states at times after those that the controller was asked for.
+    """
+    world, system, every, count = setting.world, setting.system, setting.every, setting.count
+    robot, spread = world.robot, setting.spread
+    if setting.mass != 1.0:
+        for joint in (1,) if robot.is_floating else range(1, robot.model.njoints):
+            world.heavier(joint, setting.mass)
     S, substeps, nq = system.actuation, round(every / world.model.opt.timestep), robot.nq
     X, U, P = np.empty((count + 1, system.nx)), np.empty((count, system.nu)), np.empty((count + 1, system.nx))
-    X[0] = P[0] = solution.X[0]
+    X[0] = P[0] = x0
     data, fell = world.data(*np.split(X[0], [nq])), False
     least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
     deviations = _deviations(robot, spread)
-    waiting = deque([plan.U_before[0]] * round(late / every))
+    waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
     for k in range(count):
         t = k * every
-        if kick is not None and k == count // 2:
+        if (kick := setting.kicks.get(k)) is not None:
             world.push(data, _heading(X[0]) @ kick)
             X[k] = np.concatenate(world.state(data))
-        measured = system.integrate(X[k], deviations * rng.normal(size=system.n)) if spread > 0.0 else X[k]
-        answer = controller(min(t, plan.duration * (1.0 - 1e-9)), measured)
-        waiting.append(as_array("policy", answer, (system.nu,)))
+        measured = system.integrate(X[k], deviations * setting.rng.normal(size=system.n)) if spread > 0.0 else X[k]
+        waiting.append(controller(t, measured))
         U[k] = waiting.popleft()
         world.apply(data, S @ U[k])
         for _ in range(substeps):
             world.step(data)
         X[k + 1] = np.concatenate(world.state(data))
-        P[k + 1] = plan.reference(t + every)
+        P[k + 1] = reference(t + every)
         if not np.isfinite(X[k + 1]).all() or (robot.is_floating and X[k + 1, 2] < least):
             end, fell = k + 1, True
             break
@@ -193,7 +227,7 @@ def _deviations(robot: Robot, spread: float) -> Array:
     return np.concatenate([*halves])
 
 
-def _push(push: ArrayLike | None) -> Array | None:
+def pushed(push: ArrayLike | None) -> Array | None:
     """Velocity (3,) of a push: forward, to the left, upwards."""
     if push is None:
         return None
@@ -205,7 +239,8 @@ def _push(push: ArrayLike | None) -> Array | None:
     return np.concatenate([given, np.zeros(3 - len(given))])
 
 
-def _at_least_zero(field: str, value: float) -> float:
+def at_least_zero(field: str, value: float) -> float:
+    """A number that is not negative."""
     given = float(as_array(field, value, ()))
     if given < 0.0:
         raise ProblemError(f"{field}: expected at least 0, got {given:g}")

@@ -1,0 +1,187 @@
+"""Receding horizons played in MuJoCo: a plan is asked for at a fixed rate, and acts some time after its measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, affordable, choice, integer, positive, said
+from ddp.policy import Policy
+from ddp.protocols import Array
+from ddp.receding import RecedingHorizon
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.robots.mjcf.compiling import quietly
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.legs import base_pose
+from problems.play.simulation import Play, Setting, at_least_zero, played, pushed, system_of, world_of
+from problems.walking.controller import Walking
+from problems.walking.footholds import as_command, heading_of
+
+Commands = Sequence[float] | Mapping[float, Sequence[float]] | Callable[[float], Sequence[float]]
+"""One command (3,), commands by the times [s] from which they hold, or a function of time."""
+
+
+class Planner(Protocol):
+    """Receding horizon: `Walking`, or a `RecedingHorizon` of a robot's problem."""
+
+    latency: float
+
+    @property
+    def system(self) -> Any: ...
+
+    @property
+    def x0(self) -> Array: ...
+
+    def restart(self) -> None: ...
+
+    def plan(self, t: float, x: ArrayLike, command: Sequence[float] = (0.0, 0.0, 0.0)) -> Policy: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Simulated motion under a receding horizon.
+
+    play: times, states, controls; its error is the distance from the plan in force.
+    commands, velocity (S+1, 3): of a floating base forward and to the left [m/s] and turning [rad/s], in its heading,
+    as they were commanded and as they were.   milliseconds (P,): how long each plan but the first took.
+    """
+
+    play: Play
+    commands: Array = field(repr=False)
+    velocity: Array = field(repr=False)
+    milliseconds: Array = field(repr=False)
+
+    @property
+    def fell(self) -> bool:
+        """Whether the base came down."""
+        return self.play.fell
+
+    def steady(self, settled: float = 1.0) -> list[tuple[Array, Array]]:
+        """Commands (3,) and mean velocities (3,) while each lasted, but for the first ``settled`` seconds of each."""
+        edges, t = np.flatnonzero(np.diff(self.commands, axis=0).any(axis=1)) + 1, self.play.t
+        found = []
+        for begin, end in pairwise([0, *edges.tolist(), len(t)]):
+            part = slice(begin + int(np.searchsorted(t[begin:end], t[begin] + settled)), end)
+            if part.start < end:
+                found.append((self.commands[begin], self.velocity[part].mean(axis=0)))
+        return found
+
+    def __str__(self) -> str:
+        if self.fell:
+            return str(self.play)
+        median, p95 = np.percentile(self.milliseconds, [50, 95])
+        return f"stayed up for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+
+
+def simulate_receding(
+    planner: Walking | RecedingHorizon,
+    duration: float = 5.0,
+    command: Commands = (0.0, 0.0, 0.0),
+    every: float = 0.02,
+    pushes: Mapping[float, ArrayLike] | None = None,
+    inside: str = "mujoco",
+    mass: float = 1.0,
+    friction: float = 0.7,
+    rate: float = 1000.0,
+    delay: float = 0.0,
+    noise: float = 0.0,
+    softness: float = 0.02,
+    seed: int = 0,
+) -> Run:
+    """Let a receding horizon control its robot in MuJoCo, planned again ``every`` so many seconds.
+
+    Each plan begins its planner's latency after the measurement that it is made of; the one before acts until then.
+    The robot begins at rest as it stands (`Walking`), or in the problem's x0.
+
+    duration [s].   command: of `Walking`, see `Commands`.   pushes: velocities that a floating base is given [m/s], by
+    time [s]; these, ``inside`` and the others are as of `simulate`; delay [s]: of the controls between plans.
+    Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
+    """
+    if not isinstance(planner, (Walking, RecedingHorizon)):
+        raise ProblemError(f"planner: expected Walking(...) or a RecedingHorizon, got {said(planner)}")
+    choice("inside", inside, ("mujoco",))
+    system, wanted = system_of(planner.system), _as_function(command)
+    period, step = positive("every", every), 1.0 / positive("rate", rate)
+    count = max(1, round(positive("duration", duration) / step))
+    affordable("duration", duration, 4 * count * (system.nx + system.nu))
+    kicks = {round(t / step): pushed(push) for t, push in (pushes or {}).items()}
+    if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
+        raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
+    planner.restart()
+    control = _Replanned(planner, period, wanted)
+    with quietly():  # a fall is a result
+        world = world_of(system, planner.x0, positive("friction", friction), positive("softness", softness), step)
+        setting = Setting(
+            world, system, positive("mass", mass), step, count, kicks, at_least_zero("delay", delay),
+            at_least_zero("noise", noise), np.random.default_rng(integer("seed", seed)),
+        )  # fmt: skip
+        play = played(setting, planner.x0, control, control.reference)
+    commands = np.array([as_command(wanted(t)) for t in play.t])
+    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]))
+
+
+class _Replanned:
+    """A controller that asks for plans, each of which acts from when it begins."""
+
+    def __init__(self, planner: Planner, every: float, command: Callable[[float], Sequence[float]]) -> None:
+        self._planner, self._every, self._command = planner, every, command
+        self._asked, self._now, self._next = -np.inf, cast("Policy | None", None), cast("Policy | None", None)
+        self.milliseconds: list[float] = []
+
+    def __call__(self, t: float, x: Array) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,)."""
+        self._turn(t)
+        if t > self._asked + self._every - 1e-9:
+            self._asked, start = t, time.perf_counter()
+            self._next = self._planner.plan(t, x, self._command(t))
+            self.milliseconds.append(1e3 * (time.perf_counter() - start))
+            self._turn(t)
+        assert self._now is not None
+        return self._now(_within(self._now, t), x)
+
+    def reference(self, t: float) -> Array:
+        """The state (nx,) of the plan in force."""
+        assert self._now is not None
+        return self._now.reference(_within(self._now, t))
+
+    def _turn(self, t: float) -> None:
+        """Take the next plan once it has begun."""
+        if self._next is not None and (self._now is None or t > self._next.starts[0] - 1e-9):
+            self._now, self._next = self._next, None
+
+
+def _within(policy: Policy, t: float) -> float:
+    """A time that the policy has an answer for."""
+    return float(np.clip(t, policy.starts[0], policy.starts[-1] + 0.999 * policy.durations[-1]))
+
+
+def _as_function(command: Commands) -> Callable[[float], Sequence[float]]:
+    if callable(command):
+        return command
+    if not isinstance(command, Mapping):
+        only = as_command(command)
+        return lambda t: only
+    times = np.array(sorted(command), float)
+    rows = [as_command(command[t]) for t in sorted(command)]
+    if not rows or times[0] > 0.0:
+        raise ProblemError("command: expected one from time 0 on")
+    return lambda t: rows[int(np.searchsorted(times, t + 1e-9, side="right")) - 1]
+
+
+def _velocity(system: RobotDynamics | PhasedDynamics, X: Array) -> Array:
+    """Velocities (S+1, 3) of a floating base in its heading; zeros of a fixed one."""
+    found, robot = np.zeros((len(X), 3)), system.robot
+    if robot.is_floating:
+        for row, x in zip(found, X, strict=True):
+            R = base_pose(robot, x).rotation
+            angle = heading_of(R)
+            c, s = np.cos(angle), np.sin(angle)
+            v = R @ x[robot.nq : robot.nq + 3]
+            row[:] = c * v[0] + s * v[1], c * v[1] - s * v[0], (R @ x[robot.nq + 3 : robot.nq + 6])[2]
+    return found

@@ -1,0 +1,214 @@
+"""Walking by commands: a gait that is planned again and again, from where the robot is measured to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.compiling.setup import Stopwatch
+from ddp.errors import ProblemError, as_array, choice, positive, said
+from ddp.guesses import Start
+from ddp.parallel.differentiator import Differentiator
+from ddp.parallel.workers import Workers, as_workers, differentiator
+from ddp.policy import Policy, as_state
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+from ddp.solver import DDP, descend_from, start_policy
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.tracking import stiffness
+from dynamics.quantities.units import Units
+from problems import checks, gaits, legs, schedule
+from problems.gait_terms import EFFORT, GRIP, GaitTerms, Weights
+from problems.legged import follow_nominal
+from problems.walking.cycle import repeating
+from problems.walking.feedback import following
+from problems.walking.footholds import Ground, as_command
+from problems.walking.windows import Windows
+
+WEIGHTS = Weights(
+    position=10.0, velocity=10.0, turning=1.0, posture=1.0, speed=0.03, foot=300.0, landing=1e3, landing_speed=30.0
+)
+"""Weights of plans that are made again before they end: feet need not land to the millimetre."""
+
+DAMPING = 20.0
+"""Rate at which the speed of feet that stand decays [1/s]."""
+
+FIRST = DDP(hessian="gauss-newton", max_iterations=30)
+"""Solver of the first plan, and of one that no other leads to."""
+
+NEXT = DDP(hessian="gauss-newton", max_iterations=2, last_sweep=False)
+"""Solver of all others: each iteration's gains are of the trajectory before it."""
+
+ASTRAY = 3.0, 1.0
+"""A guess is not followed with the last gains where it costs more than so many times what the last plan cost, and so
+much: its states are imposed then."""
+
+
+class Plan(NamedTuple):
+    """Plan in force: its first step, when that begins [s], its solution and the policy that follows it."""
+
+    step: int
+    start: float
+    solution: Solution
+    policy: Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Guess that is followed by its gains, see `ddp.guesses.Followed`."""
+
+    X: Array = field(repr=False)
+    U: Array = field(repr=False)
+    K: Array = field(repr=False)
+
+
+class Walking:
+    """Gait of a robot with feet that are points, by commanded velocities that may change at any time.
+
+        with problems.Walking("go2", "trot", latency=0.02) as walking:
+            while running:
+                policy = walking.plan(t, x, (0.5, 0.0, 0.3))   # forward, left [m/s], turning [rad/s]
+                # policy(t, x) from t + latency on, at any rate, until the next plan
+
+    Each plan lasts one cycle of the gait from a step of time on, the first one at or after t + latency. It begins where
+    the last plan leads to until then from the state that was measured. Feet that stand are held where they are, others
+    land where the commanded motion of the body takes them, and further out where it is faster (footholds.py).
+
+    robot, gait ("walk", "trot", "pace" or "bound"), step_height [m], step_duration [s], support_duration [s],
+    flight_duration [s], friction, effort, grip, ground [m], feet, q0 (nq,), dt [s]: as of `gaits.trot`; durations are
+    rounded to steps of dt.
+    latency [s]: from a measurement to when its plan is there.   weights: as of `gaits.trot`, but softer on feet.
+    solver: of all plans but the first.   workers: as in `solve`.
+
+    Raises ProblemError for bad input.
+    """
+
+    def __init__(
+        self, robot: checks.RobotLike = "go2", gait: str = "trot", latency: float = 0.0,
+        step_height: float | None = None, step_duration: float | None = None, support_duration: float | None = None,
+        flight_duration: float = 0.0, friction: float = 0.7, effort: float | None = EFFORT, grip: float = GRIP,
+        ground: float | None = None, feet: Sequence[str] | None = None, q0: ArrayLike | None = None, dt: float = 0.01,
+        weights: Weights = WEIGHTS, solver: DDP = NEXT, workers: int | str | Workers = 1,
+    ) -> None:  # fmt: skip
+        choice("gait", gait, schedule.ORDERS)
+        stance = legs.stance(checks.loaded(robot, root_of_files="free-flyer"), feet, q0, ground)
+        swing = gaits.STEP * stance.unit if step_duration is None else positive("step_duration", step_duration)
+        support = gaits.SUPPORT * stance.unit if support_duration is None else support_duration
+        lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
+        for name, value, kind in (("weights", weights, Weights), ("solver", solver, DDP)):
+            if not isinstance(value, kind):
+                raise ProblemError(f"{name}: expected {kind.__name__}(...), got {said(value)}")
+        self.latency = float(as_array("latency", latency, ()))
+        if self.latency < 0.0:
+            raise ProblemError(f"latency: expected at least 0 s, got {self.latency:g}")
+        groups = schedule.in_turn(stance.corners(), gait)
+        cycle = repeating(stance, groups, swing, support, flight_duration, dt, lift, DAMPING)
+        self.windows = Windows(cycle, GaitTerms(stance, weights, friction, grip, effort), lift)
+        units = Units(stance.height, stance.mass, stance.gravity)
+        self._stiff = stiffness(units, stance.robot, cycle.system.actuation)
+        self.solver, self._workers = solver, as_workers(workers)
+        self._resources, self._work = ExitStack(), None
+        self.restart()
+
+    _work: Differentiator | None
+
+    @property
+    def system(self) -> PhasedDynamics:
+        """The robot's dynamics through one cycle."""
+        return self.windows.cycle.system
+
+    @property
+    def x0(self) -> Array:
+        """The state (nx,) in which the robot stands."""
+        stance = self.windows.cycle.stance
+        return np.concatenate([stance.q, np.zeros(stance.robot.nv)])
+
+    def restart(self) -> None:
+        """Begin again: the next plan is a first one, of a robot that stands."""
+        self.last: Plan | None = None
+        self._zero = 0.0
+
+    def plan(self, t: float, x: ArrayLike, command: Sequence[float] = (0.0, 0.0, 0.0)) -> Policy:
+        """The policy from t + latency on [s], of a robot in state x (nx,) at time t; its times are absolute.
+
+        command: velocity forward and to the left [m/s], rate of turning [rad/s].
+        The first plan, from when the robot stands, begins at t at once, and takes longer. Where no plan is found, the
+        last policy is returned. Raises ProblemError for bad input and a t earlier than plans before.
+        """
+        now, wanted = float(as_array("t", t, ())), as_command(command)
+        measured = as_state(self.system, "x", x)
+        step, x0 = self._beginning(now, measured)
+        last, cycle = self.last, self.windows.cycle
+        if last is None:
+            self._zero, self._ground = now, Ground(cycle, x0)
+        window = self._ground.window(step, x0, wanted)
+        X = self.windows.nominal(step, window.path, window.floor)
+        problem = self.windows.problem(step, x0, X, window.swings)
+        if last is None or step - last.step >= cycle.steps:
+            solution = self._solved(problem, follow_nominal(problem), FIRST)
+        else:
+            solution = self._solved(problem, self._guess(problem, X, last, step), self.solver)
+            if not np.isfinite(solution.cost):
+                solution = self._solved(problem, follow_nominal(problem), FIRST)
+        if last is not None and not np.isfinite(solution.cost):
+            return last.policy
+        start = self._zero + step * cycle.dt
+        policy = following(solution, self.system.from_knot(cycle.knot(step)), start, self._stiff)
+        self.last = Plan(step, start, solution, policy)
+        return policy
+
+    def close(self) -> None:
+        """End threads and processes, if there are any; nothing can be planned afterwards."""
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _beginning(self, t: float, x: Array) -> tuple[int, Array]:
+        """The first step of the next plan, and the state then: x_r(t + d) ⊕ (x ⊖ x_r(t)) about the last plan's x_r."""
+        last = self.last
+        if last is None:
+            return 0, x
+        dt = self.windows.cycle.dt
+        step = int(np.ceil((t + self.latency - self._zero) / dt - 1e-6))
+        if step < last.step:
+            raise ProblemError(f"t: expected at least {last.start - self.latency:g} s, as of the last plan, got {t:g}")
+        later = self._zero + step * dt
+        return step, last.policy.predicted(t, x, later) if later > t else x
+
+    def _guess(self, problem: Problem, X: Array, last: Plan, step: int) -> Start:
+        """The last solution as it goes on from a step, and what is beyond its end as one cycle before.
+
+        It is followed with its gains from the problem's x0; or, where that leads astray, its states are imposed, with
+        nominal ones, of X (N+1, nx), beyond its end.
+        """
+        cycle, old = self.windows.cycle, last.solution
+        by = cycle.knot(step) - cycle.knot(last.step)
+        known = problem.horizon - by
+        states, U, K = (np.roll(part, -by, axis=0) for part in (old.X[:-1], old.U, old.K))
+        states, K[known:] = np.concatenate([states, old.X[-1:]]), 0.0
+        followed = Followed(states, U, K)
+        policy = start_policy(problem, followed)
+        none, gaps = np.zeros_like(U), np.zeros((problem.horizon, problem.dynamics.n))
+        X1, U1, notes = problem.track(policy.X, policy.U, none, K, np.ones(1), gaps)
+        cost = problem.total(X1[0], U1[0], notes[0] if len(notes) else notes)
+        if cost < ASTRAY[0] * old.cost + ASTRAY[1]:
+            return followed
+        states[0], states[known:] = problem.x0, X[known:]
+        return states, U
+
+    def _solved(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
+        """The solution, in memory that is made once."""
+        if self._work is None:
+            self._work = self._resources.enter_context(differentiator(problem, self._workers))
+        self._work.turn_to(problem)
+        return descend_from(problem, solver, start_policy(problem, guess), self._work, None, Stopwatch())

@@ -1,0 +1,132 @@
+"""Gaits walk by commands: windows move on for free, feet land where they should, and robots stay up in MuJoCo."""
+
+import dataclasses
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import ddp
+import problems
+from ddp.problem import Problem
+from problems import arm, quadrotor
+from problems.walking.footholds import Command, Ground, Path
+from problems.walking.windows import Windows
+
+
+@pytest.fixture(scope="module")
+def walking():
+    with problems.Walking("solo12", latency=0.02) as made:
+        yield made
+
+
+def state(walking, rng, size=0.02):
+    system = walking.system
+    return system.integrate(walking.x0, size * rng.normal(size=system.n))
+
+
+def test_a_cycle_from_any_knot_on_is_the_system_from_there(walking):
+    system, rng = walking.system, np.random.default_rng(0)
+    x, u = state(walking, rng), rng.normal(size=system.nu)
+    for first in (0, 1, 7, 23, 24, 25, system.knots - 1, system.knots + 3):
+        later = system.from_knot(first)
+        assert sum(phase.size for phase in later.phases) == later.knots == system.knots
+        for k in (0, 5, 26):
+            at = (first + k) % system.knots
+            assert np.array_equal(later.step(x, u, k), system.step(x, u, at))
+            assert later.durations[k] == system.durations[at]
+            names = {contact.frame for contact in system.phase_of(at).contacts}
+            assert {contact.frame for contact in later.phase_of(k).contacts} == names
+
+
+@pytest.mark.parametrize("step", [0, 3, 20, 22, 43])
+def test_a_window_that_moved_costs_as_one_that_was_made_anew(walking, step):
+    rng, windows = np.random.default_rng(step), walking.windows
+    x = state(walking, rng)
+    window = Ground(windows.cycle, walking.x0).window(step, x, Command(0.2, -0.1, 0.3))
+    X = windows.nominal(step, window.path, window.floor)
+    for start in (0, step):  # the first one is checked
+        moved = windows.problem(start, x, X, window.swings)
+    anew = Windows(windows.cycle, windows.terms, windows.lift).problem(step, x, X, window.swings)
+    again = dataclasses.replace(anew)
+    assert isinstance(again, Problem)
+    states = moved.dynamics.integrate(X, 0.05 * rng.normal(size=(len(X), moved.dynamics.n)))
+    U = rng.normal(size=(moved.horizon, moved.dynamics.nu))
+    assert moved.cost(states, U) == pytest.approx(again.cost(states, U), rel=1e-12)
+
+
+def test_bodies_move_along_arcs():
+    path = Path(np.array([0.3, -0.2]), 0.7, Command(0.4, 0.1, 0.5))
+    start = pin.SE3(pin.exp3(np.array([0.0, 0.0, 0.7])), np.array([0.3, -0.2, 0.0]))
+    twist = pin.Motion(np.array([0.4, 0.1, 0.0]), np.array([0.0, 0.0, 0.5]))
+    t = np.array([0.0, 1e-7, 0.3, 2.0])
+    places, headings = path.at(t)
+    for place, heading, seconds in zip(places, headings, t, strict=True):
+        pose = start * pin.exp6(twist * seconds)
+        assert place == pytest.approx(pose.translation[:2], abs=1e-12)
+        assert pin.log3(pose.rotation)[2] == pytest.approx(heading, abs=1e-12)
+
+
+def test_feet_swing_from_where_they_are_to_where_they_stand_next(walking):
+    cycle, x = walking.windows.cycle, walking.x0
+    for step in range(0, cycle.steps, 5):
+        ground = Ground(cycle, x)
+        still = ground.window(step, x, Command())
+        for swing in still.swings:
+            assert swing.places(np.array([swing.lifted]), 0.1)[0] == pytest.approx(ground.places[swing.foot])
+            assert swing.end == pytest.approx(ground.places[swing.foot])  # in place, at rest
+            middle = 0.5 * (swing.lifted + swing.landed)
+            assert swing.places(np.array([middle]), 0.1)[0, 2] == pytest.approx(swing.end[2] + 0.1)
+        moving = ground.window(step, x, Command(0.3))
+        for slow, fast in zip(still.swings, moving.swings, strict=True):
+            stance = cycle.dt * (fast.landed + 0.5 * (cycle.steps - cycle.swinging[fast.foot]))
+            capture = -0.5 * cycle.stance.unit * 0.3  # the robot is at rest
+            assert fast.end - slow.end == pytest.approx([0.3 * stance + capture, 0.0, 0.0])
+
+
+def test_a_robot_that_is_pushed_walks_on_as_commanded(walking):
+    first, then = (0.3, 0.0, 0.0), (0.1, 0.05, 0.3)
+    run = problems.simulate_receding(walking, 2.6, {0.0: first, 1.3: then}, pushes={0.6: 0.25, 1.9: (0.25, 0.0)})
+    assert not run.fell
+    for command, velocity in run.steady(0.7):
+        assert velocity == pytest.approx(command, abs=0.05)
+    again = problems.simulate_receding(walking, 0.2, first)
+    assert np.array_equal(again.play.X, run.play.X[: len(again.play.X)])  # it began anew
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"gait": "hop"}, "gait: unknown 'hop'"),
+    ({"latency": -0.1}, "latency: expected at least 0"),
+    ({"robot": "talos_legs", "feet": ["left_sole_link", "right_sole_link"]}, "feet: expected one at each corner"),
+    ({"weights": 3}, "weights: expected Weights"),
+    ({"solver": "ddp"}, "solver: expected DDP"),
+])  # fmt: skip
+def test_bad_input_is_named(given, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        problems.Walking(**({"robot": "solo12"} | given))
+
+
+def test_bad_plans_are_refused(walking):
+    walking.restart()
+    with pytest.raises(ddp.ProblemError, match=r"command: expected shape \(3,\)"):
+        walking.plan(0.0, walking.x0, (1.0,))
+    with pytest.raises(ddp.ProblemError, match="x: "):
+        walking.plan(0.0, np.zeros(3))
+    walking.plan(0.5, walking.x0)
+    with pytest.raises(ddp.ProblemError, match="t: expected at least"):
+        walking.plan(0.3, walking.x0)
+
+
+def test_arms_reach_by_plans_made_again_of_late_measurements():
+    problem = arm.reach("ur5")
+    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as planner:
+        run = problems.simulate_receding(planner, 2.0, every=0.04, mass=1.05)
+    assert run.play.rms < 0.05
+
+
+def test_quadrotors_hover_by_plans_made_again():
+    problem = quadrotor.loop(waypoints={}, horizon=40)
+    with ddp.RecedingHorizon(problem, ddp.ILQR(max_iterations=2), latency=0.02) as planner:
+        run = problems.simulate_receding(planner, 2.5, pushes={0.2: (0.5, 0.3, 0.2)})
+    assert np.abs(run.play.X[-1, :3]).max() < 0.1
+    assert np.abs(run.play.X[:, :3]).max() > 0.1
