@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.setup import Stopwatch
 from ddp.costs.stretches import durations_of
 from ddp.errors import ProblemError, as_array, said
 from ddp.guesses import Start
-from ddp.parallel.workers import Workers, as_workers, differentiator
+from ddp.parallel.workers import Workers
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP, descend_from, start_policy
+from ddp.solver import DDP
+from ddp.successive import Successive
 from ddp.system import System, ability
 
 
@@ -60,11 +59,8 @@ class RecedingHorizon:
         if self.latency < 0.0:
             raise ProblemError(f"latency: expected at least 0 s, got {self.latency:g}")
         self.restart()
-        start_policy(problem, guess)  # what is wrong with it is said here
-        self._resources = ExitStack()
-        goal = self.solver.constraints.relaxed(problem, guess)
-        self._closed = False
-        self._work = self._resources.enter_context(differentiator(goal, as_workers(workers)))
+        self._solves = Successive(workers)
+        self._solves.prepare(problem, guess, self.solver)  # what is wrong with the guess is said here
 
     @property
     def system(self) -> System:
@@ -109,20 +105,15 @@ class RecedingHorizon:
         the user's. What does not converge is returned all the same, with its status. Raises ProblemError for an x that
         is no state and after `close`, and SolveError if a worker dies.
         """
-        start = Stopwatch()
-        if self._closed:
-            raise ProblemError("controller: expected one that is open, this one was closed; make another")
         problem = self.problem.starting_at(x)
         guess = self.guess if self.solution is None else self.solution.shift(steps)
-        goal = self.solver.constraints.relaxed(problem, guess)
-        outcome = descend_from(goal, self.solver, start_policy(problem, guess), self._work, None, start)
+        outcome = self._solves.solve(problem, guess, self.solver)
         self.solution = outcome if np.isfinite(outcome.cost) else None
         return outcome
 
     def close(self) -> None:
         """End threads and processes; nothing can be solved afterwards."""
-        self._closed = True
-        self._resources.close()
+        self._solves.close()
 
     def __enter__(self) -> Self:
         return self

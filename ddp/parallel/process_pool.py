@@ -115,6 +115,10 @@ class Processes(Differentiator):
                 self._processes.append(process)
         self._gather(starting=True)
 
+    def turn_to(self, problem: Problem) -> None:
+        """Refuse: processes have the problem that they began with."""
+        raise ProblemError("workers: expected threads, processes serve one problem")
+
     def contract(self, weights: Array, out: Array, in_blocks: bool = False) -> None:
         """In this process: the second order that a robot's knots keep is in its memory, and takes little time."""
         contract_with(self._problem.dynamics, self.derivatives.record, weights, out, in_blocks)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, as_array, choice, positive, said
 from ddp.guesses import Start
-from ddp.parallel.differentiator import Differentiator
-from ddp.parallel.workers import Workers, as_workers, differentiator
 from ddp.policy import Policy, as_state
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
-from ddp.solver import DDP, descend_from, start_policy
+from ddp.solver import DDP, start_policy
+from ddp.successive import Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness
 from dynamics.quantities.units import Units
@@ -84,7 +81,7 @@ class Walking:
     flight_duration [s], friction, effort, grip, ground [m], feet, q0 (nq,), dt [s]: as of `gaits.trot`; durations are
     rounded to steps of dt.
     latency [s]: from a measurement to when its plan is there.   weights: as of `gaits.trot`, but softer on feet.
-    solver: of all plans but the first.   workers: as in `solve`.
+    solver: of all plans but the first.   workers: threads, as in `solve`.
 
     Raises ProblemError for bad input.
     """
@@ -94,7 +91,7 @@ class Walking:
         step_height: float | None = None, step_duration: float | None = None, support_duration: float | None = None,
         flight_duration: float = 0.0, friction: float = 0.7, effort: float | None = EFFORT, grip: float = GRIP,
         ground: float | None = None, feet: Sequence[str] | None = None, q0: ArrayLike | None = None, dt: float = 0.01,
-        weights: Weights = WEIGHTS, solver: DDP = NEXT, workers: int | str | Workers = 1,
+        weights: Weights = WEIGHTS, solver: DDP = NEXT, workers: int | str = 1,
     ) -> None:  # fmt: skip
         choice("gait", gait, schedule.ORDERS)
         stance = legs.stance(checks.loaded(robot, root_of_files="free-flyer"), feet, q0, ground)
@@ -112,11 +109,8 @@ class Walking:
         self.windows = Windows(cycle, GaitTerms(stance, weights, friction, grip, effort), lift)
         units = Units(stance.height, stance.mass, stance.gravity)
         self._stiff = stiffness(units, stance.robot, cycle.system.actuation)
-        self.solver, self._workers = solver, as_workers(workers)
-        self._resources, self._work = ExitStack(), None
+        self.solver, self._solves = solver, Successive(workers)
         self.restart()
-
-    _work: Differentiator | None
 
     @property
     def system(self) -> PhasedDynamics:
@@ -151,11 +145,11 @@ class Walking:
         X = self.windows.nominal(step, window.path, window.floor)
         problem = self.windows.problem(step, x0, X, window.swings)
         if last is None or step - last.step >= cycle.steps:
-            solution = self._solved(problem, follow_nominal(problem), FIRST)
+            solution = self._solves.solve(problem, follow_nominal(problem), FIRST)
         else:
-            solution = self._solved(problem, self._guess(problem, X, last, step), self.solver)
+            solution = self._solves.solve(problem, self._guess(problem, X, last, step), self.solver)
             if not np.isfinite(solution.cost):
-                solution = self._solved(problem, follow_nominal(problem), FIRST)
+                solution = self._solves.solve(problem, follow_nominal(problem), FIRST)
         if last is not None and not np.isfinite(solution.cost):
             return last.policy
         start = self._zero + step * cycle.dt
@@ -165,7 +159,7 @@ class Walking:
 
     def close(self) -> None:
         """End threads and processes, if there are any; nothing can be planned afterwards."""
-        self._resources.close()
+        self._solves.close()
 
     def __enter__(self) -> Self:
         return self
@@ -199,16 +193,10 @@ class Walking:
         followed = Followed(states, U, K)
         policy = start_policy(problem, followed)
         none, gaps = np.zeros_like(U), np.zeros((problem.horizon, problem.dynamics.n))
-        X1, U1, notes = problem.track(policy.X, policy.U, none, K, np.ones(1), gaps)
-        cost = problem.total(X1[0], U1[0], notes[0] if len(notes) else notes)
+        with np.errstate(all="ignore"):  # it may diverge
+            X1, U1, notes = problem.track(policy.X, policy.U, none, K, np.ones(1), gaps)
+            cost = problem.total(X1[0], U1[0], notes[0] if len(notes) else notes)
         if cost < ASTRAY[0] * old.cost + ASTRAY[1]:
             return followed
         states[0], states[known:] = problem.x0, X[known:]
         return states, U
-
-    def _solved(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
-        """The solution, in memory that is made once."""
-        if self._work is None:
-            self._work = self._resources.enter_context(differentiator(problem, self._workers))
-        self._work.turn_to(problem)
-        return descend_from(problem, solver, start_policy(problem, guess), self._work, None, Stopwatch())

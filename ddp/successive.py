@@ -1,0 +1,53 @@
+"""Problems of the same sizes solved one after the other, in memory, threads and processes that are made once."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from ddp.compiling.setup import Stopwatch
+from ddp.errors import ProblemError
+from ddp.guesses import Start
+from ddp.parallel.differentiator import Differentiator
+from ddp.parallel.workers import Workers, as_workers, differentiator
+from ddp.problem import Problem
+from ddp.solution import Solution
+from ddp.solver import DDP, descend_from, start_policy
+
+
+class Successive:
+    """Solves of problems that differ in states, or in where terms are and what they refer to, but not in sizes.
+
+    workers: as in `solve`; processes serve one and the same problem from several states alone.
+    """
+
+    def __init__(self, workers: int | str | Workers = 1) -> None:
+        self._workers, self._resources = as_workers(workers), ExitStack()
+        self._work: Differentiator | None = None
+        self._last: Problem | None = None
+        self._closed = False
+
+    def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
+        """Make memory and workers; ProblemError for a bad guess."""
+        start_policy(problem, guess)
+        goal = solver.constraints.relaxed(problem, guess)
+        self._work, self._last = self._resources.enter_context(differentiator(goal, self._workers)), problem
+
+    def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
+        """Solve, and return what does not converge all the same; ProblemError after `close`."""
+        start = Stopwatch()
+        if self._closed:
+            raise ProblemError("controller: expected one that is open, this one was closed; make another")
+        if self._work is None:
+            self.prepare(problem, guess, solver)
+        assert self._work is not None
+        assert self._last is not None
+        goal = solver.constraints.relaxed(problem, guess)
+        if problem.objective is not self._last.objective:
+            self._work.turn_to(goal)
+        self._last = problem
+        return descend_from(goal, solver, start_policy(problem, guess), self._work, None, start)
+
+    def close(self) -> None:
+        """End threads and processes; nothing can be solved afterwards."""
+        self._closed = True
+        self._resources.close()
