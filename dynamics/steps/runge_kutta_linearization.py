@@ -59,7 +59,7 @@ def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> in
     """How many numbers of memory ``explicit_relation`` takes."""
     counts = {"nb": tree.nb, "nq": tree.nq, "nv": tree.nv, "nu": nu, "ld": where.ld, "stages": stages}
     counts["staged"] = stages * tree.nv
-    return sum(fields.size(**counts) for fields in (Motion, Workspace, Relating, Reaching, Rates))
+    return sum(fields.size(tree, **counts) for fields in (Motion, Workspace, Relating, Reaching, Rates))
 
 
 @kernel
