@@ -59,6 +59,16 @@ from dynamics.rigid_bodies.rigid_body import (
 from dynamics.robots.assembly import Assembly
 from dynamics.robots.model import Robot, load
 from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
+from dynamics.rods.internal import (
+    InternalDerivatives,
+    TendonDerivatives,
+    TendonHessian,
+    internal_forces,
+    internal_forces_derivatives,
+    tendon_forces,
+    tendon_forces_derivatives,
+    tendon_forces_hessian,
+)
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
@@ -75,6 +85,7 @@ __all__ = [
     "ForwardTensors",
     "FrameSensor",
     "FunctionDynamics",
+    "InternalDerivatives",
     "InverseDerivatives",
     "InverseHessian",
     "InverseTensors",
@@ -90,6 +101,8 @@ __all__ = [
     "RobotDynamics",
     "Rod",
     "Tendon",
+    "TendonDerivatives",
+    "TendonHessian",
     "center_of_mass",
     "center_of_mass_derivatives",
     "center_of_mass_hessian",
@@ -116,6 +129,8 @@ __all__ = [
     "impact_dynamics_derivatives",
     "impact_dynamics_hessian",
     "impact_dynamics_second_derivatives",
+    "internal_forces",
+    "internal_forces_derivatives",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_dynamics_hessian",
@@ -129,4 +144,7 @@ __all__ = [
     "momentum_derivatives",
     "momentum_hessian",
     "statics",
+    "tendon_forces",
+    "tendon_forces_derivatives",
+    "tendon_forces_hessian",
 ]

@@ -20,8 +20,8 @@ TENDONS = [
     Tendon("front", lambda x: (0.0, radius(x))),
     Tendon("left", lambda x: (-np.sqrt(3.0) / 2.0 * radius(x), -0.5 * radius(x))),
     Tendon("right", lambda x: (np.sqrt(3.0) / 2.0 * radius(x), -0.5 * radius(x))),
-    Tendon("helix", lambda x: (radius(x) * np.sin(4.0 * np.pi * x), radius(x) * np.cos(4.0 * np.pi * x))),
-    Tendon("other helix", lambda x: (radius(x) * np.sin(4.0 * np.pi * x), -radius(x) * np.cos(4.0 * np.pi * x))),
+    Tendon("helix", lambda x: (0.015 * np.sin(4.0 * np.pi * x), 0.015 * np.cos(4.0 * np.pi * x))),
+    Tendon("other helix", lambda x: (0.015 * np.sin(4.0 * np.pi * x), -0.015 * np.cos(4.0 * np.pi * x))),
 ]
 
 

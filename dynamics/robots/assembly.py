@@ -186,6 +186,7 @@ class HybridRobot(Robot):
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
+        self.tree: HybridTree
         self.model = _rigid_part(recipe)
         self.source, self.equipment = None, Equipment()
         self.tree = hybrid_tree(recipe)
@@ -214,6 +215,25 @@ class HybridRobot(Robot):
     def tendons(self) -> list[Tendon]:
         """The tendons of all rods, in the order of their tensions."""
         return [tendon for part in self.recipe.parts for tendon in part.tendons]
+
+    @property
+    def actuation(self) -> Array:
+        """S (nv, nu): columns of the tendons, zeros since their pull depends on q, then those of the joints' torques.
+
+        Tensions [N] pull where they are positive; see ``tendon_forces``.
+        """
+        joints = np.flatnonzero(self.tree.rod[self.tree.body] < 0)
+        driven = np.setdiff1d(joints, self.floating_dofs)
+        S: Array = np.zeros((self.nv, len(self.tendons) + len(driven)))
+        S[driven, len(self.tendons) + np.arange(len(driven))] = 1.0
+        return S
+
+    @property
+    def control_limits(self) -> Array:
+        """Lower and upper limit (nu, 2) of the controls of ``actuation``: tensions pull, the rest has no limits."""
+        limits = np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1))
+        limits[: len(self.tendons), 0] = 0.0
+        return limits
 
     def coordinates(self, name: str) -> slice:
         """Where the coordinates of a rod, or the velocities of a joint, are among v (nv,)."""
@@ -356,6 +376,11 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
     rows = np.array([(rod.gauss + 2) * rod.nv for rod in rods])
     number = np.cumsum([isinstance(p.moves, Rod) for p in parts]) - 1
     samples = [_samples(rod) for rod in rods]
+    squares = np.array([rod.nv**2 for rod in rods])
+    tendons = [(tendon, part.moves) for part in parts for tendon in part.tendons]
+    carried = np.cumsum([0, *(len(part.tendons) for part in parts if part.is_rod)])
+    routes = [_route(tendon, rod) for tendon, rod in tendons]
+    lengths = np.array([len(route) for route in routes], dtype=np.int64)
     points, columns = int(count.sum()), int(rows.sum())
     return HybridTree(
         nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
@@ -368,6 +393,13 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         column=np.cumsum(rows) - rows, points=points, columns=columns,
         length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
         reference=np.concatenate([one[1] for one in samples]), basis=np.concatenate([one[2] for one in samples]),
+        weight=np.concatenate([_ends(rod.weights) for rod in rods]),
+        reference_there=np.concatenate([_ends(rod.rest_at_points) for rod in rods]),
+        basis_there=np.concatenate([rod.basis(rod.points).reshape(-1, 6) for rod in rods]),
+        square=np.cumsum(squares) - squares, elastic=np.concatenate([rod.stiffness().ravel() for rod in rods]),
+        viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
+        cables=len(tendons), cable=carried, route_of=np.cumsum(lengths) - lengths,
+        route=np.concatenate([np.zeros((0, 4)), *routes]),
     )  # fmt: skip
 
 
@@ -378,3 +410,15 @@ def _samples(rod: Rod) -> tuple[Array, Array, Array]:
     pairs = rod.basis(rod.sampling_points()).reshape(-1, 2, rod.nv, 6).swapaxes(1, 2)
     basis = np.concatenate([np.zeros((rod.nv, 2, 6)), pairs.reshape(-1, 2, 6)])
     return length, reference, basis.reshape(-1, 6)
+
+
+def _ends(values: Array) -> Array:
+    """Values at Gauss points, with zeros for base and tip, where integrals have no weight."""
+    none = np.zeros_like(values[:1])
+    return np.concatenate([none, values, none])
+
+
+def _route(tendon: Tendon, rod: Rod) -> Array:
+    """``route`` of a tendon."""
+    path, slope = tendon.along(rod.points[1:-1] / rod.length)
+    return _ends(np.hstack([path, slope / rod.length]))

@@ -35,7 +35,7 @@ class Tree(Struct):
     segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
     which are relatives[start:stop].
     weightless: the tree without gravity, friction and springs, in which impacts happen; None of itself.
-    room: numbers of working memory that rods take; 0 of rigid bodies alone.
+    room, cables: numbers of working memory that rods take, and tendons of rods; 0 of rigid bodies alone.
     """
 
     nb: int = integer()
@@ -63,6 +63,7 @@ class Tree(Struct):
     relatives: Indices = integers()
     weightless: Tree | None = nested()
     room: int = integer()
+    cables: int = integer()
 
     @property
     def handle(self) -> int | Tree:
@@ -79,6 +80,11 @@ class HybridTree(Tree):
     in the section's axes, x along the rod.
     reference (2 points, 6), basis (2 columns, 6): strains at rest, and their derivatives by the rod's coordinates,
     where the segment that ends at a point samples them: a pair of rows each.
+    weight (points,), reference_there (points, 6), basis_there (columns, 6): weights of integrals along the rod [m], and
+    these strains at the points themselves.
+    square (rods,): where a rod's matrices begin in ``elastic`` and ``viscous``, K and D row after row.
+    cable (rods + 1,): a rod's first tendon.   route (., 4): (y, z) [m] where a tendon passes the points of its rod, and
+    its derivative by arc length; route_of (cables,): a tendon's first row.
     """
 
     rod: Indices = integers()
@@ -91,6 +97,15 @@ class HybridTree(Tree):
     section: Array = reals(10)
     reference: Array = reals(6)
     basis: Array = reals(6)
+    weight: Array = reals()
+    reference_there: Array = reals(6)
+    basis_there: Array = reals(6)
+    square: Indices = integers()
+    elastic: Array = reals()
+    viscous: Array = reals()
+    cable: Indices = integers()
+    route_of: Indices = integers()
+    route: Array = reals(4)
 
     @property
     def handle(self) -> int | Tree:
@@ -145,7 +160,7 @@ def compiled(model: pin.Model) -> Tree:
         placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace, inertia=inertia,
         armature=np.array(model.armature, dtype=np.float64), gravity=np.array(model.gravity.vector),
         damping=np.array(model.damping, dtype=np.float64), stiffness=none, springref=none,
-        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None, room=0,
+        body=body, previous=previous, segment=segment, relatives=relatives, weightless=None, room=0, cables=0,
     )  # fmt: skip
     tree.weightless = tree.replace(gravity=np.zeros(6), damping=none)
     return tree

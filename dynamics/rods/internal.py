@@ -1,0 +1,136 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Forces within robots with rods, as functions: elasticity, viscosity, and the pull of tendons, with derivatives.
+
+In motion, ``inverse_dynamics + internal_forces = S u + tendon_forces + Jᵀ wrenches``. Arguments are one sample or a
+batch along the leading axis; SI units; derivatives with respect to q are plain ones, since rods are flat.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.compiling.kernel import kernel
+from ddp.errors import ModelError
+from ddp.machine.memory import as_matrix, columns_of, rows_of
+from dynamics.robots.model import Robot
+from dynamics.robots.samples import Stack
+from dynamics.robots.tree import HybridTree
+from dynamics.rods.forces import (
+    add_internal_forces,
+    add_internal_stiffness,
+    add_tendon_columns,
+    add_tendon_curvature,
+    add_tendon_forces,
+    add_tendon_stiffness,
+)
+
+Array = NDArray[np.float64]
+
+
+class InternalDerivatives(NamedTuple):
+    """Stiffness ∂τ/∂q and damping ∂τ/∂v of internal forces, each (nv, nv)."""
+
+    dq: Array
+    dv: Array
+
+
+class TendonDerivatives(NamedTuple):
+    """∂τ/∂q (nv, nv) and ∂τ/∂u (nv, tendons) of the forces of tendons."""
+
+    dq: Array
+    du: Array
+
+
+class TendonHessian(NamedTuple):
+    """Hessian blocks of mu @ τ of the forces of tendons, (nv, nv) and (nv, tendons); the last one vanishes."""
+
+    qq: Array
+    qu: Array
+
+
+@kernel
+def _internal(tree, Q, V, out, dq, dv):
+    Q, V, out, dq, dv = rows_of(Q), rows_of(V), rows_of(out), rows_of(dq), rows_of(dv)
+    for t in range(len(Q)):
+        for b in range(tree.nb):
+            if tree.rod[b] >= 0:
+                add_internal_forces(tree, b, 1.0, Q[t], V[t], out[t])
+                if len(dq) > 0:
+                    add_internal_stiffness(
+                        tree, b, as_matrix(dq[t], tree.nv, tree.nv), as_matrix(dv[t], tree.nv, tree.nv)
+                    )
+
+
+@kernel
+def _tendons(tree, Q, U, mu, out, dq, du, qq, qu):
+    Q, U, mu, out = rows_of(Q), rows_of(U), rows_of(mu), rows_of(out)
+    dq, du, qq, qu, nv = rows_of(dq), rows_of(du), rows_of(qq), rows_of(qu), tree.nv
+    m = columns_of(U)
+    for t in range(len(Q)):
+        for b in range(tree.nb):
+            if tree.rod[b] >= 0:
+                if len(out) > 0:
+                    add_tendon_forces(tree, b, -1.0, Q[t], U[t], out[t])
+                if len(dq) > 0:
+                    add_tendon_stiffness(tree, b, Q[t], U[t], as_matrix(dq[t], nv, nv))
+                    add_tendon_columns(tree, b, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
+                if len(qq) > 0:
+                    add_tendon_curvature(
+                        tree, b, Q[t], U[t], mu[t], as_matrix(qq[t], nv, nv), as_matrix(qu[t], nv, m)
+                    )
+
+
+def _hybrid(robot: Robot, q: ArrayLike) -> tuple[Stack, HybridTree]:
+    s = Stack(robot, q)
+    if not isinstance(robot.tree, HybridTree):
+        raise ModelError(f"robot: expected one with rods, made by an Assembly, got {robot.name}")
+    return s, robot.tree
+
+
+def internal_forces(robot: Robot, q: ArrayLike, v: ArrayLike) -> Array:
+    """Forces K q + D v (nv,) that hold rods in q and v against elasticity and viscosity: add them to inverse dynamics.
+
+    Per coordinate of a rod, [N m²] of bending and torsion, [N m] of stretch and shear; zero of joints. Springs and
+    friction of joints take no part. ModelError for a robot without rods.
+    """
+    s, tree = _hybrid(robot, q)
+    out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
+    _internal(tree, s.q, s.rows("v", v, robot.nv), out, none, none)
+    return s.results((out,))[0]
+
+
+def internal_forces_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> InternalDerivatives:
+    """K and D of ``internal_forces``, which are constant."""
+    s, tree = _hybrid(robot, q)
+    out, (dq, dv) = np.zeros((s.N, robot.nv)), np.zeros((2, s.N, robot.nv, robot.nv))
+    _internal(tree, s.q, s.rows("v", v, robot.nv), out, dq, dv)
+    return InternalDerivatives(*s.results((dq, dv)))
+
+
+def tendon_forces(robot: Robot, q: ArrayLike, u: ArrayLike) -> Array:
+    """Generalised forces (nv,) of tensions u [N], one for each of ``robot.tendons``, positive where they pull."""
+    s, tree = _hybrid(robot, q)
+    out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
+    U = s.rows("u", u, tree.cables)
+    _tendons(tree, s.q, U, np.zeros((s.N, 1)), out, none, none, none, none)
+    return s.results((out,))[0]
+
+
+def tendon_forces_derivatives(robot: Robot, q: ArrayLike, u: ArrayLike) -> TendonDerivatives:
+    """First derivatives of ``tendon_forces``."""
+    s, tree = _hybrid(robot, q)
+    dq, du, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.cables)), np.zeros((0, 1))
+    _tendons(tree, s.q, s.rows("u", u, tree.cables), np.zeros((s.N, 1)), none, dq, du, none, none)
+    return TendonDerivatives(*s.results((-dq, -du)))
+
+
+def tendon_forces_hessian(robot: Robot, q: ArrayLike, u: ArrayLike, mu: ArrayLike) -> TendonHessian:
+    """Hessian of ``mu @ tendon_forces(q, u)``, mu (nv,)."""
+    s, tree = _hybrid(robot, q)
+    qq, qu, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.cables)), np.zeros((0, 1))
+    weights = s.rows("mu", mu, robot.nv)
+    _tendons(tree, s.q, s.rows("u", u, tree.cables), weights, none, none, none, qq, qu)
+    return TendonHessian(*s.results((-qq, -qu)))
