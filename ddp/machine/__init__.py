@@ -20,6 +20,5 @@ lanes |
 
 Of these are made: structs and working memory by declaration (struct.py, fields.py); copies, products and elimination
 of padded matrices by their addresses (rows.py, tiles.py, transposed.py, triangles.py); factors of dense arrays
-(algebra.py); samples between arrays and lanes, eight numbers at a time (packing.py) or one by one (lanes.py); memory
-that begins where a register does (aligned.py).
+(algebra.py); samples between arrays and lanes (packing.py); memory that begins where a register does (aligned.py).
 """

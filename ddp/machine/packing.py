@@ -7,16 +7,16 @@
     unpack_groups(x, groups, m, X, t)   m groups of eight numbers alone, those that begin at ``groups``
     unpack_places(x, places, ...)       numbers at some places of x
 
-Rows X are matrices (``memory.rows_of``), x is a vector of any number but quads. Floats and complex numbers have room
-for one sample. Where fewer samples are left than lanes, the last one is repeated: its lanes hold, and write, equal
-numbers.
+Rows X are matrices (``memory.rows_of``), x is a vector of any number; quads are read and written one by one. Floats
+and complex numbers have room for one sample. Where fewer samples are left than lanes, the last one is repeated: its
+lanes hold, and write, equal numbers.
 """
 
 from __future__ import annotations
 
 from ddp.compiling.kernel import by_types, inline, kernel
 from ddp.machine.memory import address_of, floats_at
-from ddp.machine.number import WIDTH, LanesType, lane_of
+from ddp.machine.number import QUAD, WIDTH, LanesType, lane_of, lanes, quads, spread, width, with_lane
 from ddp.machine.simd import load, prefetch, stack, store, transpose
 
 AHEAD = 2
@@ -29,13 +29,25 @@ def pack(X, t, x, m):  # type: ignore[no-untyped-def]
 
 @by_types(pack)
 def _pack(X, t, x, m):  # type: ignore[no-untyped-def]
-    return _pack_lanes if isinstance(x.number, LanesType) else _pack_one
+    if x.number == lanes:
+        return _pack_lanes
+    return _pack_quads if x.number == quads else _pack_one
 
 
 @kernel
 def _pack_one(X, t, x, m):
     for i in range(m):
         x[i] = X[t, i]
+
+
+@kernel
+def _pack_quads(X, t, x, m):
+    last = len(X) - 1
+    for i in range(m):
+        value = spread(0.0, x[0])
+        for lane in range(QUAD):
+            value = with_lane(value, lane, X[min(t + lane, last), i])
+        x[i] = value
 
 
 @kernel
@@ -84,7 +96,9 @@ def unpack_columns(x, m, X, t, begin):  # type: ignore[no-untyped-def]
 
 @by_types(unpack_columns)
 def _unpack_columns(x, m, X, t, begin):  # type: ignore[no-untyped-def]
-    return _unpack_lanes if isinstance(x.number, LanesType) else _unpack_one
+    if x.number == lanes:
+        return _unpack_lanes
+    return _unpack_one_by_one if x.number == quads else _unpack_one
 
 
 @kernel
@@ -94,12 +108,18 @@ def _unpack_one(x, m, X, t, begin):
 
 
 @kernel
+def _unpack_one_by_one(x, m, X, t, begin):
+    for lane in range(min(width(x), len(X) - t)):
+        row = X[t + lane]
+        for i in range(m):
+            row[begin + i] = lane_of(x[i], lane)
+
+
+@kernel
 def _unpack_lanes(x, m, X, t, begin):
     last, square = len(X) - 1, stack(64)
     if m < WIDTH:
-        for i in range(m):
-            for lane in range(min(WIDTH, len(X) - t)):
-                X[t + lane, begin + i] = lane_of(x[i], lane)
+        _unpack_one_by_one(x, m, X, t, begin)
         return
     for start in range(0, m, WIDTH):
         field = min(start, m - WIDTH)  # the last eight may overlap others

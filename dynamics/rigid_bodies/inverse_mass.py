@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, vector
-from ddp.machine.lanes import give_lanes, take_lanes
 from ddp.machine.memory import as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, WIDTH, lane_of, spread
+from ddp.machine.packing import pack, unpack_columns
 from dynamics.geometry.spatial import add6, dot6, scale6
 from dynamics.rigid_bodies.articulated import Bodies, accelerate, articulate, is_free, no_wrenches, place, turned
 from dynamics.robots.tree import Tree
@@ -41,13 +41,13 @@ def inverse_mass_matrix(context, memory, Q, out):
         x.v[i] = 0.0
     for begin in range(0, N, QUAD):
         count = min(QUAD, N - begin)
-        take_lanes(samples, begin, count, tree.nq, x.q)
+        pack(samples, begin, x.q, tree.nq)
         place(tree, x.q, x.v, w)
         pivot = articulate(tree, x.v, no_wrenches(x.v), w)
         for j in range(nv):
             twist(tree, j, w)
             accelerate(tree, w, x.a)
-            give_lanes(x.a, nv, matrices, begin, j * nv, count)  # of a symmetric matrix columns are rows
+            unpack_columns(x.a, nv, matrices, begin, j * nv)  # of a symmetric matrix columns are rows
             pivot += 0.0 * x.a[j]
         for lane in range(count):
             if not lane_of(pivot, lane) > 0.0:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import kernel, specialised
 from ddp.machine.fields import Fields, vector
-from ddp.machine.lanes import give_lanes, take_lanes
 from ddp.machine.memory import as_matrix, as_quads, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
+from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.geometry.configuration import difference_state, integrate_configuration
 from dynamics.robots.tree import Tree
 from dynamics.steps.advance import advance_freely, free_bench
@@ -58,11 +58,10 @@ def _step(context, memory, schedule, X, U, Xn):  # type: ignore[no-untyped-def]
         end, mode = run_end(schedule, t), schedule[t]
         w = bench(modes, mode, own.end)
         for begin in range(t, end, QUAD):
-            count = min(QUAD, end - begin)
-            take_lanes(states, begin, count, nx, own.x)
-            take_lanes(controls, begin, count, nu, own.u)
+            pack(states[:end], begin, own.x, nx)
+            pack(controls[:end], begin, own.u, nu)
             advance(modes, mode, own.x, own.u, w)
-            give_lanes(own.x, nx, out, begin, 0, count)
+            unpack(own.x, nx, out[:end], begin)
         t = end
 
 
@@ -135,7 +134,7 @@ def _track(  # type: ignore[no-untyped-def]
             alpha = with_lane(alpha, lane, alphas[begin + min(lane, count - 1)])
         for i in range(nx):
             own.x[i] = nominal[0, i]
-        give_lanes(own.x, nx, to_X, begin, 0, count)
+        unpack(own.x, nx, to_X, begin)
         for t in range(N):
             mode = schedule[t]
             if t == 0 or mode != schedule[t - 1]:
@@ -147,12 +146,12 @@ def _track(  # type: ignore[no-untyped-def]
             else:
                 for i in range(nu):
                     own.u[i] = controls[t, i]
-            give_lanes(own.u, nu, to_U, begin, t * nu, count)
+            unpack_columns(own.u, nu, to_U, begin, t * nu)
             advance(modes, mode, own.x, own.u, w)
-            give_lanes(w.f, min(modes.table[mode, 2], most), to_notes, begin, t * most, count)
+            unpack_columns(w.f, min(modes.table[mode, 2], most), to_notes, begin, t * most)
             if len(torn) > 0:
                 open_gap(tree, alpha, torn[t], own.x, own.dx, own.q)
-            give_lanes(own.x, nx, to_X, begin, (t + 1) * nx, count)
+            unpack_columns(own.x, nx, to_X, begin, (t + 1) * nx)
 
 
 class Roller(NamedTuple):
