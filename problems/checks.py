@@ -76,7 +76,7 @@ def branch(carrier: Robot, frame: str) -> frames.Branch:
     """The branch that carries a frame of a robot."""
     frame_name(carrier, frame)
     found = frames.branch(carrier, frame)
-    if found.dof.size == 0:
+    if found.count == 0:
         raise ProblemError(f"frame: {frame!r} of {carrier.name} is fixed to the world, no joint moves it")
     return found
 

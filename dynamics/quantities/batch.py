@@ -36,7 +36,7 @@ def center_of_mass(tree, Q, weight, c, dq, qq):
 @kernel
 def frame_placement(branch, Q, weight, M, jacobian, qq):
     """M (N, 4, 4), its Jacobian (N, 6, nv) and the Hessian of weight·log6(M⁻¹ M(q ⊕ δ)) of every sample."""
-    m = branch.dof.size
+    m = branch.count
     memory, J, G, unused = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((6, 6)), np.zeros(jacobian.shape[2])
     for t in range(Q.shape[0]):
         R, p = place_frame(branch, Q[t], memory, J)
@@ -54,7 +54,7 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
 @kernel
 def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
     """The velocity (N, 6), its derivatives (N, 6, nv), the Hessian of weight·velocity (N, 2 nv, 2 nv)."""
-    m, nv = branch.dof.size, V.shape[1]
+    m, nv = branch.count, V.shape[1]
     memory, J, E = branch_workspace(branch, Q), np.zeros((m, 6)), np.zeros((m, 6))
     Dq, Dv = np.zeros((m, 6)), np.zeros((m, 6))
     for t in range(Q.shape[0]):

@@ -14,7 +14,6 @@ Arrays of columns are stored as rows: J (m, 6) for the m degrees of freedom of a
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import memory_of, rows_of
+from ddp.machine.struct import Struct, integer, integers, nested, reals
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -47,33 +47,17 @@ from dynamics.robots.tree import Tree, segments
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
 
-class _Fields(NamedTuple):
-    tree: int
-    placement: NDArray[np.float64]
-    dof: NDArray[np.int64]
-
-
-class Branch(_Fields):
+class Branch(Struct):
     """The bodies between the root and a frame, as a tree of their own whose dofs count from 0.
 
-    tree: the address of that tree, for kernels; its ``iq`` still index the robot's configuration.
-    placement (12,): the frame on the last body.
-    dof (m,): the robot's degrees of freedom in the branch, root first.
-
-    An address, because numba finds the types of objects at every call by Python code, and those of numbers at once.
+    tree: that tree; its ``iq`` still index the robot's configuration.   placement (12,): the frame on the last body.
+    count: how many degrees of freedom, m.   dof (m,): which of the robot's they are, root first.
     """
 
-    owner: Tree
-
-    def __new__(cls, tree: Tree, placement: NDArray[np.float64], dof: NDArray[np.int64]) -> Branch:
-        """Keep the tree alive whose address kernels are given."""
-        branch = super().__new__(cls, tree.address, placement, dof)
-        branch.owner = tree
-        return branch
-
-    def __reduce__(self) -> tuple[type[Branch], tuple[Tree, NDArray[np.float64], NDArray[np.int64]]]:
-        """Take the tree along: addresses mean nothing to other processes."""
-        return Branch, (self.owner, self.placement, self.dof)
+    tree: Tree = nested(Tree)
+    count: int = integer()
+    placement: NDArray[np.float64] = reals()
+    dof: NDArray[np.int64] = integers()
 
 
 _known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
@@ -113,7 +97,7 @@ def _branch(robot: Robot, frame: str) -> Branch:
         weightless=None,
     )  # fmt: skip
     placement = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
-    return Branch(own, placement, dof)
+    return Branch(tree=own, count=len(dof), placement=placement, dof=dof)
 
 
 # -- placement ---------------------------------------------------------------------------------------
@@ -122,13 +106,13 @@ def _branch(robot: Robot, frame: str) -> Branch:
 @kernel
 def branch_workspace(branch, like):
     """Memory of a workspace for the bodies of a branch, of the number type of the array ``like``."""
-    return workspace(Tree(branch.tree), like)
+    return workspace(branch.tree, like)
 
 
 @kernel
 def place_frame(branch, q, memory, J):
     """(R, p) of the frame in the world; J: the columns of its Jacobian, in its own axes. memory: `branch_workspace`."""
-    tree = Tree(branch.tree)
+    tree = branch.tree
     ws = Workspace(memory_of(memory), tree)
     place_bodies(tree, rows_of(q), False, ws)
     F = branch.placement
@@ -160,7 +144,7 @@ def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian
 
     force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
     """
-    joint = Tree(branch.tree).body
+    joint = branch.tree.body
     for j in range(J.shape[0]):
         a = load6(J, j)
         jd = branch.dof[j]
@@ -211,7 +195,7 @@ def _drift(reference, m):
 @kernel
 def frame_twist(branch, J, v, E):
     """The frame's velocity V = Σ J_j v_j in its own axes; its derivatives by q_j into E (m, 6)."""
-    joint = Tree(branch.tree).body
+    joint = branch.tree.body
     V = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     before = V
     for j in range(J.shape[0]):
@@ -239,7 +223,7 @@ def add_twist_curvature(branch, reference, R, p, V, J, E, force, scale, nv, hess
 
     With f = Xᵀ force and j before k:  ``D_j D_k = Ω_j × (Ω_k × V + E_k) + Ω_k × E_j + E_j × J_k``.
     """
-    joint, dof = Tree(branch.tree).body, branch.dof
+    joint, dof = branch.tree.body, branch.dof
     f = _carrying_back(reference, R, p, force)
     m = J.shape[0]
     for j in range(m):

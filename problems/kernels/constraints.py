@@ -41,7 +41,7 @@ def add_point_curvature(branch, R, J, force, gradient, out):
 @kernel
 def position_values(branch, target, X, out):
     """``p - target`` of a frame's origin p."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(branch, X[k], memory, J)
         for i in range(3):
@@ -51,10 +51,10 @@ def position_values(branch, target, X, out):
 @kernel
 def position_jacobian(branch, X, out):
     """The columns of the origin's Jacobian, in the world's axes."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], memory, J)
-        for j in range(branch.dof.size):
+        for j in range(branch.count):
             d = rotate(R, linear(load6(J, j)))
             for i in range(3):
                 out[k, i, branch.dof[j]] = d[i]
@@ -63,7 +63,7 @@ def position_jacobian(branch, X, out):
 @kernel
 def position_curvature(branch, X, weight, out):
     """Hessian of weight · p of the origin p."""
-    memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros(out.shape[1])
+    memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], memory, J)
         add_point_curvature(branch, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
@@ -72,7 +72,7 @@ def position_curvature(branch, X, weight, out):
 @kernel
 def pose_values(branch, target, X, out):
     """``log6(target⁻¹ oMf)``."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
@@ -83,11 +83,11 @@ def pose_values(branch, target, X, out):
 @kernel
 def pose_jacobian(branch, target, X, out):
     """Jlog6 times the frame's Jacobian."""
-    memory, J, Jlog = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    memory, J, Jlog = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
         jlog6(pose_error(target, R, p), Jlog)
-        for j in range(branch.dof.size):
+        for j in range(branch.count):
             for i in range(6):
                 for a in range(6):
                     out[k, i, branch.dof[j]] += Jlog[i, a] * J[j, a]
@@ -96,7 +96,7 @@ def pose_jacobian(branch, target, X, out):
 @kernel
 def pose_curvature(branch, target, X, weight, out):
     """Hessian of weight · log6(target⁻¹ oMf): by the curvature of log6 and that of the displacement."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
@@ -189,8 +189,8 @@ def nearest(p, d, q, e):
 def clearance_values(body, obstacles, X, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
     first, second = body.first, body.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
     for k in range(X.shape[0]):
         _, p = place_frame(first, X[k], memory1, J1)
         d = (0.0, 0.0, 0.0)
@@ -228,8 +228,8 @@ def _columns(R, J, place, D):
 def clearance_jacobian(body, obstacles, X, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
     first, second = body.first, body.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
     m = body.dof.size
     D1, D2 = np.zeros((3, m)), np.zeros((3, m))
     for k in range(X.shape[0]):
@@ -258,8 +258,8 @@ def clearance_curvature(body, obstacles, X, weight, out):
     D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
     """
     first, second = body.first, body.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.dof.size, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.dof.size, 6))
+    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
+    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
     m = body.dof.size
     D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
     g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])

@@ -44,7 +44,7 @@ def pose_error(target, R, p):
 @kernel
 def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
-    memory, J = branch_workspace(branch, X), np.zeros((branch.dof.size, 6))
+    memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     Jlog, G = np.zeros((6, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
@@ -76,7 +76,7 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
 @kernel
 def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz):
     """FramePosition: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
-    memory, J, G = branch_workspace(branch, X), np.zeros((branch.dof.size, 6)), np.zeros((6, 6))
+    memory, J, G = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
         target = row_of(targets, first + k)
@@ -100,10 +100,12 @@ def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz
 @kernel
 def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FrameVelocity."""
-    m = branch.dof.size
+    m = branch.count
     memory, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
     r, f = np.zeros(6), np.zeros(6)
-    index = np.concatenate((branch.dof, branch.dof + nv))
+    index = np.empty(2 * m, np.int64)
+    for j in range(m):
+        index[j], index[m + j] = branch.dof[j], nv + branch.dof[j]
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
         V = frame_twist(branch, J, X[k, nq:], E)
