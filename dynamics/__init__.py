@@ -11,8 +11,8 @@ from dynamics.contacts.dynamics import (
     impact_dynamics_hessian,
     impact_dynamics_second_derivatives,
 )
-from dynamics.contacts.forces import ContactForces
 from dynamics.continuous.linearize import held_directions, linearize
+from dynamics.phases.contact_forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import (

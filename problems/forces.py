@@ -16,7 +16,7 @@ from ddp.protocols import Array
 from ddp.system import Expansion
 from dynamics.contacts.contact import Contact, compile_contacts, forces
 from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
-from dynamics.contacts.forces import ContactForces
+from dynamics.phases.contact_forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics

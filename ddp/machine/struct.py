@@ -10,8 +10,10 @@ Python makes a struct of numbers and arrays, which it keeps alive; kernels read 
         mass: Array = reals(3)               # rows of three floats
         cost: Array = matrix()               # (N, m), m known at run time
         out: Array = reals(constant=False)   # kernels may write to it
+        next: Chain | None = nested()        # another struct
+        others: tuple[Chain, ...] = several()  # addresses of structs: Chain(chain.others[0])
 
-    chain = Chain(n=2, h=0.1, parent=[-1, 0], mass=M, cost=C, out=np.zeros(2))
+    chain = Chain(n=2, h=0.1, parent=[-1, 0], mass=M, cost=C, out=np.zeros(2), next=None, others=[])
     chain.h = 0.2                            # between calls
     total(chain.address)                     # or total(chain), which takes Python 1 µs longer
 

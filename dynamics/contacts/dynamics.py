@@ -25,8 +25,8 @@ from ddp.machine.number import WIDTH
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
+from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Stack
 from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]

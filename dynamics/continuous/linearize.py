@@ -29,8 +29,8 @@ from dynamics.contacts.dynamics import contact_dynamics_derivatives
 from dynamics.continuous import flow
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.passive import entries_of
+from dynamics.rigid_bodies.samples import Samples, Stack
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Samples, Stack
 
 Array = NDArray[np.float64]
 

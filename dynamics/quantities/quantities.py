@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import choice
 from dynamics.quantities import batch as quantity_batch
 from dynamics.quantities import frames
+from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Stack
 
 Array = NDArray[np.float64]
 

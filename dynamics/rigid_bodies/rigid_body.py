@@ -26,8 +26,9 @@ from dynamics.rigid_bodies.results import (
     InverseHessian,
     InverseTensors,
 )
+from dynamics.rigid_bodies.samples import Samples, Stack
+from dynamics.rigid_bodies.tensor_entries import entries_of
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Samples, Stack
 
 Array = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ def inverse_dynamics_second_derivatives(
     """
     s = Samples(robot, q, ("v", v), ("a", a), fext, fext_frame)
     memory = InverseTensors(*(s.tensors(4) if out is None else s.earlier(out)))
-    entries = robot.tensor_entries
+    entries = entries_of(robot.tree)
     room = batch.room_of_tensors(robot.nv, entries.triples)
     s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
     found = world_wrenches.inverse_tensors(s, memory)
@@ -126,7 +127,7 @@ def forward_dynamics_second_derivatives(
     s = Samples(robot, q, ("v", v), ("tau", tau), fext, fext_frame)
     world_wrenches.add_to_torques(s)
     out = ForwardTensors(*s.tensors(4))
-    entries = robot.tensor_entries
+    entries = entries_of(robot.tree)
     room = batch.room_of_tensors(robot.nv, entries.triples)
     s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:

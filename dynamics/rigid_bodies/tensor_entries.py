@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import kernel
-
-if TYPE_CHECKING:
-    from dynamics.robots.tree import Tree
+from dynamics.robots.tree import Tree
 
 SLOTS = 14
 """How many different numbers a triple of degrees of freedom has in the four tensors."""
@@ -32,8 +31,17 @@ class Entries(NamedTuple):
     bounds: NDArray[np.int64]
 
 
+_known: WeakKeyDictionary[Tree, Entries] = WeakKeyDictionary()
+
+
 def entries_of(tree: Tree) -> Entries:
-    """The entries of a tree's tensors."""
+    """The entries of a tree's tensors, found once."""
+    if tree not in _known:
+        _known[tree] = _found(tree)
+    return _known[tree]
+
+
+def _found(tree: Tree) -> Entries:
     nv = tree.nv
     triples = _triples(tree)
     zero = SLOTS * len(triples)

@@ -19,7 +19,7 @@ from dynamics.rigid_bodies.results import (
     InverseHessian,
     InverseTensors,
 )
-from dynamics.robots.samples import Samples
+from dynamics.rigid_bodies.samples import Samples
 
 Array = NDArray[np.float64]
 

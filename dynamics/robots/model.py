@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ddp.errors import DDPError, ModelError, ProblemError, flag, nearest, said
 from dynamics.geometry.joint_motion import FREE_FLYER, UNIT_NUMBERS
-from dynamics.rigid_bodies.tensor_entries import Entries, entries_of
 from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
 from dynamics.robots.tree import Tree, compiled
@@ -65,11 +64,6 @@ class Robot:
     @property
     def joint_names(self) -> list[str]:
         return list(self.model.names)[1:]
-
-    @cached_property
-    def tensor_entries(self) -> Entries:
-        """Where the entries of the second derivatives of inverse dynamics are found."""
-        return entries_of(self.tree)
 
     @cached_property
     def unit_numbers(self) -> list[tuple[int, int, int]]:

@@ -27,8 +27,8 @@ from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual_derivatives
+from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.samples import check_configurations
 from dynamics.robots.tree import Tree
 
 Array = NDArray[np.float64]

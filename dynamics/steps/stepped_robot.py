@@ -17,9 +17,9 @@ from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.samples import check_configurations
 from dynamics.steps import rollouts
 from dynamics.steps.gaps import closing_callback
 from dynamics.steps.modes import Mode, modes_of

@@ -19,7 +19,7 @@ from ddp.machine.memory import (
     rows_of,
 )
 from ddp.machine.number import WIDTH, lane_of, quads, spread, width
-from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals
+from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals, several
 
 
 class Chain(Struct):
@@ -78,6 +78,7 @@ class Pair(Struct):
     chain: Chain = nested(Chain)
     before: "Pair | None" = nested()
     factor: float = real()
+    others: tuple[Chain, ...] = several()
 
 
 @kernel
@@ -85,13 +86,17 @@ def read_pair(address, out):
     pair = Pair(address)
     out[0] = pair.factor * pair.chain.mass[1, 2] + pair.before.chain.h
     out[1] = pair.before.factor
+    out[2] = Chain(pair.others[0]).h + 10.0 * Chain(pair.others[1]).h
 
 
 def test_structs_hold_structs_and_outlive_what_names_them(chain):
-    pair = Pair(chain=chain.replace(h=9.0), factor=2.0, before=Pair(chain=chain, before=None, factor=3.0))
-    out = np.zeros(2)
-    read_pair(pair, out)
-    assert out.tolist() == [2.0 * 5.0 + 0.5, 3.0]
+    before = Pair(chain=chain, before=None, factor=3.0, others=[])
+    pair = Pair(chain=chain.replace(h=9.0), factor=2.0, before=before, others=[chain.replace(h=h) for h in (4.0, 5.0)])
+    other = before.replace(before=before, others=pair.others)
+    for kept in (pair, copy.deepcopy(pair), pickle.loads(pickle.dumps(other))):
+        out = np.zeros(3)
+        read_pair(kept, out)
+        assert out.tolist() == [kept.factor * 5.0 + 0.5, 3.0, 54.0]
 
 
 class Masses(Struct):
