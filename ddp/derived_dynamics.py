@@ -3,15 +3,14 @@
 A class that inherits from `ByKnot` says what f is; whatever else it does not say is derived: first derivatives by
 complex step, exact to rounding, wherever that agrees with a real difference, else by differences of fourth order; the
 second order by differences of the first. `DerivedDynamics` does so for a user's own object, `ddp.protocols.Dynamics`.
+Where f is `traced`, compiled code takes the place of all of that.
 """
 
 from __future__ import annotations
 
-import dis
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -31,11 +30,11 @@ from ddp.errors import (
     positive_integer,
     said,
 )  # fmt: skip
+from ddp.machine.number import WIDTH
 from ddp.protocols import Array, Dynamics
 from ddp.system import Contraction, Expansion, System
-
-_SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
-"""Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `_is_undefined`."""
+from ddp.tracing.function import TracedFunction
+from ddp.tracing.undefined import is_undefined
 
 
 class ByKnot(ABC):
@@ -50,17 +49,39 @@ class ByKnot(ABC):
         """The next state (nx,) of x (nx,), u (nu,), real or complex, its shape checked: see `checked_state`."""
 
     @property
+    def traced(self) -> TracedFunction | None:
+        """f as compiled code with its derivatives; None where Python is called, and f differenced."""
+        return None
+
+    @property
     def n(self) -> int:
         """The size of a tangent vector: nx, the space being flat."""
         return self.nx
 
     @property
+    def thread_safe(self) -> bool:
+        """Whether several threads may ask at once, for nothing of the user's is called."""
+        return self.traced is not None
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths are rolled out for the price of one, see `system.Abilities`."""
+        return 0 if self.traced is None else WIDTH
+
+    @property
     def record_size(self) -> int:
-        """Floats that a knot keeps for the second order: the tensor."""
-        return self.n * (self.n + self.nu) ** 2
+        """Floats that a knot keeps for the second order: x and u, or the tensor."""
+        return self.n * (self.n + self.nu) ** 2 if self.traced is None else self.nx + self.nu
 
     def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
+        if self.traced is not None:
+            X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
+            U = as_array("u", u, (*X.shape[:-1], self.nu))
+            after = self.traced.values(X.reshape(-1, self.nx), U.reshape(-1, self.nu))
+            for row in np.flatnonzero(~np.isfinite(after).all(axis=1)):
+                self._called(X.reshape(-1, self.nx)[row], U.reshape(-1, self.nu)[row])  # raises what is wrong there
+            return after.reshape(X.shape)
         if axes(x) == 1:
             return np.asarray(self._called(as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))))
         X = as_array("x", x, (None, self.nx))
@@ -79,6 +100,8 @@ class ByKnot(ABC):
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
+        if self.traced is not None:
+            return self.traced.track(X, U, k, K, alphas, gaps, (lower, upper))
         lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
         found = [self._tracked(X, U + alpha * k, K, (alpha - 1.0) * gaps, (lower, upper)) for alpha in alphas]
         return np.array([Xnew for Xnew, _ in found]), np.array([Unew for _, Unew in found])
@@ -132,27 +155,45 @@ class ByKnot(ABC):
     def hessian(self, x: Array, u: Array, weight: Array) -> Array:
         """The Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
         x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
-        return np.tensordot(as_array("weight", weight, (self.n,)), self._tensor(x, u), axes=1)
+        weight = as_array("weight", weight, (self.n,))
+        if self.traced is None:
+            return np.tensordot(weight, self._tensor(x, u), axes=1)
+        H = np.empty((1, self.n + self.nu, self.n + self.nu))
+        self.traced.second(x[None], u[None], weight[None], H)
+        return H[0]
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The first order of M knots, into out.A and out.B."""
+        if self.traced is not None:
+            X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+            self.traced.first(X, U, out.A, out.B)
+            out.record[:, : self.nx], out.record[:, self.nx :] = X, U
+            return
         with np.errstate(all="ignore"):
             for t, (x, u) in enumerate(zip(X, U, strict=True)):
                 out.A[t], out.B[t] = self._slopes(x, u)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """The second order of M knots: their tensors, into out.record."""
+        if self.traced is not None:
+            return
         with np.errstate(all="ignore"):
             for t, (x, u) in enumerate(zip(X, U, strict=True)):
                 out.record[t] = self._tensor(x, u).ravel()
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of M knots: their tensors, contracted."""
+        if self.traced is not None:
+            X, U = record[:, : self.nx].copy(), record[:, self.nx :].copy()
+            self.traced.second(X, U, np.ascontiguousarray(weight), out)
+            return
         tensors = record.reshape(len(record), self.n, -1)
         out[:] = np.einsum("ki,kij->kj", weight, tensors).reshape(out.shape)
 
     def contraction(self) -> Contraction:
         """The compiled contraction of a knot's tensor with a weight."""
+        if self.traced is not None:
+            return self.traced.contraction
         sizes = np.array([self.n, self.n + self.nu], dtype=np.int64)
         return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
@@ -162,6 +203,10 @@ class ByKnot(ABC):
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
         """A and B of one knot, finite or not."""
+        if self.traced is not None:
+            A, B = np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu))
+            self.traced.first(x[None], u[None], A, B)
+            return A[0], B[0]
         J = differences.jacobian(*self._about(x, u))
         return J[:, : self.n], J[:, self.n :]
 
@@ -194,7 +239,7 @@ class DerivedDynamics(ByKnot):
         self.own = own
         self.nx, self.nu = positive_integer("dynamics.nx", own.nx), positive_integer("dynamics.nu", own.nu)
         self.dt = positive("dynamics.dt", getattr(own, "dt", 1.0))
-        self.thread_safe, self.control_limits = bool(getattr(own, "thread_safe", False)), self._of_own("control_limits")
+        self.control_limits = self._of_own("control_limits")
         self._n = positive_integer("dynamics.n", getattr(own, "n", self.nx))
         self._linearize, self._hessian = self._of_own("linearize"), self._of_own("hessian")
         manifold = self._of_own("difference"), self._of_own("integrate")
@@ -209,6 +254,11 @@ class DerivedDynamics(ByKnot):
     def n(self) -> int:
         """The size of a tangent vector."""
         return self._n
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether its owner says so, or nothing of its owner's is called."""
+        return super().thread_safe or bool(getattr(self.own, "thread_safe", False))
 
     def difference(self, x0: Array, x1: Array) -> Array:
         """``x1 ⊖ x0``: (n,) or (M, n)."""
@@ -296,25 +346,6 @@ def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u:
     if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):
         raise ModelError(f"{name}: expected a next state of real numbers, got {following.dtype}")
     return following if following.dtype.kind in "fc" else following.astype(np.float64)
-
-
-def is_undefined(reason: BaseException | None) -> bool:
-    """Whether a function has no value there, and is not wrong: nor is it where its own code says so with a ValueError.
-
-    Those that Python and NumPy raise, but for math.log(0.0) and the like, are of shapes that do not fit.
-    """
-    if isinstance(reason, _SINGULAR):
-        return True
-    if not isinstance(reason, ValueError):
-        return False
-    last = reason.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None or "site-packages" in Path(last.tb_frame.f_code.co_filename).parts:
-        return False
-    steps = dis.get_instructions(last.tb_frame.f_code)
-    raises = any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)
-    return raises or str(reason) == "math domain error"
 
 
 def _contract(context: int, record: int, weight: int, hessian: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -128,6 +128,14 @@ class Problem:
         other = self._twin()
         object.__setattr__(other, "x0", x0)
         return other
+
+    def renew(self) -> None:
+        """Trace functions again that were traced and are others by now, for what they read has changed."""
+        for thing in (self.dynamics, *(placed.constraint for placed in self._placed)):
+            if renew := getattr(thing, "renew", None):
+                renew()
+        if self.objective.renew():
+            object.__setattr__(self, "objective", replace(self.objective))  # tables are made anew
 
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""

@@ -184,6 +184,7 @@ def solve(
     if callback is not None and not callable(callback):
         raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
     flag("throw", throw)
+    problem.renew()
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)

@@ -15,9 +15,10 @@ MACHINE = {
     f"ddp.machine.{name}"
     for name in ("aligned", "fields", "lanes", "memory", "number", "packing", "rows", "simd", "struct", "tiles")
 }  # fmt: skip
+TRACING = {f"ddp.tracing.{name}" for name in ("function", "trace", "undefined")}
 VOCABULARY = {
     "ddp.errors", "ddp.compiling.kernel", "ddp.protocols", "ddp.system",
-    "ddp.derived_dynamics", "ddp.differences", *MACHINE,
+    "ddp.derived_dynamics", "ddp.differences", *TRACING, *MACHINE,
 }
 
 

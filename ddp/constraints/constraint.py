@@ -19,6 +19,8 @@ from ddp.costs.terms import TermError
 from ddp.errors import REAL, ProblemError, as_array, axes, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
+from ddp.tracing.function import TracedFunction, is_flat
+from ddp.tracing.trace import FollowError
 
 Function = Callable[[Any, Any], Any]
 
@@ -27,15 +29,19 @@ Function = Callable[[Any, Any], Any]
 class Equality:
     """``c(x, u) = 0`` from a function of one knot that returns a number or an array (size,).
 
-    jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; derived if None.
+    jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; if None, see ``derivatives``.
+    derivatives: where they come from. "traced": from the function's operations, exact and compiled; "differences": from
+        its values. Where a jacobian is given, or states are no plain numbers, they are by differences.
     At the end of the horizon u is zeros.
     """
 
     function: Function
     jacobian: Function | None = None
+    derivatives: str = "traced"
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
+        _check_derivatives(self.derivatives)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +55,11 @@ class Inequality:
     jacobian: Function | None = None
     lower: ArrayLike = -np.inf
     upper: ArrayLike = 0.0
+    derivatives: str = "traced"
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
+        _check_derivatives(self.derivatives)
 
 
 ConstraintLike = Constraint | Equality | Inequality
@@ -61,6 +69,11 @@ def _check_functions(function: Any, jacobian: Any) -> None:
     for name, thing in (("function", function), ("jacobian", jacobian)):
         if not callable(thing) and not (thing is None and name == "jacobian"):
             raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
+
+
+def _check_derivatives(derivatives: Any) -> None:
+    if derivatives not in ("traced", "differences"):
+        raise ProblemError(f"derivatives: expected 'traced' or 'differences', got {said(derivatives)}")
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
@@ -82,7 +95,7 @@ def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint
     return constraint
 
 
-def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Array) -> DerivedConstraint:
+def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Array) -> Constraint:
     """A constraint by function, its size found at x0."""
     try:
         size = len(_evaluated(0, given.function, x0, np.zeros(dynamics.nu)))
@@ -93,7 +106,62 @@ def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Arra
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
+    if given.jacobian is None and given.derivatives == "traced" and is_flat(dynamics):
+        return TracedConstraint(_followed(name, given.function, dynamics, size), given.function, lower, upper)
     return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)
+
+
+def _followed(name: str, function: Function, dynamics: System, size: int) -> TracedFunction:
+    """A constraint's function, traced."""
+    try:
+        found = TracedFunction("c", function, dynamics.nx, dynamics.nu)
+    except FollowError as reason:
+        raise ProblemError(
+            f"{name}: c cannot be traced for its derivatives: {reason}; a jacobian of yours does without, and so does"
+            ' derivatives="differences"'
+        ) from reason.__cause__
+    except Exception as reason:
+        raise ProblemError(f"{name}: c raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+    if len(found.shape) > 1 or found.size != size:
+        raise ProblemError(f"{name}: c: expected shape ({size},), got {found.shape}")
+    return found
+
+
+@dataclass(eq=False)
+class TracedConstraint:
+    """A constraint of a traced function."""
+
+    traced: TracedFunction
+    function: Function
+    lower: Array
+    upper: Array
+    thread_safe = True
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size); where it is NaN because the function raises something, that is raised."""
+        c = self.traced.values(np.ascontiguousarray(X), np.ascontiguousarray(U))
+        for row in np.flatnonzero(np.isnan(c).any(axis=1)):
+            _evaluated(int(row), self.function, X[row], U[row])
+        return c
+
+    def renew(self) -> bool:
+        """Trace the function again, if what it reads has changed; whether it has."""
+        before, self.traced = self.traced, self.traced.renewed()
+        return self.traced is not before
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz)."""
+        M, size = len(X), len(self.lower)
+        A, B = np.empty((M, size, X.shape[1])), np.empty((M, size, U.shape[1]))
+        self.traced.first(np.ascontiguousarray(X), np.ascontiguousarray(U), A, B)
+        return np.concatenate([A, B], axis=2)
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
+        out = np.empty((len(X), X.shape[1] + U.shape[1], X.shape[1] + U.shape[1]))
+        X, U, weight = (np.ascontiguousarray(part, dtype=float) for part in (X, U, weight))
+        self.traced.second(X, U, weight, out)
+        return out
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, naming
+from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
 from ddp.protocols import Array, Term
 from ddp.system import System
@@ -43,7 +44,10 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
                 f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it"
             )
         batch: BatchTerm
-        if isinstance(term, JittedTerm):
+        if is_traced(term, dynamics):
+            with naming(f"{label} ({type(term).__name__})", slice(0, 1)):
+                batch = TracedTerm(term, dynamics)
+        elif isinstance(term, JittedTerm):
             with naming(label, slice(0, 1)):
                 batch = CompiledDerivedTerm(term, dynamics, x0, np.zeros(dynamics.nu))
         elif isinstance(term, BatchTerm):
@@ -74,7 +78,7 @@ def try_entry(entry: Entry, knots: slice, horizon: int, dynamics: System, x0: Ar
 
     So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
     """
-    if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm)):  # users' own, perhaps not defined there
+    if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm, TracedTerm)):  # users' own, perhaps not defined there
         return
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
     X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))

@@ -18,6 +18,7 @@ from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.hessians import add_diagonals, clear_diagonals
 from ddp.costs.stretches import check_length, even, part, varying, weights_of
 from ddp.costs.terms import naming
+from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives, broken_rows
 from ddp.protocols import Array
 from ddp.system import System
@@ -96,6 +97,11 @@ class Objective:
         )  # fmt: skip
         _ = found.table, found.noted  # what cannot be compiled is told here
         return found
+
+    def renew(self) -> bool:
+        """Trace terms again that have changed; whether any has."""
+        terms = {id(entry.term): entry.term for entry, _, _ in self._stretches}
+        return any([term.renew() for term in terms.values() if isinstance(term, TracedTerm)])
 
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
         """Copy of the terms with other contributions of constraints."""

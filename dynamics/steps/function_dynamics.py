@@ -3,52 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ddp.derived_dynamics import ByKnot, checked_state, is_undefined
-from ddp.errors import ModelError, ProblemError, affordable, positive, positive_integer, said
+from ddp.derived_dynamics import ByKnot, checked_state
+from ddp.errors import ModelError, ProblemError, affordable, as_array, line_of, positive, positive_integer, said
 from ddp.protocols import Array
+from ddp.tracing.function import TracedFunction
+from ddp.tracing.trace import FollowError
+from ddp.tracing.undefined import is_undefined
+
+DERIVATIVES = "traced", "differences"
 
 
 @dataclass(frozen=True)
 class FunctionDynamics(ByKnot):
     """A discrete-time system on a Euclidean state space, given as a function.
 
-    f: ``f(x, u) -> x'`` with x (nx,), u (nu,), x' (nx,); called one knot at a time.
+    f: ``f(x, u) -> x'`` with x (nx,), u (nu,), x' (nx,), of one knot; ``f(x, u, p)`` where there are parameters p.
     nx, nu: how many numbers a state and a control have.
     dt [s]: the time step that running costs are multiplied by; None counts as 1.
+    parameters: numbers that f takes as a third argument, an array that may be written on at any time, without
+        anything compiled again.
+    derivatives: where they come from. "traced": f is called once with numbers that remember how they were made, on
+        every way through its branches; derivatives of both orders are exact to rounding, and compiled with f, which is
+        called no more. "differences": f is called knot by knot, and nothing need be known of it.
 
-    First derivatives are by complex step, exact to rounding, wherever that agrees with a real difference;
-    functions that are not made for complex numbers (``np.abs``, ``np.linalg.norm``, ``float``, ``math``) get
-    4th-order differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order
-    differences of the first, good to about 1e-11 (of values and 1e-9 without complex step). x and u should be
-    of order one, as SI quantities are: the differences step by 1e-3 and 5e-3.
+    A system with derivatives of your own is an object of the `Dynamics` protocol.
 
-    Raises ProblemError for malformed sizes, ModelError if f cannot be called or does not return (nx,).
+    Differences: first derivatives are by complex step, exact to rounding, wherever that agrees with a real difference;
+    functions that are not made for complex numbers (``np.abs``, ``np.linalg.norm``, ``float``, ``math``) get 4th-order
+    differences, good to about 1e-10. The second order is a tensor (nx, nz, nz) a knot, by 4th-order differences of the
+    first, good to about 1e-11 (of values and 1e-9 without complex step). x and u should be of order one, as SI
+    quantities are: the differences step by 1e-3 and 5e-3.
+
+    Raises ProblemError for malformed arguments; ModelError if f cannot be called, does not return (nx,), or is to be
+    traced and cannot be: it says why, and at which line.
     """
 
-    f: Callable[[Array, Array], Any]
+    f: Callable[..., Any]
     nx: int
     nu: int
     dt: float = None  # type: ignore[assignment]
+    parameters: Array | None = None
+    derivatives: str = "traced"
+    _traced: TracedFunction | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise ProblemError(f"f: expected a function x' = f(x, u), got {said(self.f)}")
         object.__setattr__(self, "nx", positive_integer("nx", self.nx))
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
-        for field in ("nx", "nu"):
-            affordable(field, getattr(self, field), self.record_size)
+        if self.derivatives not in DERIVATIVES:
+            raise ProblemError(f"derivatives: expected one of {', '.join(DERIVATIVES)}, got {said(self.derivatives)}")
+        for name in ("nx", "nu"):
+            affordable(name, getattr(self, name), ByKnot.record_size.fget(self))  # type: ignore[attr-defined]
         object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
+        if self.parameters is not None:
+            object.__setattr__(self, "parameters", as_array("parameters", self.parameters, (None,)))
         with np.errstate(all="ignore"):
             try:
                 self._called(np.zeros(self.nx), np.zeros(self.nu))
             except ModelError as failure:
                 if not is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
+        if self.derivatives == "traced":
+            object.__setattr__(self, "_traced", self._followed())
+
+    @property
+    def traced(self) -> TracedFunction | None:
+        """f as compiled code with its derivatives; None where Python is called."""
+        return self._traced
+
+    def renew(self) -> bool:
+        """Trace f again, if what it reads has changed; whether it has."""
+        before = self._traced
+        if before is not None:
+            object.__setattr__(self, "_traced", before.renewed())
+        return self._traced is not before
+
+    def _followed(self) -> TracedFunction:
+        try:
+            found = TracedFunction("f", self.f, self.nx, self.nu, self.parameters)
+        except FollowError as reason:
+            raise ModelError(
+                f'f: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
+                " does an object of the Dynamics protocol with derivatives of yours"
+            ) from reason.__cause__
+        except Exception as reason:
+            raise ModelError(f"f: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+        if found.shape != (self.nx,):
+            raise ModelError(f"f: expected a next state of shape ({self.nx},), got {found.shape}")
+        return found
 
     def _called(self, x: Any, u: Any) -> Any:
-        return checked_state("f", self.f, x, u, self.nx)
+        if self.parameters is None:
+            return checked_state("f", self.f, x, u, self.nx)
+        return checked_state("f", lambda x, u: self.f(x, u, self.parameters), x, u, self.nx)

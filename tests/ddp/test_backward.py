@@ -15,6 +15,11 @@ from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 
+def tensors(n: int, nu: int) -> FunctionDynamics:
+    """A system whose records are the tensors (n, nz, nz) of its second order."""
+    return FunctionDynamics(lambda x, u: x, n, nu, derivatives="differences")
+
+
 def random_derivatives(rng: np.random.Generator, N: int, n: int, nu: int) -> Derivatives:
     nz = n + nu
 
@@ -58,7 +63,7 @@ def dense_sweep(d: Derivatives, blend: float, mu: float) -> tuple[np.ndarray, np
 @pytest.mark.parametrize(("blend", "mu"), [(0.0, 0.0), (0.25, 0.1), (1.0, 1e-9)])
 def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, mu):
     d = random_derivatives(rng, 20, n, nu)
-    dynamics = FunctionDynamics(lambda x, u: np.zeros(n), n, nu)
+    dynamics = tensors(n, nu)
     k, K, d0 = dense_sweep(d, blend, mu)
     sweep = Backward(d, dynamics)(blend, mu)
     assert sweep.failed == -1
@@ -72,7 +77,7 @@ def test_the_sweep_is_the_textbook_recursion_for_every_size(rng, n, nu, blend, m
 def test_an_indefinite_hessian_is_reported_with_its_knot(rng, n, nu):
     d = random_derivatives(rng, 20, n, nu)
     d.lzz[13] = -1e6 * np.eye(n + nu)
-    backward = Backward(d, FunctionDynamics(lambda x, u: x, n, nu))
+    backward = Backward(d, tensors(n, nu))
     assert backward(0.0, 0.0).failed == 13
     assert backward.curvature()[0] < -1e5
 
@@ -82,7 +87,7 @@ def test_an_indefinite_hessian_is_reported_with_its_knot(rng, n, nu):
 def test_a_nan_anywhere_fails_the_sweep(rng, where, n, nu):
     d = random_derivatives(rng, 20, n, nu)
     getattr(d, where)[7] = np.nan
-    assert Backward(d, FunctionDynamics(lambda x, u: x, n, nu))(0.0, 0.0).failed >= 6
+    assert Backward(d, tensors(n, nu))(0.0, 0.0).failed >= 6
 
 
 @pytest.mark.parametrize(("n", "nu"), [(2, 1), (4, 1), (4, 2)])
@@ -93,7 +98,7 @@ def test_a_gradient_that_is_no_number_is_not_taken_for_zero(rng, knot, n, nu):
         array[:] = 0.0
     d.lzz[:] = np.eye(n + nu)
     d.lz[knot, n:] = np.nan  # nothing but the gradient itself depends on it
-    sweep = Backward(d, FunctionDynamics(lambda x, u: x, n, nu))(0.0, 0.0)
+    sweep = Backward(d, tensors(n, nu))(0.0, 0.0)
     assert np.isnan(sweep.gradient)
 
 
@@ -158,7 +163,7 @@ class Bent(NamedTuple):
         return np.tensordot(weight, self.derivatives.record[t].reshape(self.n, nz, nz), axes=1)
 
     def contraction(self):
-        return FunctionDynamics(lambda x, u: x, self.n, self.derivatives.B.shape[2]).contraction()
+        return tensors(self.n, self.derivatives.B.shape[2]).contraction()
 
     def closing(self):
         return self.closing_of.closing()
@@ -166,7 +171,7 @@ class Bent(NamedTuple):
 
 def on_manifold(rng, kinds, nu, N=12):
     """The same, and gaps."""
-    robot = RobotDynamics(chain_of(*kinds), 0.01) if kinds else FunctionDynamics(lambda x, u: x, 5, nu)
+    robot = RobotDynamics(chain_of(*kinds), 0.01) if kinds else tensors(5, nu)
     return Bent(random_derivatives(rng, N, robot.n, nu), robot), 0.3 * rng.normal(size=(N, robot.n))
 
 
@@ -247,7 +252,7 @@ def test_diagonal_hessians_may_be_named_as_such(rng, blend):
     derivatives = random_derivatives(rng, 9, 5, 3)
     diagonal = np.einsum("kii->ki", derivatives.lzz).copy()
     derivatives = derivatives._replace(lzz=diagonal[:, :, None] * np.eye(8), exact=diagonal[:, :, None] * np.eye(8))
-    system = FunctionDynamics(lambda x, u: np.zeros(5), 5, 3)
+    system = tensors(5, 3)
     dense = Backward(derivatives, system)(blend, 1e-3)
     k, K = dense.k.copy(), dense.K.copy()
     backward = Backward(derivatives._replace(diagonal=diagonal), system)

@@ -1,11 +1,14 @@
 """The check of a user's derivatives finds what is wrong, and where, and is silent where nothing is."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from systems import Arrive, Quadratic, Swing, pendulum, user_pendulum
 
 import ddp
 from ddp.check import excited
+from ddp.system import Contraction
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 
@@ -75,9 +78,7 @@ class Tilted:
         self._inner, self._what, self._fraction = inner, what, fraction
         for name in ("nx", "n", "nu", "dt", "record_size", "step", "rollout", "difference", "integrate"):
             setattr(self, name, getattr(inner, name))
-        for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contract"):
-            setattr(self, name, getattr(inner, name))
-        for name in ("contraction", "closing"):
+        for name in ("check_state", "linearize", "hessian", "nominal_control", "track", "contract", "closing"):
             setattr(self, name, getattr(inner, name))
 
     def expand(self, X, U, out, first=0):
@@ -89,8 +90,21 @@ class Tilted:
 
     def expand_second(self, X, U, out, first=0):
         self._inner.expand_second(X, U, out, first)
-        if self._what == "Hessian":
-            out.record[:] *= 1.0 + (self._fraction or 1e-2)
+
+    def contraction(self):
+        own, size = self._inner.contraction(), (self._inner.n + self._inner.nu) ** 2
+        if self._what != "Hessian":
+            return own
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+        contract, numbers = kind(own.address), ctypes.POINTER(ctypes.c_double)
+
+        def tilted(context, record, weight, hessian):
+            contract(context, record, weight, hessian)
+            H = np.ctypeslib.as_array(ctypes.cast(hessian, numbers), (size,))
+            H *= 1.0 + (self._fraction or 1e-2)
+
+        wrong = kind(tilted)
+        return Contraction(ctypes.cast(wrong, ctypes.c_void_p).value, own.context, (own, wrong))
 
 
 @pytest.mark.parametrize("what", ["A", "B", "Hessian"])

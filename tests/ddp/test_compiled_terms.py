@@ -227,8 +227,10 @@ def test_what_is_wrong_with_a_jitted_term_is_said_before_it_is_solved(rng):
         problem(bent, lambda x, u: u)
     with pytest.raises(ddp.ProblemError, match=r"running\[0\].*hessian raised ZeroDivisionError"):
         problem(bent, bent_gradient, lambda x, u: 1 / 0)
-    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*numba cannot compile it"):
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*value raised AttributeError: .*'undefined'"):
         problem(lambda x, u: [].undefined)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\].*numba cannot compile it"):
+        problem(lambda x, u: [].undefined, bent_gradient, bent_hessian)
 
 
 @numba.njit

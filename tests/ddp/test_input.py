@@ -322,8 +322,11 @@ def test_shapes_that_do_not_fit_are_told_and_no_divergence():
         return 1.5 * x + (np.ones(3) if abs(x[0]) > 2.0 else u)
 
     term = Quadratic(np.ones(3), np.zeros(3))
-    problem = ddp.Problem(FunctionDynamics(late, 2, 1), [term], [term], np.ones(2), 10)
-    with pytest.raises(ddp.ModelError, match=r"f: raised ValueError: .*broadcast.* \(line \d+ of test_input.py\)"):
+    told = r"f: raised ValueError: .*broadcast.* \(line \d+ of test_input.py\)"
+    with pytest.raises(ddp.ModelError, match=told):
+        FunctionDynamics(late, 2, 1)  # before any knot leads there
+    problem = ddp.Problem(FunctionDynamics(late, 2, 1, derivatives="differences"), [term], [term], np.ones(2), 10)
+    with pytest.raises(ddp.ModelError, match=told):
         ddp.solve(problem)
     with pytest.raises(ddp.ModelError, match=r"not enough values to unpack .* \(line \d+ of test_input.py\)"):
         FunctionDynamics(lambda x, u: [first := x, *([a, b, c] for a, b, c in [x])][0] * first, 2, 1)
@@ -349,6 +352,9 @@ def test_an_interrupt_in_a_users_function_is_one():
             raise KeyboardInterrupt
         return x + u
 
-    problem = ddp.Problem(FunctionDynamics(interrupted, 2, 1), [TERM], [TERM], np.ones(2), 10)
+    with pytest.raises(KeyboardInterrupt):
+        FunctionDynamics(interrupted, 2, 1)
+    called = FunctionDynamics(interrupted, 2, 1, derivatives="differences")
+    problem = ddp.Problem(called, [TERM], [TERM], np.ones(2), 10)
     with pytest.raises(KeyboardInterrupt):
         ddp.solve(problem)

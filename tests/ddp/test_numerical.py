@@ -130,7 +130,11 @@ def test_a_function_is_differentiated_at_the_edge_of_its_domain():
 def test_the_batched_calls_of_a_function_are_its_single_ones(rng):
     dynamics = FunctionDynamics(cartpole_step, 4, 1)
     X, U = rng.normal(size=(6, 4)), rng.normal(size=(6, 1))
-    assert np.array_equal(dynamics.step(X, U), [cartpole_step(*knot) for knot in zip(X, U, strict=True)])
+    steps = dynamics.step(X, U)
+    assert np.array_equal(steps, [dynamics.step(*knot) for knot in zip(X, U, strict=True)])
+    called = FunctionDynamics(cartpole_step, 4, 1, derivatives="differences").step(X, U)
+    assert np.array_equal(called, [cartpole_step(*knot) for knot in zip(X, U, strict=True)])
+    np.testing.assert_allclose(steps, called, rtol=1e-14, atol=1e-14)  # sines of its own, and contracted products
     states = dynamics.rollout(X[0], U)
     assert np.array_equal(states[1:], dynamics.step(states[:-1], U))
 

@@ -1,0 +1,184 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""A user's cost term that is only a value: traced, differentiated and compiled, evaluated with the built-in ones.
+
+Its exact Hessian is Gauss-Newton's where it is constant and positive semidefinite; elsewhere its positive semidefinite
+part stands for that.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ddp.compiling.kernel import call_contraction, kernel
+from ddp.costs import cost_table
+from ddp.costs.batch import BatchTerm, CompiledCost
+from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
+from ddp.costs.jitted import JittedTerm, add_hessian
+from ddp.costs.terms import DerivedTerm, TermError
+from ddp.machine.number import WIDTH
+from ddp.protocols import Array, Term
+from ddp.system import System
+from ddp.tracing.evaluate import fill
+from ddp.tracing.function import TracedFunction, is_flat
+from ddp.tracing.trace import FollowError
+
+
+def is_traced(term: Any, dynamics: System) -> bool:
+    """Whether a term's derivatives are found by tracing: it has a value alone, of plain numbers, and asks for no other.
+
+    Derivatives by states that are no plain numbers are differences.
+    """
+    if isinstance(term, (type, BatchTerm)) or not isinstance(term, (Term, JittedTerm)):
+        return False
+    given = getattr(term, "gradient", None), getattr(term, "hessian", None)
+    return given == (None, None) and getattr(term, "derivatives", "traced") == "traced" and is_flat(dynamics)
+
+
+class TracedTerm:
+    """A `Term` with ``value`` alone, or a `JittedTerm`, as a `BatchTerm`."""
+
+    thread_safe = True
+
+    def __init__(self, term: Any, dynamics: System) -> None:
+        self.term, self._python = term, DerivedTerm(term, dynamics)
+        self._nx, self._nu = dynamics.nx, dynamics.nu
+        try:
+            value = getattr(term.value, "py_func", term.value)
+            self.traced = TracedFunction("value", value, self._nx, self._nu, cost=True)
+        except FollowError as reason:
+            raise TermError(
+                0, f"value cannot be traced for its derivatives: {reason}; gradient(x, u) and hessian(x, u) of yours do"
+                ' without, and so does an attribute derivatives = "differences"'
+            ) from reason.__cause__  # fmt: skip
+        except Exception as reason:
+            self._call_once()
+            raise TermError(0, f"value raised {type(reason).__name__}: {reason}") from reason
+
+    def _call_once(self) -> None:
+        """Call the term as Python does, and raise what is wrong with it."""
+        self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))
+
+    def renew(self) -> bool:
+        """Trace the term again, if its attributes or what it reads have changed; whether they have."""
+        found = self.traced.renewed()
+        if found is self.traced:
+            return False
+        self.traced = found
+        for name in ("_hessian", "separable", "is_convex", "compiled"):
+            vars(self).pop(name, None)
+        return True
+
+    @cached_property
+    def _hessian(self) -> tuple[Array, Any]:
+        """The constant part (nz, nz), and outputs and positions of what is not constant."""
+        _, _, (template, places) = self.traced.layout("all").blocks
+        nz = self._nx + self._nu
+        return template.reshape(nz, nz), places
+
+    @cached_property
+    def separable(self) -> bool:
+        """Whether its Hessian is constant, diagonal and nowhere negative."""
+        H, places = self._hessian
+        return self.is_convex and not len(places) and not (H - np.diag(np.diag(H))).any()
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether its Hessian is constant and positive semidefinite."""
+        H, places = self._hessian
+        return not len(places) and bool(np.linalg.eigvalsh(H)[0] >= -1e-14 * np.abs(H).max())
+
+    @cached_property
+    def compiled(self) -> CompiledCost:
+        """Its C function."""
+        code, alone, all_of = self.traced.code, self.traced.layout("value"), self.traced.layout("all")
+        blocks = [part for block in (alone.blocks[0], *all_of.blocks) for part in block]
+        where = code.addresses["value"], code.addresses["all"], max(alone.outputs, all_of.outputs)
+        cost = _separable_cost if self.separable else _cost
+        bound = bind(cost, *where, int(self.is_convex), *blocks, separable=self.separable)
+        return bound._replace(owner=(bound.owner, code))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,); where one is NaN because its own code raises, that is raised."""
+        costs, table = np.empty(len(X)), cost_table.table_of([(self.compiled, 0, len(X), 1.0)])
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        cost_table.values(table, X, U, costs)
+        for row in np.flatnonzero(np.isnan(costs)):
+            self._python.values(X[row : row + 1], U[row : row + 1])
+        return costs
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add weight times value, gradient and Hessian, whose positive semidefinite part stands for Gauss-Newton's."""
+        table = cost_table.table_of([(self.compiled, 0, len(X), weight)])
+        order, X, U = EXACT if exact else GAUSS_NEWTON, np.ascontiguousarray(X), np.ascontiguousarray(U)
+        cost_table.expand_matrices(table, order, X, U, l, lz, lzz)
+
+
+@kernel
+def _cost(
+    value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
+    lz, lzz,
+):  # fmt: skip
+    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
+    inputs, outputs, H = np.empty(WIDTH * nz), np.empty(WIDTH * count), np.empty((nz, nz))
+    for begin in range(0, X.shape[0], WIDTH):
+        evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
+        for lane in range(min(WIDTH, X.shape[0] - begin)):
+            k = begin + lane
+            if order == VALUES:
+                l[k] += scale * entry(l1, l1_places, outputs, lane)
+                continue
+            l[k] += scale * entry(l2, l2_places, outputs, lane)
+            add_gradient(g, g_places, outputs, lane, scale, lz[k])
+            H[:] = h.reshape(nz, nz)
+            for j in range(h_places.shape[0]):
+                H[h_places[j, 1] // nz, h_places[j, 1] % nz] = outputs[WIDTH * h_places[j, 0] + lane]
+            add_hessian(H, scale, order == EXACT or convex != 0, lzz[k])
+
+
+@kernel
+def _separable_cost(
+    value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
+    lz, lzz,
+):  # fmt: skip
+    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
+    inputs, outputs = np.empty(WIDTH * nz), np.empty(WIDTH * count)
+    for begin in range(0, X.shape[0], WIDTH):
+        evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
+        for lane in range(min(WIDTH, X.shape[0] - begin)):
+            k = begin + lane
+            if order == VALUES:
+                l[k] += scale * entry(l1, l1_places, outputs, lane)
+                continue
+            l[k] += scale * entry(l2, l2_places, outputs, lane)
+            add_gradient(g, g_places, outputs, lane, scale, lz[k])
+            for i in range(nz):
+                lzz[k, i, i] += scale * h[nz * i + i]
+
+
+@kernel
+def evaluate(address, nx, X, U, begin, inputs, outputs):
+    """Outputs of a function at eight knots."""
+    fill(inputs, 0, X, begin)
+    fill(inputs, nx, U, begin)
+    call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+
+
+@kernel
+def entry(template, places, outputs, lane):
+    """A block of one number."""
+    return outputs[WIDTH * places[0, 0] + lane] if places.shape[0] > 0 else template[0]
+
+
+@kernel
+def add_gradient(template, places, outputs, lane, scale, slope):
+    """slope (nz,) += scale times a block."""
+    for i in range(template.shape[0]):
+        slope[i] += scale * template[i]
+    for j in range(places.shape[0]):
+        slope[places[j, 1]] += scale * outputs[WIDTH * places[j, 0] + lane]

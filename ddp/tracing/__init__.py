@@ -1,0 +1,1 @@
+"""Functions of users, followed operation by operation, differentiated and compiled."""

@@ -1,0 +1,242 @@
+"""NumPy's functions on numbers of a graph, by NumPy's own protocols.
+
+A `TracedArray` is an array of objects: numbers of a graph, and floats. Universal functions come to `applied`, which
+calls the graph's operation entry by entry; other functions are NumPy's own on such arrays, but for `FUNCTIONS`, which
+would look at values, and `REFUSED`. `traced` makes arrays that numbers can be written into.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ddp.tracing import dense
+from ddp.tracing.graph import UNARY
+from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.scalars import BY_NAME, OPERATIONS, lifted, select
+
+
+@functools.cache
+def _elementwise(ufunc: Any) -> Any:
+    """A universal function of objects that has an operation of graphs."""
+    operation = OPERATIONS.get(ufunc) or BY_NAME.get(ufunc.__name__)
+    if set("".join(ufunc.types)) <= {"O", "-", ">"}:  # what np.frompyfunc made
+        return ufunc
+    if operation is None:
+        raise TraceError(f"np.{ufunc.__name__}")
+    return np.frompyfunc(lifted(ufunc, operation), ufunc.nin, 1)
+
+
+def _as_objects(value: Any) -> Any:
+    """A value without classes of ours, an array of objects."""
+    if isinstance(value, Node):
+        alone = np.empty((), dtype=object)
+        alone[()] = value
+        return alone
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype != object else array.view(np.ndarray)
+
+
+def returned(result: Any) -> Any:
+    """A result as functions see it: arrays that can be written into, and numbers."""
+    if isinstance(result, tuple):
+        return tuple(map(returned, result))
+    if isinstance(result, np.ndarray):
+        if result.dtype != object:
+            return result
+        return result[()] if result.ndim == 0 else result.view(TracedArray)
+    return result
+
+
+def applied(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``ufunc.method(*inputs)`` of numbers of a graph."""
+    named = {name: value for name, value in named.items() if name not in ("dtype", "casting", "subok", "order")}
+    out = named.pop("out", None)
+    given = tuple(_as_objects(value) if k == 0 or method in ("__call__", "outer") else value
+                  for k, value in enumerate(inputs))  # fmt: skip
+    if ufunc is np.matmul:
+        result = np.matmul(*given, **named)
+    elif method != "__call__" and ufunc in (np.add, np.multiply):
+        result = getattr(ufunc, method)(*given, **named)
+    elif method == "at":
+        raise TraceError(f"np.{ufunc.__name__}.at")
+    else:
+        named.pop("initial", None) if method == "reduce" else None
+        result = getattr(_elementwise(ufunc), method)(*given, **named)
+    result = returned(result)
+    if out is None:
+        return result
+    out[0][...] = result
+    return out[0]
+
+
+class TracedArray(np.ndarray[Any, Any]):
+    """An array of objects: numbers of a graph, and floats."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        return applied(ufunc, method, inputs, named)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in REFUSED:
+            raise TraceError(f"np.{function.__name__}")
+        if function in FUNCTIONS:
+            return returned(FUNCTIONS[function](*args, **kwargs))
+        return returned(super().__array_function__(function, types, args, kwargs))
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return returned(np.asarray(array))
+
+    def astype(self, dtype: Any, *unused: Any, **named: Any) -> Any:
+        """Copy, where floats are asked for."""
+        if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(object)):
+            raise TraceError(f"astype({np.dtype(dtype)})")
+        return self.copy()
+
+    def dot(self, other: Any, out: Any = None) -> Any:
+        """Product, as of np.dot."""
+        return _dot(self, other)
+
+
+def _number_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+    return applied(ufunc, method, inputs, named)
+
+
+def _number_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    return function(*map(traced, args), **traced(kwargs))
+
+
+Number.__array_ufunc__ = _number_ufunc  # type: ignore[attr-defined]
+Number.__array_function__ = _number_function  # type: ignore[attr-defined]
+for _name, _function in UNARY.items():
+    setattr(Number, _function.__name__, functools.partialmethod(lambda self, op: self.graph.unary(op, self), _name))
+
+
+def traced(value: Any) -> Any:
+    """Arguments of a function, with arrays of objects where there are numbers of a graph in them."""
+    if isinstance(value, Node):
+        return _as_objects(value).view(TracedArray)
+    if isinstance(value, np.ndarray):
+        return value.view(TracedArray) if value.dtype == object else value
+    has_arrays = isinstance(value, (list, tuple)) and any(isinstance(one, np.ndarray) for one in value)
+    if isinstance(value, (list, tuple)) and _has_number(value) and not has_arrays:
+        array = np.array(_plain(value), dtype=object)
+        if all(isinstance(entry, (Node, float, int, np.number, np.bool_)) for entry in array.flat):
+            return array.view(TracedArray)
+    if type(value) in (list, tuple):
+        return type(value)(map(traced, value))
+    return {name: traced(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _plain(value: Any) -> Any:
+    """Nested sequences with NumPy's own arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value.view(np.ndarray) if isinstance(value, np.ndarray) else value
+
+
+def _has_number(value: Any) -> bool:
+    """Whether there is a number of a graph in nested sequences."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_number, value))
+    return isinstance(value, (Node, TracedArray))
+
+
+def made(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **unused: Any) -> Any:
+    """np.array of what a function gives it: of floats and numbers of a graph an array that both go into."""
+    has_number = _has_number(value) or isinstance(value, TracedArray)
+    array = np.array(_plain(value) if has_number else value, dtype=object if has_number else dtype, ndmin=ndmin)
+    if dtype is not None and np.dtype(dtype).kind not in "fO":
+        if has_number:
+            raise TraceError(f"np.array of type {np.dtype(dtype)}")
+        return array
+    if array.dtype.kind != "f" and not has_number:
+        return array
+    return array.astype(object).view(TracedArray)
+
+
+def as_made(value: Any, dtype: Any = None, **unused: Any) -> Any:
+    """np.asarray: the array itself where it is one."""
+    return value if isinstance(value, TracedArray) else made(value, dtype)
+
+
+def _making(function: Callable[..., Any]) -> Callable[..., Any]:
+    """np.zeros and the like, of arrays that numbers of a graph can be written into."""
+
+    @functools.wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, Node) for value in args[1:]):  # np.full
+            return made(np.broadcast_to(_as_objects(args[1]), args[0]))
+        return made(function(*args, **kwargs))
+
+    return make
+
+
+def _like(value: float) -> Callable[..., Any]:
+    def make(like: Any, fill: Any = value, **unused: Any) -> Any:
+        return made(np.broadcast_to(_as_objects(fill), np.shape(like)))
+
+    return make
+
+
+def _where(condition: Any, *choices: Any) -> Any:
+    if not choices:
+        raise TraceError("np.where without choices")
+    return np.frompyfunc(select, 3, 1)(*map(_as_objects, (condition, *choices)))
+
+
+def _dot(a: Any, b: Any, out: Any = None) -> Any:
+    return returned(np.dot(_as_objects(a), _as_objects(b)))
+
+
+def _vdot(a: Any, b: Any) -> Any:
+    return np.dot(_as_objects(a).ravel(), _as_objects(b).ravel())
+
+
+def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    if period is not None:
+        raise TraceError("np.interp with a period")
+
+    def of_one(x: Any) -> Any:
+        result = fp[-1] if right is None else right
+        for k in reversed(range(len(xp) - 1)):
+            on_line = fp[k] + (fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k]) * (x - xp[k])
+            result = select(x < xp[k + 1], on_line, fp[-1] if k == len(xp) - 2 and right is None else result)
+        return select(x < xp[0], fp[0] if left is None else left, result)
+
+    return np.frompyfunc(of_one, 1, 1)(_as_objects(x))
+
+
+def _refusing(name: str) -> Any:
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: _where, np.dot: _dot, np.vdot: _vdot, np.interp: _interp,
+    np.linalg.norm: dense.norm, np.linalg.solve: dense.solve, np.linalg.inv: dense.inverse,
+    np.linalg.det: dense.determinant,
+    np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _like(math.nan),
+    np.real: lambda a: a, np.isrealobj: lambda a: True, np.iscomplexobj: lambda a: False, np.copy: made,
+}  # fmt: skip
+"""NumPy's functions that are others on numbers of a graph."""
+
+REFUSED = frozenset(
+    function
+    for name in ("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh", "linalg.svd", "linalg.qr",
+                 "linalg.pinv", "linalg.cholesky", "linalg.lstsq", "linalg.cond", "linalg.slogdet",
+                 "round", "around", "nan_to_num", "searchsorted", "digitize", "histogram", "unique", "fft.fft")
+    if (function := _refusing(name)) is not None
+)  # fmt: skip
+"""NumPy's functions that cannot be followed."""
+
+MAKING: dict[Any, Callable[..., Any]] = {
+    np.array: made, np.asarray: as_made, np.ascontiguousarray: as_made, np.asanyarray: as_made,
+    **{function: _making(function) for function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity)},
+}  # fmt: skip
+"""NumPy's functions that make arrays of what has no numbers of a graph in it."""

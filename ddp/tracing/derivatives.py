@@ -1,0 +1,142 @@
+"""Derivatives of a graph: Jacobians forward, gradients of weighted sums in reverse, Hessians forward of those.
+
+Zeros are never made. A function that is chosen by a select may be infinite where it is not chosen: in reverse its
+adjoint, zero there, meets an infinite slope, so slopes count only under the conditions that lead to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ddp.tracing.graph import Graph
+from ddp.tracing.numbers import Number, ordered
+
+
+def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
+    """Arguments of a node, and derivatives by them; none of a select, see `jacobian` and `gradient`."""
+    a: Any = node.args[0] if node.args else None
+    one = 1.0
+    match node.op:
+        case "add":
+            yield from ((arg, one) for arg in node.args)
+        case "sub":
+            yield from zip(node.args, (one, -one), strict=True)
+        case "mul":
+            yield from zip(node.args, reversed(node.args), strict=True)
+        case "div":
+            b = node.args[1]
+            yield a, one / b
+            yield b, -node / b
+        case "neg":
+            yield a, -one
+        case "sqrt":
+            yield a, 0.5 / node
+        case "sin":
+            yield a, graph.unary("cos", a)
+        case "cos":
+            yield a, -graph.unary("sin", a)
+        case "tan":
+            yield a, one + node * node
+        case "exp":
+            yield a, node
+        case "expm1":
+            yield a, node + one
+        case "log":
+            yield a, one / a
+        case "log1p":
+            yield a, one / (one + a)
+        case "asin" | "acos":
+            slope = one / graph.unary("sqrt", one - a * a)
+            yield a, slope if node.op == "asin" else -slope
+        case "atan":
+            yield a, one / (one + a * a)
+        case "atan2":
+            b = node.args[1]
+            square = a * a + b * b
+            yield a, b / square
+            yield b, -a / square
+        case "sinh" | "cosh":
+            yield a, graph.unary("cosh" if node.op == "sinh" else "sinh", a)
+        case "tanh":
+            yield a, one - node * node
+        case "asinh":
+            yield a, one / graph.unary("sqrt", one + a * a)
+        case "acosh":
+            yield a, one / (graph.unary("sqrt", a - one) * graph.unary("sqrt", a + one))
+        case "atanh":
+            yield a, one / (one - a * a)
+        case "pow":
+            b = node.args[1]
+            yield a, b * graph.power(a, b - one)
+            if b.op != "const":
+                yield b, graph.select(a.__eq__(0.0), 0.0, node * graph.unary("log", a))
+
+
+def jacobian(graph: Graph, outputs: Sequence[Number], count: int) -> list[dict[int, Number]]:
+    """Derivatives of each output by the first ``count`` variables, by their places; without those that are zero."""
+    known: dict[int, dict[int, Number]] = {}
+    for node in ordered(outputs):
+        if node.op == "var":
+            own = {node.args[0]: graph.constant(1.0)} if node.args[0] < count else {}
+        elif node.op == "select":
+            condition, p, q = node.args
+            of_p, of_q = known[p.place], known[q.place]
+            own = {i: graph.select(condition, of_p.get(i, 0.0), of_q.get(i, 0.0)) for i in {**of_p, **of_q}}
+        else:
+            own = {}
+            moving = (pair for pair in slopes(graph, node) if known[pair[0].place]) if depends(known, node) else ()
+            for argument, slope in moving:
+                for i, change in known[argument.place].items():
+                    term = change * slope
+                    own[i] = own[i] + term if i in own else term
+        known[node.place] = {i: d for i, d in own.items() if not d.is_zero}
+    return [known[output.place] for output in outputs]
+
+
+def depends(known: dict[int, dict[int, Number]], node: Any) -> bool:
+    """Whether any argument of a node depends on what is differentiated by."""
+    return any(isinstance(arg, Number) and bool(known.get(arg.place)) for arg in node.args)
+
+
+def gradient(graph: Graph, output: Number, count: int) -> dict[int, Number]:
+    """Derivatives of one output by the first ``count`` variables, in reverse; without those that are zero."""
+    nodes = ordered([output])
+    moving: set[int] = set()
+    for node in nodes:
+        is_variable = node.op == "var" and node.args[0] < count
+        if is_variable or any(isinstance(arg, Number) and arg.place in moving for arg in node.args):
+            moving.add(node.place)
+    adjoints: dict[int, tuple[Number, Any]] = {output.place: (graph.constant(1.0), True)}
+    found: dict[int, Number] = {}
+
+    def give(node: Any, adjoint: Number, mask: Any) -> None:
+        if node.place in moving and not adjoint.is_zero:
+            before = adjoints.get(node.place)
+            known = (adjoint, mask) if before is None else (before[0] + adjoint, graph.either(before[1], mask))
+            adjoints[node.place] = known
+
+    for node in reversed(nodes):
+        if node.place not in adjoints:
+            continue
+        bar, mask = adjoints.pop(node.place)
+        if node.op == "var":
+            found[node.args[0]] = bar
+        elif node.op == "select":
+            condition, p, q = node.args
+            give(p, graph.select(condition, bar, 0.0), graph.both(mask, condition))
+            give(q, graph.select(condition, 0.0, bar), graph.both(mask, graph.inverted(condition)))
+        else:
+            for argument, slope in slopes(graph, node):
+                if argument.place in moving:
+                    term = bar * slope
+                    guarded = mask is not True and isinstance(slope, Number) and slope.op != "const"
+                    give(argument, graph.select(mask, term, 0.0) if guarded else term, mask)
+    return {i: bar for i, bar in found.items() if not bar.is_zero}
+
+
+def hessian(graph: Graph, output: Number, count: int) -> dict[tuple[int, int], Number]:
+    """Second derivatives of one output by the first ``count`` variables, by pairs of places i <= j; zeros left out."""
+    slope = gradient(graph, output, count)
+    rows = jacobian(graph, [slope[i] for i in slope], count)
+    return {(i, j): d for i, row in zip(slope, rows, strict=True) for j, d in row.items() if i <= j}

@@ -1,0 +1,56 @@
+"""Machine code of graphs: kept under a digest, as kernels are, and in memory for as long as somebody holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ddp.compiling import store
+from ddp.compiling.assembler import Linked, assembled
+from ddp.compiling.obtaining import environment
+from ddp.tracing.emit import LIBRARY, module
+from ddp.tracing.numbers import Number
+
+_SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).digest()
+
+LONG = 10_000
+"""Lines from which code is not optimised: that would take longer than it saves."""
+
+
+class Code:
+    """Functions in memory, ``addresses`` by name, and the ``layout`` that was kept with them."""
+
+    def __init__(self, objects: bytes, names: tuple[str, ...], layout: Any) -> None:
+        self._linked, self.layout = Linked(objects, names, LIBRARY), layout
+        self.addresses = self._linked.addresses
+
+
+_loaded: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
+_lock = threading.RLock()
+
+
+def obtain(digest: bytes, make: Callable[[], tuple[Mapping[str, list[Number]], Any]]) -> Code:
+    """Get code of a digest: had in this process, kept by another one, or made and kept.
+
+    make: gives outputs of functions by name, and a layout to keep with them.
+    """
+    key = hashlib.sha256(b"".join((b"traced", digest, environment(), _SOURCES))).digest()
+    with _lock:
+        found = _loaded.get(key)
+        if found is None:
+            raw = store.load("traced", key)
+            if raw is None:
+                raw = pickle.dumps(_made(*make()))
+                store.save("traced", key, raw)
+            found = _loaded[key] = Code(*pickle.loads(raw))
+    return found
+
+
+def _made(functions: Mapping[str, list[Number]], layout: Any) -> tuple[bytes, tuple[str, ...], Any]:
+    text = module(functions)
+    return assembled(text, 0 if text.count("\n") > LONG else 1), tuple(functions), layout

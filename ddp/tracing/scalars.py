@@ -1,0 +1,157 @@
+"""Operations on single values, floats or numbers of a graph: NumPy's universal functions, Python's module math.
+
+A value is followed where it is a number of a graph; floats are left to Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ddp.tracing.graph import BINARY, UNARY
+from ddp.tracing.numbers import Node, Truth
+
+
+def graph_of(*values: Any) -> Any:
+    """The graph of the first number of a graph among values."""
+    return next((value.graph for value in values if isinstance(value, Node)), None)
+
+
+def lifted(plain: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation of values: ``plain`` where all are floats, else ``op`` of their graph and them."""
+
+    def call(*values: Any) -> Any:
+        graph = graph_of(*values)
+        return plain(*values) if graph is None else op(graph, *values)
+
+    return call
+
+
+def _least(graph: Any, a: Any, b: Any) -> Any:
+    return graph.select(graph.binary("lt", b, a), b, a)
+
+
+def _most(graph: Any, a: Any, b: Any) -> Any:
+    return graph.select(graph.binary("lt", a, b), b, a)
+
+
+least, most = lifted(min, _least), lifted(max, _most)
+"""The smaller and the larger one of two values."""
+
+select = lifted(lambda c, p, q: p if c else q, lambda graph, c, p, q: graph.select(c, p, q))
+"""One of two values, by a condition."""
+
+
+def _hypot(graph: Any, a: Any, b: Any) -> Any:
+    return graph.unary("sqrt", graph.number(a) * a + graph.number(b) * b)
+
+
+def _sign(graph: Any, a: Any) -> Any:
+    return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, 0.0))
+
+
+def _unary_operation(name: str) -> Callable[..., Any]:
+    return lambda graph, a: graph.unary(name, a)
+
+
+def _binary_operation(name: str) -> Callable[..., Any]:
+    return lambda graph, a, b: graph.binary(name, a, b)
+
+
+def _scaled(name: str, factor: float) -> Callable[..., Any]:
+    return lambda graph, a: graph.unary(name, a) * factor
+
+
+OPERATIONS: dict[Any, Callable[..., Any]] = {
+    **{function: _unary_operation(name) for name, function in UNARY.items()},
+    **{function: _binary_operation(name) for name, function in BINARY.items()},
+    np.power: lambda graph, a, b: graph.power(a, b), np.float_power: lambda graph, a, b: graph.power(a, b),
+    np.negative: lambda graph, a: graph.neg(a), np.positive: lambda graph, a: a, np.conjugate: lambda graph, a: a,
+    np.absolute: lambda graph, a: abs(graph.number(a)), np.fabs: lambda graph, a: abs(graph.number(a)),
+    np.square: lambda graph, a: a * a, np.reciprocal: lambda graph, a: 1.0 / a,
+    np.sign: _sign, np.hypot: _hypot, np.ceil: lambda graph, a: -graph.unary("floor", -a),
+    np.trunc: lambda graph, a: graph.select(a < 0.0, -graph.unary("floor", -a), graph.unary("floor", a)),
+    np.cbrt: lambda graph, a: _sign(graph, a) * graph.power(abs(a), 1.0 / 3.0),
+    np.exp2: lambda graph, a: graph.unary("exp", a * math.log(2.0)),
+    np.log2: _scaled("log", 1.0 / math.log(2.0)), np.log10: _scaled("log", 1.0 / math.log(10.0)),
+    np.degrees: lambda graph, a: a * (180.0 / math.pi), np.rad2deg: lambda graph, a: a * (180.0 / math.pi),
+    np.radians: lambda graph, a: a * (math.pi / 180.0), np.deg2rad: lambda graph, a: a * (math.pi / 180.0),
+    np.floor_divide: lambda graph, a, b: graph.number(a) // b, np.remainder: lambda graph, a, b: graph.number(a) % b,
+    np.minimum: _least, np.maximum: _most, np.fmin: _least, np.fmax: _most,
+    np.greater: lambda graph, a, b: graph.binary("lt", b, a),
+    np.greater_equal: lambda graph, a, b: graph.binary("le", b, a),
+    np.not_equal: lambda graph, a, b: graph.inverted(graph.binary("eq", a, b)),
+    np.logical_and: lambda graph, a, b: graph.both(a, b), np.logical_or: lambda graph, a, b: graph.either(a, b),
+    np.logical_not: lambda graph, a: graph.inverted(a), np.isnan: lambda graph, a: graph.inverted(a == a),
+    np.bitwise_and: lambda graph, a, b: graph.both(a, b), np.bitwise_or: lambda graph, a, b: graph.either(a, b),
+    np.invert: lambda graph, a: graph.inverted(a),
+    np.copysign: lambda graph, a, b: graph.select(b < 0.0, -abs(graph.number(a)), abs(graph.number(a))),
+    np.isfinite: lambda graph, a: graph.binary("lt", abs(graph.number(a)), math.inf),
+}  # fmt: skip
+"""Universal functions, as operations of a graph and values."""
+
+BY_NAME: dict[str, Callable[..., Any]] = {
+    "clip": lambda graph, a, low, high: _least(graph, _most(graph, a, low), high)
+}
+"""Universal functions that NumPy has no public name for."""
+
+
+def _of_math(name: str) -> Callable[..., Any]:
+    plain, ufunc = getattr(math, name), getattr(np, _MATH[name])
+    return lifted(plain, lambda graph, *values: OPERATIONS[ufunc](graph, *map(graph.number, values)))
+
+
+_MATH = {
+    **{name: name for name in ("sqrt", "sin", "cos", "tan", "exp", "expm1", "log1p", "sinh", "cosh", "tanh", "fabs",
+                               "hypot", "floor", "ceil", "trunc", "degrees", "radians", "log2", "log10", "exp2",
+                               "isnan", "isfinite", "cbrt")},
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh", "pow": "power", "copysign": "copysign",
+}  # fmt: skip
+"""Python's functions on floats, and NumPy's that they are."""
+
+
+
+def _logarithm(x: Any, base: Any = None) -> Any:
+    log = lifted(math.log, lambda graph, a: graph.unary("log", a))
+    return log(x) if base is None else log(x) / log(base)
+
+
+MATH: dict[Any, Callable[..., Any]] = {
+    **{getattr(math, name): _of_math(name) for name in _MATH if hasattr(math, name)},
+    math.log: _logarithm, math.fsum: lambda values: functools.reduce(operator.add, values, 0.0),
+    math.prod: lambda values, start=1.0: functools.reduce(operator.mul, values, start),
+    math.fmod: lifted(math.fmod, lambda graph, a, b: a - OPERATIONS[np.trunc](graph, graph.number(a) / b) * b),
+    math.dist: lambda p, q: MATH[math.sqrt](sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
+}  # fmt: skip
+"""Functions of the module math, for floats and numbers of a graph."""
+
+
+def folding(choose: Callable[[Any, Any], Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's min or max, by selects where there are numbers of a graph."""
+
+    def call(*values: Any, **named: Any) -> Any:
+        given = list(values[0]) if len(values) == 1 else list(values)
+        if named or graph_of(*given) is None:
+            return plain(given, **named)
+        return functools.reduce(choose, given)
+
+    return call
+
+
+def as_float(value: Any = 0.0) -> Any:
+    """Python's float, which numbers of a graph are already."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, Truth):
+        return value.graph.number(value)
+    return value if isinstance(value, Node) else float(value)
+
+
+BUILTINS: dict[str, Any] = {"min": folding(least, min), "max": folding(most, max), "float": as_float}
+"""Python's own functions, for floats and numbers of a graph."""

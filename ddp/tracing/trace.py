@@ -1,0 +1,121 @@
+"""A user's function, followed: called with numbers that remember how they were made, and compared with itself."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddp.tracing import arrays, paths, rewriting
+from ddp.tracing.graph import Graph
+from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.undefined import is_raised, is_undefined
+
+_HERE = Path(__file__).parent
+
+MOST_OPERATIONS = 50_000
+"""Operations of a function, at most."""
+
+_lock = threading.RLock()
+
+
+class Trace(NamedTuple):
+    """Expressions of what a function returns, of variables that are the entries of its arguments one after another.
+
+    shape: of what it returns.   arguments: how many variables there are.
+    """
+
+    graph: Graph
+    outputs: list[Number]
+    shape: tuple[int, ...]
+    arguments: int
+
+
+class FollowError(Exception):
+    """Raised where a function cannot be followed, or is another one when called again; says why, and where."""
+
+
+def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
+    """Follow a function of vectors of some sizes, on every way through its branches.
+
+    Raises FollowError, and exceptions of the function: but where they say that it has no value, or it raises them
+    itself behind a branch, it is NaN.
+    """
+    graph = Graph()
+    variables = graph.variables(sum(sizes))
+    ends = np.cumsum(sizes)
+    shapes: list[tuple[int, ...]] = []
+
+    def call(answers: list[Any]) -> Any:
+        given = [np.array([*variables[end - size : end], None], dtype=object)[:-1].view(arrays.TracedArray).copy()
+                 for end, size in zip(ends, sizes, strict=True)]  # fmt: skip
+        try:
+            result = rewriting.Rewriter().value(function)(*given)
+        except Exception as reason:
+            if isinstance(reason, TraceError) or not (is_undefined(reason) or (answers and is_raised(reason))):
+                raise
+            return None
+        found = np.array(arrays.traced(result), dtype=object)
+        for entry in found.flat:
+            if not isinstance(entry, (Node, float, int, np.floating, np.integer, np.bool_)):
+                raise TypeError(f"expected real numbers, got {type(entry).__name__}")
+        shapes.append(found.shape)
+        return [graph.number(entry) for entry in found.flat]
+
+    with _lock, np.errstate(all="ignore"):
+        try:
+            found = paths.ways(graph, call)
+        except TraceError as reason:
+            raise FollowError(f"{reason}{users_line(reason)}") from reason
+    if len(set(shapes)) > 1:
+        raise FollowError(f"it returns arrays of different shapes, {' and '.join(map(str, sorted(set(shapes))))}")
+    shape = shapes[0] if shapes else ()
+    nothing = [graph.constant(np.nan)] * int(np.prod(shape))
+    defined = [way._replace(result=nothing if way.result is None else way.result) for way in found]
+    try:
+        outputs = paths.joined(graph, defined)
+    except IndexError:
+        raise FollowError("it does not ask the same questions when it is called again") from None
+    if len(graph) > MOST_OPERATIONS:
+        raise FollowError(f"it has {len(graph)} operations, more than {MOST_OPERATIONS}")
+    graph.is_strict = False
+    return Trace(graph, outputs, shape, sum(sizes))
+
+
+@np.errstate(all="ignore")
+def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any], points: Any) -> None:
+    """Call a function and its compiled trace at some points, the function twice; FollowError if they differ."""
+    for point in points:
+        for again in (False, True):
+            try:
+                expected = np.asarray(function(*(part.copy() for part in point)), dtype=float)
+            except Exception:  # whatever it has against the point
+                continue
+            found = np.asarray(compiled(*point)).reshape(expected.shape)
+            size = 1.0 + np.abs(expected)
+            differs = np.abs(found - expected) > 1e-9 * size
+            if (differs & np.isfinite(found) & np.isfinite(expected)).any():
+                when = "when called again " if again else ""
+                raise FollowError(
+                    f"{name} returns {expected.ravel().tolist()} {when}where its operations, followed once, give"
+                    f" {found.ravel().tolist()}: does it keep something between calls, read what changes, or draw"
+                    " random numbers?"
+                )
+
+
+def users_line(reason: BaseException) -> str:
+    """Where a function of a user's is in a traceback, and its text: the innermost line of no library."""
+    found = ""
+    frame = reason.__traceback__
+    while frame is not None:
+        path = Path(frame.tb_frame.f_code.co_filename)
+        if path.parent != _HERE and not ({"site-packages", "dist-packages"} & set(path.parts)) and sys.prefix:
+            text = linecache.getline(str(path), frame.tb_lineno).strip()
+            found = f", in line {frame.tb_lineno} of {path.name}" + (f": {text}" if text else "")
+        frame = frame.tb_next
+    return found

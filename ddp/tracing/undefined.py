@@ -1,0 +1,39 @@
+"""Exceptions of functions of users that say that there is no value at some point, rather than that they are wrong."""
+
+from __future__ import annotations
+
+import dis
+from pathlib import Path
+
+import numpy as np
+
+_SINGULAR = (ArithmeticError, np.linalg.LinAlgError)
+"""Exceptions of a function where it is not defined, as of 1.0 / 0 or a singular matrix; see `is_undefined`."""
+
+
+def is_undefined(reason: BaseException | None) -> bool:
+    """Whether a function has no value there, and is not wrong: nor is it where its own code says so with a ValueError.
+
+    Those that Python and NumPy raise, but for math.log(0.0) and the like, are of shapes that do not fit.
+    """
+    if isinstance(reason, _SINGULAR):
+        return True
+    if not isinstance(reason, ValueError):
+        return False
+    return is_raised(reason) or str(reason) == "math domain error"
+
+
+def is_raised(reason: BaseException) -> bool:
+    """Whether an exception comes from a statement of a user's own."""
+    last = reason.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or _is_ours(Path(last.tb_frame.f_code.co_filename)):
+        return False
+    steps = dis.get_instructions(last.tb_frame.f_code)
+    return any(step.offset == last.tb_lasti and step.opname == "RAISE_VARARGS" for step in steps)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is of an installed package, or of those that follow functions."""
+    return "site-packages" in path.parts or path.parent == Path(__file__).parent

@@ -1,0 +1,178 @@
+"""Functions that cannot be traced are refused with the line; those that keep something between calls are found."""
+
+import gc
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ddp
+from dynamics.steps.function_dynamics import FunctionDynamics
+from tests.ddp.systems import Quadratic
+
+COST = Quadratic(np.ones(3), np.zeros(3))
+
+
+def truncated(x, u):
+    return np.array([int(x[0]) * 0.1, u[0]])
+
+
+def looked_up(x, u):
+    return np.array([0.0, 1.0, 2.0])[int(x[0] > 0.0)] * x
+
+
+def endless(x, u):
+    while x[0] < 1e3:
+        x = x + 1.0 + u
+    return x
+
+
+def rounded(x, u):
+    return np.round(x) + u
+
+
+def decomposed(x, u):
+    return np.linalg.eigh(np.outer(x, x) + np.eye(2))[0] + u
+
+
+def narrowed(x, u):
+    return x.astype(np.float32) + u
+
+
+def counted(x, u):
+    y = x.copy()
+    for _ in range(int(x[0])):
+        y = y + u
+    return y
+
+
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (truncated, r"int\(\) of a number .*, in line \d+ of test_refusals.py: return np.array\(\[int\(x\[0\]\)"),
+        (looked_up, r"int\(\) of a number .*, in line \d+ of test_refusals.py: return np.array\("),
+        (endless, r"more than 64 decisions .*, in line \d+ of test_refusals.py: while x\[0\] < 1e3:"),
+        (rounded, r"np\.round, in line \d+ of test_refusals.py: return np.round\(x\)"),
+        (decomposed, r"np\.eigh, in line \d+ of test_refusals.py: return np.linalg.eigh"),
+        (narrowed, r"astype\(float32\), in line \d+ of test_refusals.py: return x.astype"),
+        (counted, r"int\(\) of a number .*, in line \d+ of test_refusals.py: for _ in range"),
+    ],
+)
+def test_functions_that_cannot_be_traced_are_refused_with_the_line_and_ways_out(f, said):
+    with pytest.raises(ddp.ModelError, match=rf'f: cannot be traced .*{said}.*derivatives="differences"'):
+        FunctionDynamics(f, 2, 1)
+
+
+def test_terms_and_constraints_that_cannot_be_traced_are_named_with_ways_out():
+    class Rounded:
+        def value(self, x, u):
+            return round(x[0]) ** 2
+
+    class Different(Rounded):
+        derivatives = "differences"
+
+    plain = FunctionDynamics(lambda x, u: x + u, 2, 1)
+    with pytest.raises(ddp.ProblemError, match=r"running\[0\] \(Rounded\): .*round\(\) of .* gradient\(x, u\) and"):
+        ddp.Problem(plain, [Rounded()], [COST], np.zeros(2), 5)
+    assert ddp.Problem(plain, [Different()], [COST], np.zeros(2), 5)
+
+    def c(x, u):
+        return int(x[0]) - 1.0
+
+    with pytest.raises(ddp.ProblemError, match=r"constraints\[0\] \(Equality\): c cannot .*a jacobian of yours"):
+        ddp.Problem(plain, [COST], [COST], np.zeros(2), 5, constraints=[ddp.Equality(c)])
+    different = ddp.Equality(c, derivatives="differences")
+    assert ddp.Problem(plain, [COST], [COST], np.zeros(2), 5, constraints=[different])
+
+
+def drawn(rng=np.random.default_rng(0)):  # noqa: B008
+    return lambda x, u: x + u * rng.normal()
+
+
+def remembering():
+    last = np.zeros(2)
+
+    def f(x, u):
+        y = x + 0.1 * last + u
+        last[:] = x
+        return y
+
+    return f
+
+
+def counting():
+    calls = 0
+
+    def f(x, u):
+        nonlocal calls
+        calls += 1
+        return x + u * calls
+
+    return f
+
+
+def cached():
+    kept = {}
+
+    def f(x, u):
+        return x + u * kept.setdefault("first", float(np.asarray(x[0]).real))
+
+    return f
+
+
+@pytest.mark.parametrize("make", [drawn, remembering, counting, lambda: lambda x, u: x + u * np.random.normal()])  # noqa: NPY002
+def test_functions_that_differ_from_call_to_call_are_found(make):
+    with pytest.raises(ddp.ModelError, match="does it keep something between calls, read what changes, or draw"):
+        FunctionDynamics(make(), 2, 1)
+
+
+def test_parameters_change_without_a_new_trace():
+    dynamics = FunctionDynamics(lambda x, u, p: x + p[0] * u + p[1] * np.sin(x), 2, 1, parameters=[1.0, 0.1])
+    traced, x, u = dynamics.traced, np.array([0.3, -0.2]), np.array([0.5])
+    for p in ([1.0, 0.1], [2.0, -0.3]):
+        dynamics.parameters[:] = p
+        expected = x + p[0] * u + p[1] * np.sin(x)
+        np.testing.assert_allclose(dynamics.step(x, u), expected, rtol=1e-15)
+        np.testing.assert_allclose(dynamics.linearize(x, u)[0], np.diag(1.0 + p[1] * np.cos(x)), rtol=1e-15)
+        H = dynamics.hessian(x, u, np.ones(2))
+        np.testing.assert_allclose(H, np.diag([*(-p[1] * np.sin(x)), 0.0]), rtol=0, atol=1e-15)
+        assert not dynamics.renew()
+    other = replace(dynamics, parameters=[0.0, 0.0])
+    assert other.traced.code is traced.code
+    np.testing.assert_array_equal(other.step(x, u), x)
+
+
+def test_what_a_function_reads_may_change_between_solves():
+    gains = [1.0]
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + gains[0] * u, 2, 1), [COST], [COST], np.ones(2), 5,
+        constraints=[ddp.Inequality(lambda x, u: u - gains[0])],
+    )  # fmt: skip
+    first = ddp.solve(problem)
+    gains[0] = 0.1
+    second = ddp.solve(problem)
+    np.testing.assert_allclose(second.X[1], second.X[0] + 0.1 * second.U[0], rtol=1e-14)
+    assert second.U.max() <= 0.1 + 1e-6
+    assert first.cost < second.cost
+
+
+def test_traced_functions_cross_processes_where_python_functions_do():
+    dynamics = pickle.loads(pickle.dumps(FunctionDynamics(truncated_no_more, 2, 1)))
+    np.testing.assert_array_equal(dynamics.step(np.ones(2), np.ones(1)), [1.1, 1.0])
+
+
+def truncated_no_more(x, u):
+    return np.array([x[0] + 0.1 * u[0], u[0]])
+
+
+def test_functions_that_are_dropped_leave_nothing():
+    def live():
+        gc.collect()
+        return sum(type(one).__name__ in ("Code", "Number", "Graph", "TracedFunction") for one in gc.get_objects())
+
+    FunctionDynamics(lambda x, u: x + u, 2, 1)
+    before = live()
+    for k in range(20):
+        FunctionDynamics(lambda x, u, k=k: x + (0.01 + k) * u, 2, 1)
+    assert live() <= before

@@ -1,0 +1,275 @@
+"""Functions of x (3,) and u (2,) as people write them."""
+
+import functools
+import math
+from dataclasses import dataclass
+from math import atan2, hypot
+
+import numba
+import numpy as np
+from numpy import cos, sin
+from numpy.linalg import norm
+
+GAINS = np.array([[2.0, 0.3, -0.1], [0.1, 1.5, 0.4], [-0.2, 0.3, 1.8]])
+CENTRES = np.array([[0.3, 0.2], [-0.5, 0.8], [1.0, -0.4]])
+SCALE = 0.7
+
+
+def car(x, u):
+    return x + 0.05 * np.array([np.cos(x[2]) * u[0], np.sin(x[2]) * u[0], u[1]])
+
+
+def names_without_modules(x, u):
+    return [sin(x[0]) * cos(u[0]), norm(x) + hypot(x[0], u[1]), atan2(x[1], x[2])]
+
+
+def loop(x, u):
+    y = x.copy()
+    for k in range(5):
+        y = y + 0.1 * np.array([y[1], -np.sin(y[0]) + u[k % 2], y[0] * y[2]])
+    return y
+
+
+def static_while(x, u):
+    k, y = 0, x
+    while k < 3:
+        y, k = y * 0.9 + 0.1 * u[0] * y[::-1], k + 1
+    return y
+
+
+def recursion(x, u):
+    def horner(coefficients, z):
+        return coefficients[0] + z * horner(coefficients[1:], z) if len(coefficients) else 0.0
+
+    return np.array([horner([1.0, 0.5, 0.25, 0.1], z) for z in x]) * u[0]
+
+
+def branch(x, u):
+    if x[0] > 0.0:
+        return np.array([x[0] ** 2, np.sin(x[1]), u[0]])
+    elif x[1] > u[1]:
+        return np.array([x[0] * x[1], np.cos(x[1]), u[1] ** 3])
+    return np.array([np.exp(x[0]), x[1] * x[2], u[0] * u[1]])
+
+
+def nested_branches(x, u):
+    y = list(x)
+    for i in range(3):
+        if y[i] < 0.2:
+            y[i] = y[i] * u[0]
+        if not y[i] > 1.0 and (x[0] > -2.0 or u[1] > 0.0):
+            y[i] += 0.1 * y[i] ** 2
+    return y
+
+
+def ternary(x, u):
+    return np.array([a if 0.0 < a < 1.0 else a**3 for a in x]) + (u[0] if u[0] > u[1] else u[1])
+
+
+def extremes(x, u):
+    return np.array([max(x[0], u[0], 0.1) ** 2, min(*x) * u[1], max(abs(a) for a in u) * x[1]])
+
+
+def absolute(x, u):
+    return np.abs(x) ** 3 + abs(u[0]) * np.fabs(x[1])
+
+
+def clipped(x, u):
+    return np.clip(x, -0.5, 0.5) ** 2 + np.maximum(u[0], 0.0) * np.minimum(x, u[1]) + x.clip(0.0, 1.0)
+
+
+def singular_arms(x, u):
+    safe = np.where(x > 0.0, np.sqrt(x), x**2)
+    return safe + np.where(u[0] > 0.0, np.log(u[0]), u[0]) * np.where(x[0] < 0.0, 1.0 / x[0], np.exp(-x[0]))
+
+
+def masks(x, u):
+    return (x > 0.0) * x**2 + np.where((x > -1.0) & (x < 1.0), np.cos(x), 0.0) + (~(x < u[0])) * u[1] * x
+
+
+def signs(x, u):
+    return np.sign(x) * x**2 + np.copysign(u[0] ** 2, x[1])
+
+
+def angles(x, u):
+    return np.array([np.arctan2(x[0], x[1]), np.arctan2(u[0] + 3.0, x[2]), np.arctan(u[1] * x[0])])
+
+
+def inverses(x, u):
+    z = np.tanh(x)
+    return np.arcsin(0.9 * z) + np.arccos(0.5 * z) * u[0] + np.arctan(x) * u[1]
+
+
+def hyperbolic(x, u):
+    return np.sinh(x) * np.cosh(u[0]) + np.tanh(x * u[1]) + np.arcsinh(x) + np.arccosh(2.0 + x**2)
+
+
+def logarithms(x, u):
+    return np.log(2.0 + x**2) + np.log1p(x**2) * np.expm1(u[0]) + np.log10(3.0 + u[1] ** 2) + np.log2(1.5 + x[0] ** 2)
+
+
+def powers(x, u):
+    base = 1.0 + x**2
+    return base**1.5 + base ** u[0] + base**-2 + np.power(base, 3) + 2.0 ** x[::-1] + np.sqrt(base) + np.cbrt(base)
+
+
+def divisions(x, u):
+    return x / (2.0 + np.cos(u[0])) + u[1] / (1.0 + x**2) + np.reciprocal(3.0 + x)
+
+
+def remainders(x, u):
+    return np.mod(3.0 * x, 2.0) * u[0] + np.floor(x) * x + (x[0] % 1.5) * u[1]
+
+
+def norms(x, u):
+    return np.array([np.linalg.norm(x) * u[0], np.linalg.norm(x[:2], 1), np.linalg.norm([x[0], u[1], 2.0]) ** 2])
+
+
+def obstacles(x, u):
+    return x * np.exp(-np.linalg.norm(CENTRES - x[:2], axis=1)) + u[0] * np.min(np.sum((CENTRES - u) ** 2, axis=1))
+
+
+def solved(x, u):
+    M = np.array([[2.0 + np.cos(x[0]), 0.5 * x[1], 0.1], [0.5 * x[1], 2.0, x[2]], [0.1, 0.3, 1.5 + x[0] ** 2]])
+    return np.linalg.solve(M, np.array([u[0], u[1], np.sin(x[2])]))
+
+
+def pivoted(x, u):
+    M = np.array([[0.1 * x[0], 1.0], [2.0, u[0]]])
+    return np.append(np.linalg.inv(M) @ u, np.linalg.det(M))
+
+
+def matrices(x, u):
+    R = np.array([[np.cos(x[2]), -np.sin(x[2]), 0.0], [np.sin(x[2]), np.cos(x[2]), 0.0], [0.0, 0.0, 1.0]])
+    return GAINS @ R.T @ x + np.cross(x, np.append(u, 1.0)) + np.outer(x, u).sum(axis=1) + np.dot(R, x) * (u @ u)
+
+
+def in_place(x, u):
+    y = np.zeros(3)
+    y[0] = x[0] * u[0]
+    y[1:] += x[1:] ** 2
+    y *= 2.0
+    y[[0, 2]] -= np.array([u[1], x[0]])
+    x[1] = y[0]
+    return y + x
+
+
+def rows(x, u):
+    M = GAINS.copy()
+    M[0, 1] = x[0]
+    M[2] = x * u[0]
+    M[:, 0] /= 1.0 + u[1] ** 2
+    return M @ x + np.trace(M) * np.diag(M) + M.sum(axis=0)
+
+
+def filled(x, u):
+    return np.full(3, u[0]) * np.ones(3) + np.eye(3) @ x + np.zeros_like(x) + np.concatenate([x[:2], u[:1]]) * x[0]
+
+
+def shaped(x, u):
+    M = np.stack([x, x**2, np.sin(x)])
+    return np.einsum("ij,j->i", M, x) + M.reshape(9)[::4] + np.roll(x, 1) * u[0] + np.cumsum(x) + M.T.mean(axis=0)
+
+
+def polynomial(x, u):
+    return np.polyval([0.5, -1.0, u[0]], x) + np.diff(np.append(x, u[1])) ** 2 + np.prod(x)
+
+
+def table(x, u):
+    return np.interp(x, [-1.0, 0.0, 0.5, 2.0], [0.0, 1.0, -0.5, 3.0]) * u[0] + u[1]
+
+
+def ordered(x, u):
+    return np.sort(x) * np.array([1.0, 2.0, 3.0]) * u[0] + x[np.argmax(x)] * u[1]
+
+
+def closure():
+    gains, offset = np.array([1.0, 2.0, 3.0]), [0.3]
+
+    def controlled(x, u, k=2.0):
+        return gains * x + offset[0] * k * u[0] * np.array([math.sin(a) for a in x])
+
+    return controlled
+
+
+@dataclass
+class Model:
+    mass: float = 1.5
+    length: float = 0.4
+
+    @property
+    def inertia(self):
+        return self.mass * self.length**2
+
+    def torque(self, angle, push):
+        y = np.zeros(1)
+        y[0] = push - self.mass * 9.81 * self.length * math.sin(angle)
+        return y[0] / self.inertia
+
+    def step(self, x, u):
+        return np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * self.torque(x[0], u[0]), x[2] + u[1] * x[0]])
+
+
+class Called:
+    gain = 2.0
+
+    def __call__(self, x, u):
+        y = np.empty(3)
+        y[:] = self.gain * np.sin(x)
+        return y * u[0]
+
+
+@numba.njit
+def rotated(v, angle):
+    out = np.empty(2)
+    out[0] = math.cos(angle) * v[0] - math.sin(angle) * v[1]
+    out[1] = math.sin(angle) * v[0] + math.cos(angle) * v[1]
+    return out
+
+
+def of_numba(x, u):
+    return np.append(rotated(u, x[0]) * SCALE, x[1] * x[2])
+
+
+def scaled(factor, x, u):
+    return factor * x * u[0] ** 2
+
+
+def imported(x, u):
+    import math as maths
+
+    import numpy
+
+    y = numpy.zeros(3)
+    y[1] = maths.exp(float(x[0])) * u[0]
+    return y + x
+
+
+def tuples(x, u):
+    a, b, c = x
+    (d, e), squares = u, {i: v * v for i, v in enumerate(x)}
+    return a * d, sum(squares.values()) * e, (lambda z: z**3)(b) + c
+
+
+def raising(x, u):
+    if x[0] > 100.0:
+        raise RuntimeError("too far")
+    return x * u[0]
+
+
+def mathematics(x, u):
+    return [math.sqrt(2.0 + x[0] ** 2), math.pow(1.5 + x[1] ** 2, u[0]), math.log(3.0 + x[2] ** 2, 2) * math.fsum(u)]
+
+
+ALL = {
+    function.__name__: function
+    for function in (
+        car, names_without_modules, loop, static_while, recursion, branch, nested_branches, ternary, extremes, absolute,
+        clipped, singular_arms, masks, signs, angles, inverses, hyperbolic, logarithms, powers, divisions, remainders,
+        norms, obstacles, solved, pivoted, matrices, in_place, rows, filled, shaped, polynomial, table, ordered,
+        of_numba, imported, tuples, raising, mathematics,
+    )
+} | {
+    "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
+    "jitted": rotated.py_func and numba.njit(lambda x, u: x * u[0] + np.sin(x[1])),
+}  # fmt: skip
