@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.compiling.kernel import kernel
 from ddp.errors import ModelError
 from ddp.machine.memory import as_matrix, columns_of, rows_of
+from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
-from dynamics.robots.samples import Stack
 from dynamics.robots.tree import HybridTree
 from dynamics.rods.forces import (
     add_internal_forces,
