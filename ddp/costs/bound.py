@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba import carray, types
-from numpy.lib.stride_tricks import as_strided
+from numba import types
 
-from ddp.compiling.kernel import callback, inline, integer_pointer, pointer, specialised
+from ddp.compiling.kernel import callback, inline, specialised
 from ddp.costs.batch import CompiledCost
+from ddp.machine.addresses import array_at, integers_at, strided_at
 from ddp.machine.struct import Struct, StructType
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
@@ -52,27 +52,26 @@ def knots_at(block):
     """Read a block of words: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
     of separable terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
     """
-    w = carray(integer_pointer(block), BLOCK)
+    w = integers_at(block, (BLOCK,))
     M = w[0]
     return Knots(
-        carray(pointer(w[5]), (M, w[1])), carray(pointer(w[6]), (M, w[2])), carray(pointer(block), BLOCK)[4],
-        carray(pointer(w[7]), M), carray(pointer(w[8]), (M, w[3])), carray(pointer(w[11]), (M, w[10])),
+        array_at(w[5], (M, w[1])), array_at(w[6], (M, w[2])), array_at(block, (BLOCK,))[4],
+        array_at(w[7], (M,)), array_at(w[8], (M, w[3])), array_at(w[11], (M, w[10])),
     )  # fmt: skip
 
 
 @inline
 def matrices_at(block):
     """lzz (M, nz, nz) of a block."""
-    w = carray(integer_pointer(block), BLOCK)
-    return carray(pointer(w[9]), (w[0], w[3], w[3]))
+    w = integers_at(block, (BLOCK,))
+    return array_at(w[9], (w[0], w[3], w[3]))
 
 
 @inline
 def diagonals_at(block):
     """Hessians of separable terms: where diagonals are kept apart, every entry of a row is that on the diagonal."""
-    w = carray(integer_pointer(block), BLOCK)
-    shape = w[0], w[3], w[3]
-    return as_strided(carray(pointer(w[9]), shape), shape, (w[12], w[13], w[14]))
+    w = integers_at(block, (BLOCK,))
+    return strided_at(w[9], (w[0], w[3], w[3]), (w[12], w[13], w[14]))
 
 
 def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = False) -> CompiledCost:
@@ -159,13 +158,13 @@ def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-de
 
 def _reader(kind: Any) -> Any:
     """For kernels: the value of a type whose words are at an address."""
-    names = {"__name__": __name__, "carray": carray, "pointer": pointer, "integer_pointer": integer_pointer}
+    names = {"__name__": __name__, "array_at": array_at, "integers_at": integers_at}
     places = itertools.count()
     value = _written(kind, places, names)
     count = next(places)
     lines = (
         "def read(address):",
-        f"    words, numbers = carray(integer_pointer(address), {count}), carray(pointer(address), {count})",
+        f"    words, numbers = integers_at(address, ({count},)), array_at(address, ({count},))",
         f"    return {value}",
     )
     exec("\n".join(lines), names)
@@ -179,9 +178,9 @@ def _written(kind: Any, places: Iterator[int], names: dict[str, Any]) -> str:
         return f"{_named(kind.instance_class, names) if isinstance(kind, types.BaseNamedTuple) else ''}({parts})"
     place = next(places)
     if isinstance(kind, types.Array):
-        start = {types.float64: "pointer", types.int64: "integer_pointer"}[kind.dtype]
+        at = {types.float64: "array_at", types.int64: "integers_at"}[kind.dtype]
         shape = "".join(f"words[{next(places)}], " for _ in range(kind.ndim))
-        return f"carray({start}(words[{place}]), ({shape}))"
+        return f"{at}(words[{place}], ({shape}))"
     if isinstance(kind, StructType):
         return f"{_named(kind.struct, names)}(words[{place}])"
     return f"{'numbers' if kind == types.float64 else 'words'}[{place}]"

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.costs.batch import CompiledCost
-from ddp.costs.bound import BLOCK, EXACT, VALUES
-from ddp.costs.hessians import clear_hessians
+from ddp.costs.bound import EXACT, VALUES
+from ddp.machine.addresses import address_of_words
 
 Table = NDArray[np.int64]
 """(terms, 5); the last column holds the bits of a float."""
@@ -43,17 +43,9 @@ def values(table, X, U, costs):
 
 
 @kernel
-def note_rows(block, notes, begin):
-    """The notes from knot ``begin`` on, into a block."""
-    if begin < notes.shape[0]:
-        block[10], block[11] = notes.shape[1], notes.ctypes.data + 8 * notes.shape[1] * begin
-
-
-@kernel
 def add_values(table, X, U, notes, costs):
-    """Add the costs of the terms of a table, which are `expand_rows` to order zero."""
-    M, no_lz, no_lzz = X.shape[0], np.empty((X.shape[0], 0)), np.empty((X.shape[0], 0, 0))
-    expand_rows(table, VALUES, one_run(0, M), 0, M, X, U, costs, no_lz, no_lzz, no_lz, 0, notes)
+    """Add the costs of the terms of a table."""
+    add_terms(table, VALUES, 0, X.shape[0], X, U, notes, (costs.ctypes.data, 0, 0), 0, (0, 0, 0))
 
 
 @kernel
@@ -80,55 +72,60 @@ def sum_of(costs):
 
 
 @kernel
-def expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, offset, notes):
-    """Add all terms at the knots start .. stop-1, to an order of `bound`; row 0 of l and lz is knot ``offset``'s.
+def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
+    """Add the terms of a table, to an order of `bound`, at the knots start .. stop-1.
 
-    runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
+    places: addresses of these knots' l, lz and Hessians.   steps: how far an entry of the Hessians is from those of the
+    next knot, row and column [bytes].
     """
-    nx, nu, nz = X.shape[1], U.shape[1], lz.shape[1]
-    block, none = np.zeros(BLOCK, np.int64), np.zeros(nu)
-    block[1], block[2], block[3] = nx, nu, nz
+    nx, nu, width = X.shape[1], U.shape[1], notes.shape[1]
+    none = np.zeros(nu)
     for i in range(table.shape[0]):
-        for r in range(runs.shape[0]):
-            begin, end = max(start, table[i, 2], runs[r, 0]), min(stop, table[i, 3], runs[r, 1])
-            if begin >= end:
-                continue
-            block[0], block[4] = end - begin, table[i, 4]
-            block[5] = X.ctypes.data + 8 * nx * begin
-            block[6] = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
-            block[7] = l.ctypes.data + 8 * (begin - offset)
-            block[8] = lz.ctypes.data + 8 * nz * (begin - offset)
-            if runs[r, 2] != 0:
-                block[9], block[12], block[13], block[14] = diagonal.ctypes.data, 8 * nz, 8, 0
-            else:
-                block[9], block[12], block[13], block[14] = lzz.ctypes.data, 8 * nz * nz, 8 * nz, 8
-            block[9] += block[12] * begin
-            note_rows(block, notes, begin)
-            call_contraction(table[i, 0], table[i, 1], block.ctypes.data, order, begin - table[i, 2])
+        begin, end = max(start, table[i, 2]), min(stop, table[i, 3])
+        if begin < end:
+            x, k = X.ctypes.data + 8 * nx * begin, begin - start
+            u = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
+            own = places[0] + 8 * k, places[1] + 8 * nz * k, places[2] + steps[0] * k
+            noted = width, notes.ctypes.data + 8 * width * begin
+            block = address_of_words((end - begin, nx, nu, nz, table[i, 4], x, u, *own, *noted, *steps))
+            call_contraction(table[i, 0], table[i, 1], block, order, begin - table[i, 2])
+
+
+@inline
+def add_matrices(table, order, start, stop, X, U, notes, l, lz, lzz):
+    """Add the terms of a table at the knots start .. stop-1, whose own l, lz and lzz are given."""
+    nz = lz.shape[1]
+    places = l.ctypes.data, lz.ctypes.data, lzz.ctypes.data
+    add_terms(table, order, start, stop, X, U, notes, places, nz, (8 * nz * nz, 8 * nz, 8))
 
 
 @kernel
 def expand_matrices(table, order, X, U, l, lz, lzz):
     """Add all terms at all knots of X, with Hessians in lzz even if they are diagonal."""
-    expand_rows(table, order, one_run(0, X.shape[0]), 0, X.shape[0], X, U, l, lz, lzz, lz, 0, X[:0])
-
-
-@kernel
-def one_run(begin, end):
-    """The runs of knots that are one, of matrices."""
-    runs = np.zeros((1, 3), np.int64)
-    runs[0, 0], runs[0, 1] = begin, end
-    return runs
+    add_matrices(table, order, 0, X.shape[0], X, U, X[:0], l, lz, lzz)
 
 
 @kernel
 def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal):
-    """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1."""
+    """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1.
+
+    runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
+    """
+    nz = lz.shape[1]
     l[start:stop] = 0.0
     lz[start:stop] = 0.0
-    clear_hessians(runs, start, stop, lzz, diagonal)
-    expand_rows(table, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, X[:0])
-    expand_rows(noted, order, runs, start, stop, X, U, l, lz, lzz, diagonal, 0, record)
+    for r in range(runs.shape[0]):
+        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
+        if begin < end:
+            if runs[r, 2] != 0:
+                diagonal[begin:end] = 0.0
+                hessians, steps = diagonal.ctypes.data, (8 * nz, 8, 0)
+            else:
+                lzz[begin:end] = 0.0
+                hessians, steps = lzz.ctypes.data, (8 * nz * nz, 8 * nz, 8)
+            places = l.ctypes.data + 8 * begin, lz.ctypes.data + 8 * nz * begin, hessians + steps[0] * begin
+            add_terms(table, order, begin, end, X, U, X[:0], places, nz, steps)
+            add_terms(noted, order, begin, end, X, U, record, places, nz, steps)
 
 
 @kernel
@@ -138,6 +135,6 @@ def expand_exact(table, noted, curved, start, stop, X, U, record, exact):
         begin, end = max(start, curved[i, 0]), min(stop, curved[i, 1])
         if begin < end:
             exact[begin:end] = 0.0
-            runs, l, lz = one_run(begin, end), np.zeros(end - begin), np.zeros((end - begin, exact.shape[1]))
-            expand_rows(table, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, X[:0])
-            expand_rows(noted, EXACT, runs, begin, end, X, U, l, lz, exact, lz, begin, record)
+            l, lz, lzz = np.zeros(end - begin), np.zeros((end - begin, exact.shape[1])), exact[begin:end]
+            add_matrices(table, EXACT, begin, end, X, U, X[:0], l, lz, lzz)
+            add_matrices(noted, EXACT, begin, end, X, U, record, l, lz, lzz)

@@ -7,17 +7,6 @@ from ddp.compiling.kernel import kernel
 
 
 @kernel
-def clear_hessians(runs, start, stop, H, diagonal):
-    """Hessians := 0 at the knots start .. stop-1; runs (., 3): of knots begin .. end-1, and whether separable."""
-    for r in range(runs.shape[0]):
-        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
-        if begin < end and runs[r, 2] != 0:
-            diagonal[begin:end] = 0.0
-        elif begin < end:
-            H[begin:end] = 0.0
-
-
-@kernel
 def scales(l, separable, H, diagonal, U):
     """The sum of |l| (N+1,); that of ½ |H_ii| u_i² over controls; the means of their |H_ii|, and of all others."""
     nz, nu, magnitude, effort, own, others = H.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
