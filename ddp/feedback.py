@@ -7,6 +7,7 @@ touch-down; contacts of the plan hold, whatever happens to the feet. So the moti
 - contacts held in velocity and pulled to no place;
 - ``G = K N + R (I - N)``: the gains K act on what contacts leave free, N; errors that contacts forbid are resisted by
   the joints' stiffness and damping R;
+- what it adds keeps planned forces within cones of friction, to first order;
 - references between knots on the manifold, controls between the middles of knots, neither across a change of contacts;
 - positions at the instants of their velocities: those of semi-implicit steps, q' = q ⊕ h v', lead them by h/2.
 """
@@ -25,7 +26,7 @@ from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.regulators import tvlqr
-from ddp.system import System, Tracked, Tracking, ability
+from ddp.system import Cones, System, Tracked, Tracking, ability
 
 
 def tracking_policy(
@@ -46,11 +47,13 @@ def tracking_policy(
         counts = [max(1, round(span / positive("step", step))) if span > 0.0 else 0 for span in spans]
     m = resampled(problem, X, U, stretches, counts, weigh)
     system = tracked.in_steps(counts, spans)
-    K, N = gains(system, m.X, m.U, weigh), ability(system, "tracked").free_directions(m.X[:-1])
+    about: Tracked = ability(system, "tracked")
+    K, N = gains(system, m.X, m.U, weigh), about.free_directions(m.X[:-1])
+    cones = about.cones(m.X, m.U, weigh.friction)
     G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
     return Policy(
         problem.dynamics, m.starts, m.durations, m.X_start, m.X_end, m.U[m.steps], m.U_before, m.U_after,
-        G[m.steps], m.lower, m.upper, delay,
+        G[m.steps], m.lower, m.upper, delay, None if cones is None else Cones(*(part[m.steps] for part in cones)),
     )  # fmt: skip
 
 
@@ -163,4 +166,8 @@ def checked(weights: Tracking, system: System) -> Tracking:
     if limits is not None:
         lower, upper = (as_array("weights.limits", limit, (nu,), finite=False) for limit in limits)
         limits = lower, upper
-    return Tracking(**arrays, held=flag("weights.held", weights.held), limits=limits, lead=lead)
+    friction = float(as_array("weights.friction", weights.friction, (), finite=False))
+    if not friction > 0.0:
+        raise ProblemError(f"weights.friction: expected a positive number, or infinity, got {friction:g}")
+    held = flag("weights.held", weights.held)
+    return Tracking(**arrays, held=held, limits=limits, lead=lead, friction=friction)

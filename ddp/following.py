@@ -7,7 +7,8 @@ A table has a row for each step of time, of these numbers:
     X (nx), D (n)         the state there, and X' ⊖ X to the one at its end
     U, B, A (nu)          the control in its middle, at its beginning and at its end
     lower, upper (nu)     limits of controls
-    G (nu, n)             feedback on x ⊖ (X ⊕ s D), s the part of the step that is over
+    G (nu, n)             feedback on e = x ⊖ (X ⊕ s D), s the part of the step that is over
+    C (nu), D (n), b      once for each limit: C du + D e <= b of what is added to the control
 
 A header of integers says where it is: `HEADER`.
 """
@@ -22,9 +23,12 @@ from numba import carray
 
 from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
 
-HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay"
+HEADER = "table", "rows", "width", "nx", "n", "nu", "deviation", "context", "delay", "limits"
 """Address and extents of the table, sizes, address and context of the C function of `Tracked.deviation` (0 where states
-are flat), address of the delay [s]."""
+are flat), address of the delay [s], how many limits a step has."""
+
+SWEEPS = 8
+"""Passes over the limits: of bounds on slippery ground, 20 have the same errors."""
 
 ROUNDING = 1e-6
 """Part of a step by which a time may be off its beginning, and off the horizon."""
@@ -59,9 +63,38 @@ def planned(row, s, at, nu, i):
 
 
 @kernel
+def keep_limits(row, at, limits, n, nu, e, du):
+    """du := the vector closest to du with C du + D e <= b, of limits that begin ``at``: Hildreth's method.
+
+    Each limit in turn is met by a step along its C, of length 1, which it takes back as soon as it need not hold.
+    """
+    stride = nu + n + 1
+    taken, room = np.zeros(limits), np.empty(limits)
+    for i in range(limits):
+        first = at + i * stride
+        room[i] = row[first + nu + n]
+        for j in range(n):
+            room[i] -= row[first + nu + j] * e[j]
+    for _ in range(SWEEPS):
+        moved = 0.0
+        for i in range(limits):
+            first, beyond = at + i * stride, -room[i]
+            for j in range(nu):
+                beyond += row[first + j] * du[j]
+            step = max(beyond, -taken[i])
+            if step != 0.0:
+                taken[i] += step
+                moved += abs(step)
+                for j in range(nu):
+                    du[j] -= step * row[first + j]
+        if moved == 0.0:
+            break
+
+
+@kernel
 def follow(header, t, x, u):
-    """u := clip(U(t + delay) + G (x ⊖ X(t)), lower, upper), of a header's address."""
-    head = carray(integer_pointer(header), 9)
+    """u := clip(U(t + delay) + du, lower, upper), du near G (x ⊖ X(t)) within limits, of a header's address."""
+    head = carray(integer_pointer(header), 10)
     table = carray(pointer(head[0]), (head[1], head[2]))
     nx, n, nu = head[3], head[4], head[5]
     row = table[row_of(table, t)]
@@ -82,16 +115,19 @@ def follow(header, t, x, u):
         s = part_of(ahead, later)
     controls = 2 + nx + n
     limits = controls + 3 * nu
+    gain, du = limits + 2 * nu, np.zeros(nu)
     for i in range(nu):
-        value, gain = planned(ahead, s, controls, nu, i), limits + 2 * nu + i * n
         for j in range(n):
-            value += row[gain + j] * e[j]
+            du[i] += row[gain + i * n + j] * e[j]
+    keep_limits(row, gain + nu * n, head[9], n, nu, e, du)
+    for i in range(nu):
+        value = planned(ahead, s, controls, nu, i) + du[i]
         u[i] = min(max(value, row[limits + i]), row[limits + nu + i])
 
 
 def follow_at(header, t, x, u):  # type: ignore[no-untyped-def]
     """The C function: addresses of a header, of t, x (nx,) and u (nu,) to write."""
-    head = carray(integer_pointer(header), 9)
+    head = carray(integer_pointer(header), 10)
     follow(header, carray(pointer(t), 1)[0], carray(pointer(x), head[3]), carray(pointer(u), head[5]))
 
 

@@ -15,12 +15,14 @@ from ddp.errors import ProblemError, as_array
 from ddp.following import HEADER, ROUNDING, follow, following_callback
 from ddp.policy_files import export
 from ddp.protocols import Array
-from ddp.system import Contraction, System, ability
+from ddp.system import Cones, Contraction, System, ability
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Feedback about a reference: ``u = clip(U(t + delay) + G_k (x ⊖ X(t)), lower, upper)``.
+    """Feedback about a reference: ``u = clip(U(t + delay) + du, lower, upper)``.
+
+    du is the vector closest to G_k e, e = x ⊖ X(t), with ``C_k du + D_k e <= b_k``, nearly: see following.py.
 
     X(t) is ``X_k ⊕ s (X_end_k ⊖ X_k)`` within step k, s the part of it that is over; no step spans an impact.
 
@@ -30,6 +32,7 @@ class Policy:
     G (M, nu, n): feedback on the errors of a step.
     lower, upper (M, nu): limits of controls.
     delay [s]: from a measurement to the control that answers it; the planned controls are taken so much later.
+    cones: limits of what is added to planned controls, C (M, m, nu), D (M, m, n), b (M, m); None: there are none.
     """
 
     system: System = field(repr=False)
@@ -44,6 +47,7 @@ class Policy:
     lower: Array = field(repr=False)
     upper: Array = field(repr=False)
     delay: float = 0.0
+    cones: Cones | None = field(default=None, repr=False)
 
     @property
     def duration(self) -> float:
@@ -92,14 +96,16 @@ class Policy:
         """Write reference and gains, by the names of joints, in the format that the file's name ends with.
 
         .npz: arrays ``time`` (M,), ``q`` (M, nq), ``v`` (M, nv), ``u`` (M, nu), ``G`` (M, nu, 2 nv), ``lower``,
-        ``upper`` and ``names_q``, ``names_v``, ``names_u``.   .csv: a row for each step, with a header.
+        ``upper``, ``C`` (M, m, nu), ``D`` (M, m, 2 nv), ``b`` (M, m) if there are cones, and names
+        ``names_q``, ``names_v``, ``names_u``.
+        .csv: a row for each step, with a header.
         .json: a trajectory_msgs/JointTrajectory of the joints with one degree of freedom, efforts among them.
         Returns where it is; raises ProblemError if it cannot be written.
         """
         return export(path, self, self.system)
 
     def _plainly(self, t: float, x: Array) -> Array:
-        """The control, by the system's own ⊕ and ⊖."""
+        """The control, by the system's own ⊕ and ⊖; such systems have no cones."""
         k, s = self._part(t)
         e = self.system.difference(self.system.integrate(self.X[k], s * self._steps[k]), x)
         j, s = self._part(t + self.delay)
@@ -136,12 +142,16 @@ class Policy:
         """Header of the table of following.py, with what it points to; None where ⊖ is not compiled."""
         if (tracked := ability(self.system, "tracked")) is None:
             return None
-        flat = self.G.reshape(len(self.G), -1)
+        flat, limits = self.G.reshape(len(self.G), -1), 0
+        if self.cones is not None:
+            C, D, b = self.cones
+            flat = np.hstack([flat, np.concatenate([C, D, b[:, :, None]], axis=2).reshape(len(b), -1)])
+            limits = b.shape[1]
         times = self._from[:, None], 1.0 / self.durations[:, None]
         rows = (*times, self.X, self._steps, self.U, self.U_before, self.U_after, self.lower, self.upper, flat)
         table, delay, error = np.ascontiguousarray(np.hstack(rows)), np.array([self.delay]), tracked.deviation()
         sizes = self.system.nx, self.system.n, self.system.nu
-        values = table.ctypes.data, *table.shape, *sizes, error.address, error.context, delay.ctypes.data
+        values = table.ctypes.data, *table.shape, *sizes, error.address, error.context, delay.ctypes.data, limits
         header = np.array(values, dtype=np.int64)
         assert len(header) == len(HEADER)
         vars(self)["_kept"] = table, delay, error

@@ -15,7 +15,7 @@ from ddp.archive import write
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown, write_atomically
 from ddp.protocols import Array
-from ddp.system import System, ability
+from ddp.system import Cones, System, ability
 
 SUFFIXES = ".npz", ".csv", ".json"
 
@@ -35,6 +35,8 @@ class Followed(Protocol):
     def lower(self) -> Array: ...
     @property
     def upper(self) -> Array: ...
+    @property
+    def cones(self) -> Cones | None: ...
 
 
 def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Path:
@@ -47,7 +49,8 @@ def export(path: str | os.PathLike[str], policy: Followed, system: System) -> Pa
     if target.suffix == ".npz":
         arrays: dict[str, Any] = {"time": policy.starts, "q": Q, "v": V, "u": policy.U, "G": policy.G}
         limits = {"lower": policy.lower, "upper": policy.upper}
-        return write(target, arrays | limits | {"names_q": names_q, "names_v": names_v, "names_u": names_u})
+        cones = {} if policy.cones is None else policy.cones._asdict()
+        return write(target, arrays | limits | cones | {"names_q": names_q, "names_v": names_v, "names_u": names_u})
     if target.suffix == ".csv":
         errors = [f"d {name}" for name in names_v] + [f"d rate of {name}" for name in names_v]
         gains = [f"{u} per {error}" for u in names_u for error in errors[: policy.G.shape[2]]]

@@ -134,6 +134,7 @@ class Tracking(NamedTuple):
     limits (nu,), (nu,): of controls, where feedback may go further than the plan; default the problem's.
     lead: part of a step by which the plan's positions are ahead of its velocities, which the reference takes back. The
     default, 0, keeps all of the plan, and so its end.
+    friction: coefficient of the cones that feedback keeps the forces of contacts in, as far as the plan does.
     """
 
     state: Array
@@ -143,7 +144,18 @@ class Tracking(NamedTuple):
     held: bool = True
     limits: tuple[Array, Array] | None = None
     lead: float = 0.0
+    friction: float = np.inf
 
+
+class Cones(NamedTuple):
+    """Limits ``C du + D dx <= b`` of what feedback adds at M knots, up to m each.
+
+    C (M, m, nu): rows of length 1, or zeros where there is no limit.   D (M, m, n), b (M, m): not negative.
+    """
+
+    C: Array
+    D: Array
+    b: Array
 
 class Tracked(Protocol):
     """Knowledge of a system that makes its motions be tracked in the world: see `ddp.feedback`."""
@@ -159,6 +171,9 @@ class Tracked(Protocol):
 
     def free_directions(self, X: Array) -> Array:
         """Parts (M, n, n) of the errors at the knots 0 .. M-1, in states X (M, nx), that contacts leave free."""
+
+    def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
+        """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
 
     def deviation(self) -> Contraction:
         """The C function ``void(context, at*, x*, out*)``: out (n,) := x ⊖ (X ⊕ dx), with X and dx in a row ``at``."""

@@ -17,6 +17,7 @@ from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array, axes, numbers, positive, positive_integer
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
+from dynamics.contacts.pyramids import pyramid
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.forces import Pushes, System, as_contacts, pushes
@@ -235,13 +236,7 @@ def cone_rows(
     n = as_array("normal", normal, (3,))
     if not np.linalg.norm(n) > 0.0:
         raise ProblemError(f"normal: expected a direction, got {numbers(n)}")
-    n = n / np.linalg.norm(n)
-    first = np.eye(3)[0] if abs(n[0]) < 0.9 else np.eye(3)[1]
-    t = first - n * (n @ first)
-    t /= np.linalg.norm(t)
-    angles = 2.0 * np.pi * np.arange(faces) / faces
-    around = np.outer(np.cos(angles), t) + np.outer(np.sin(angles), np.cross(n, t))
-    cone = np.vstack([np.where(np.abs(around) < 1e-15, 0.0, around) - positive("inside", inside) * mu * n, n])
+    cone = np.vstack([pyramid(mu, faces, positive("inside", inside), n), n / np.linalg.norm(n)])
     upper = np.append(np.full(faces, -margin), np.inf)
     lower = np.append(np.full(faces, -np.inf), float(as_array("least", least, ())))
     blocks = [_rows(contact, cone, sole) for contact in contacts]

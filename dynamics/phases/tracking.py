@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Contraction, Tracking
+from ddp.system import Cones, Contraction, Tracking
 from dynamics.contacts.contact import Contact
+from dynamics.phases.cones import cones
 from dynamics.phases.phase import Phase, stretches
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units, units_of
@@ -37,6 +38,10 @@ STIFFNESS, DAMPING = 1.0, 0.1
 """Stiffness and damping of joints against errors that contacts forbid, in units of m g h [N m/rad] and
 m g h √(h / g) [N m s/rad]."""
 
+
+FRICTION = 0.5
+"""Coefficient that feedback counts on, on any ground. In `make bench-policy`, bounds where it is 0.5 err by 0.2 to 2.3
+cm; without these cones HyQ's comes down and ANYmal's errs by 8 cm."""
 
 LEAD = 0.5
 """Part of a step by which positions lead velocities: steps in phases are semi-implicit, q' = q ⊕ h v'."""
@@ -65,7 +70,7 @@ class TrackedPhases:
         control, final = np.full(nu, TORQUE * units.torque**-2.0), FINAL * units.time * state
         lower, upper = self.system.control_limits.T
         limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
-        return Tracking(state, control, final, restoring, held=False, limits=limits, lead=LEAD)
+        return Tracking(state, control, final, restoring, held=False, limits=limits, lead=LEAD, friction=FRICTION)
 
     def stretches(self, horizon: int) -> list[range]:
         """The knots of each phase in which time passes."""
@@ -85,6 +90,10 @@ class TrackedPhases:
             at = slice(knots.start, knots.stop)
             free[at, 0, :, 0] = free[at, 1, :, 1] = free_directions(robot, X[at, : robot.nq], phase.contacts)
         return free.reshape(-1, n, n)
+
+    def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
+        """Limits of deviations from a motion that keep forces in their cones; None for none."""
+        return cones(self.system, X, U, friction) if friction < np.inf else None
 
     def deviation(self) -> Contraction:
         """Errors on the manifold, compiled."""

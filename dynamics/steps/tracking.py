@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Contraction, Tracking
+from ddp.system import Cones, Contraction, Tracking
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, TRANSLATION
 from dynamics.steps.deviation import deviation
 
@@ -60,6 +60,10 @@ class TrackedRobot:
     def free_directions(self, X: Array) -> Array:
         """Return (M, n, n) that leave all errors."""
         return np.tile(np.eye(self.system.n), (len(X), 1, 1))
+
+    def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
+        """None: there are no contacts."""
+        return None
 
     def deviation(self) -> Contraction:
         """Errors on the manifold, compiled."""

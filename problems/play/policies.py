@@ -25,7 +25,8 @@ def named(solution: Solution, name: str, delay: float = 0.0) -> Policy:
     tracking = solution.policy if delay == 0.0 else solution.feedback(delay=delay)
     if name == "tracking":
         return tracking
-    return replace(tracking, G=np.zeros_like(tracking.G) if name == "open" else _joint_pd(tracking))
+    G = np.zeros_like(tracking.G) if name == "open" else _joint_pd(tracking)
+    return replace(tracking, G=G, cones=None)
 
 
 def _joint_pd(about: Policy) -> np.ndarray:

@@ -4,16 +4,19 @@ import csv
 import ctypes
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pinocchio as pin
 import pytest
 import scipy.linalg
+import scipy.optimize
 from oracles import random_state, random_tree
 from systems import Quadratic
 
 import ddp
 import dynamics
+from ddp.system import Cones
 from dynamics.steps.function_dynamics import FunctionDynamics
 
 
@@ -120,6 +123,27 @@ def test_controls_keep_to_their_limits():
     assert np.isin(solution.policy(0.03, far), [-2.0, 1.0]).all()
 
 
+def test_what_feedback_adds_is_the_closest_within_its_limits():
+    """Against SciPy's non-negative least squares, whose multipliers are those of the closest point in a polyhedron."""
+    rng, plain = np.random.default_rng(0), moving(dynamics.load("ur5"), np.random.default_rng(0)).policy
+    several = rng.normal(size=(12, 3, 6))
+    several /= np.linalg.norm(several, axis=2)[:, :, None]
+    apart = np.tile(np.eye(6)[[0, 3, 5]], (12, 1, 1))
+    for rows, tolerance in ((several[:, :1], 1e-9), (apart, 1e-9), (several, 0.05)):  # that of eight sweeps
+        m = rows.shape[1]
+        cones = Cones(rows, rng.normal(size=(12, m, 12)), rng.uniform(0.0, 0.1, size=(12, m)))
+        policy = replace(plain, cones=cones)
+        for t in (0.0, 0.013, 0.0999):
+            k, e = int(t / 0.01), 1e-2 * rng.normal(size=12)
+            x, planned = policy.system.integrate(policy.reference(t), e), plain(t, plain.reference(t))
+            wanted, room = plain(t, x) - planned, cones.b[k] - cones.D[k] @ e
+            gram = np.linalg.cholesky(rows[k] @ rows[k].T + 1e-12 * np.eye(m)).T
+            pull, _ = scipy.optimize.nnls(gram, np.linalg.solve(gram.T, rows[k] @ wanted - room))
+            size = np.abs(wanted).max()
+            np.testing.assert_allclose(policy(t, x) - planned, wanted - rows[k].T @ pull, atol=tolerance * size)
+            assert (rows[k] @ (policy(t, x) - planned) - room).max() < tolerance * size
+
+
 def test_files_of_gains_name_joints(tmp_path):
     solution = moving(dynamics.load("ur5"), np.random.default_rng(0))
     policy, joints = solution.policy, dynamics.load("ur5").joint_names
@@ -150,6 +174,7 @@ def test_a_policy_survives_a_trip_to_another_process(solution):
     ({"delay": -1.0}, "delay: expected at least 0 s"),
     ({"step": 0.0}, "step: expected a positive number"),
     ({"weights": 3.0}, "weights: expected Tracking"),
+    ({"weights": ddp.Tracking(*map(np.ones, (12, 6, 12, (6, 12))), friction=0.0)}, "weights.friction: expected"),
     ({"feedback": "solver", "step": 0.01}, "weights, step: expected with feedback='tracking'"),
 ])  # fmt: skip
 def test_bad_options_of_feedback_are_refused(given, words):

@@ -45,6 +45,50 @@ def test_contacts_of_feedback_stop_velocities_and_pull_to_no_place(trot):
         assert not own.held
 
 
+def test_cones_are_the_first_order_of_contact_forces(trot):
+    """Against a dense solve of motion and contacts: exact in controls, by differences in states."""
+    system, robot, rng = trot.dynamics, trot.dynamics.robot, np.random.default_rng(0)
+    tracked = system.tracked.in_steps([phase.knots for phase in system.phases], system.phase_durations)
+    X, U = trot.guess
+    X = X + 0.0
+    X[:, robot.nq :], U = 0.3 * rng.normal(size=(len(X), robot.nv)), U + 0.3 * rng.normal(size=U.shape)
+    assert tracked.tracked.cones(X, U, 1e9) is None  # of which it needs a part
+    found, angles = tracked.tracked.cones(X, U, 0.5), 2.0 * np.pi * np.arange(8) / 8.0
+    pyramid = np.stack([np.cos(angles), np.sin(angles), np.full(8, -0.5 * np.cos(np.pi / 8.0))], axis=1)
+    feet = list(_standing(system))
+    for k in (3, 40, len(U) - 2):
+        held = [foot for foot in feet if _standing(system)[foot][k]]
+        R, nu = np.kron(np.eye(len(held)), pyramid), system.nu
+
+        def force(dx, du, k=k, held=held):
+            q, v = np.split(system.integrate(X[k], dx), [robot.nq])
+            return _held_forces(robot, q, v, system.actuation @ (U[k] + du), held)
+
+        still = force(np.zeros(system.n), np.zeros(nu))
+        by_u = R @ np.stack([force(np.zeros(system.n), du) - still for du in np.eye(nu)], axis=1)
+        long, rows = np.linalg.norm(by_u, axis=1), slice(len(R))
+        np.testing.assert_allclose(found.C[k, rows] * long[:, None], by_u, atol=1e-8 * long.max())
+        room = np.maximum(-R @ still, 0.0)
+        np.testing.assert_allclose(found.b[k, rows] * long, room, atol=1e-8 * np.abs(still).max())
+        dx, h = rng.normal(size=system.n), 1e-6
+        slope = R @ (force(h * dx, np.zeros(nu)) - force(-h * dx, np.zeros(nu))) / (2.0 * h)
+        np.testing.assert_allclose((found.D[k, rows] @ dx) * long, slope, rtol=1e-5, atol=1e-6 * np.abs(slope).max())
+        assert not found.C[k, len(R) :].any()
+
+
+def _held_forces(robot, q, v, tau, feet):
+    """Forces on points that have no acceleration, in world axes, by Pinocchio's matrices."""
+    model, data, axes = robot.model, robot.model.createData(), pin.LOCAL_WORLD_ALIGNED
+    h, M = pin.nonLinearEffects(model, data, q, v), pin.crba(model, data, q)
+    M = np.triu(M) + np.triu(M, 1).T
+    pin.forwardKinematics(model, data, q, v, np.zeros(model.nv))
+    drift = [pin.getFrameClassicalAcceleration(model, data, robot.frame_id(foot), axes).linear for foot in feet]
+    J = np.vstack([pin.computeFrameJacobian(model, data, q, robot.frame_id(foot), axes)[:3] for foot in feet])
+    none = np.zeros((len(J), len(J)))
+    both = np.linalg.solve(np.block([[M, -J.T], [J, none]]), np.concatenate([tau - h, -np.concatenate(drift)]))
+    return both[model.nv :]
+
+
 def test_names_are_those_of_joints_and_their_numbers(trot):
     q, v, u = trot.dynamics.tracked.names()
     robot = trot.dynamics.robot

@@ -40,6 +40,15 @@ def test_a_motion_has_its_times_states_and_controls(trot):
     assert "rms" in str(run)
 
 
+def test_a_bound_keeps_its_feet_on_slippery_ground():
+    bound = ddp.solve(gaits.bound("hyq"))
+    run, loose = problems.simulate(bound, friction=0.5), bound.problem.dynamics.tracked.weights(bound.X, bound.U)
+    assert run.rms < 0.015 < problems.simulate(bound, friction=0.5, policy="pd").rms
+    freely = bound.feedback(weights=loose._replace(friction=np.inf))
+    slipped = problems.simulate(bound, friction=0.5, policy=freely)
+    assert slipped.fell or slipped.rms > 0.03
+
+
 def test_delay_that_is_known_is_made_up_for():
     jump = ddp.solve(gaits.jump("solo12"))
     late = problems.simulate(jump, delay=0.005)

@@ -1,0 +1,85 @@
+"""Cones of friction along a motion: limits of what feedback may add to planned controls, to first order.
+
+With forces f of contacts, f_x, f_u of the motion, and pyramids R f <= 0 inside their cones, a deviation dx, du keeps
+
+    R (f + f_x dx + f_u du) <= 0        as        C du + D dx <= b,  C = R f_u,  D = R f_x,  b = -R f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.machine.aligned import aligned_zeros
+from ddp.system import Cones, Expansion
+from dynamics.contacts.contact import Contact, compile_contacts
+from dynamics.contacts.pyramids import pyramid
+from dynamics.phases.phase import stretches
+
+if TYPE_CHECKING:
+    from dynamics.phases.phased_dynamics import PhasedDynamics
+
+Array = NDArray[np.float64]
+
+FACES = 8
+"""Faces of the pyramid inside a cone."""
+
+NEAR, LIGHT = 0.85, 0.05
+"""Part of the friction beyond which a plan has none to give away; part of a phase's largest normal force below which a
+foot does not count."""
+
+
+def cones(system: PhasedDynamics, X: Array, U: Array, friction: float) -> Cones | None:
+    """Limits of deviations from X (N+1, nx), U (N, nu), rows of C of length 1; forces beyond their cones go no further.
+
+    None unless the plan uses nearly all friction somewhere: else feedback that slips for a moment does better than
+    feedback that holds back, and trots pushed sideways err half as much. Zeros at impacts, in flight, and of forces
+    in other axes than a point's in the world's and a surface's in its own.
+    """
+    N, n, nu = len(U), system.n, system.nu
+    record = aligned_zeros((N, system.record_size))
+    system.expand(X[:N], U, Expansion(aligned_zeros((N, n, n)), aligned_zeros((N, n, nu)), record))
+    most = FACES * max(len(phase.contacts) for phase in system.phases)
+    C, D, b = np.zeros((N, most, nu)), np.zeros((N, most, n)), np.zeros((N, most))
+    share = 0.0
+    for phase, knots in zip(system.phases, stretches(system.phases, N), strict=True):
+        if not phase.contacts or not knots:
+            continue
+        held = compile_contacts(system.robot, phase.contacts)
+        where = system.noted_forces(held, knots.start, len(knots))
+        if where is None:
+            continue
+        R, (first, _, begin, ld) = _pyramids(phase.contacts, friction), where
+        size, noted = R.shape[1], record[knots.start : knots.stop]
+        forces = noted[:, first : first + size]
+        share = max(share, _largest_share(phase.contacts, forces))
+        by_z = noted[:, begin : begin + size * ld].reshape(-1, size, ld)[:, :, : n + nu]
+        at = slice(knots.start, knots.stop), slice(len(R))
+        D[at], C[at] = np.split(R @ by_z, [n], axis=2)
+        b[at] = np.maximum(-forces @ R.T, 0.0)
+    if share < NEAR * friction:
+        return None
+    long = np.linalg.norm(C, axis=2)
+    long[long == 0.0] = 1.0
+    return Cones(C / long[:, :, None], D / long[:, :, None], b / long)
+
+
+def _largest_share(contacts: Sequence[Contact], forces: Array) -> float:
+    """Largest force along the ground as a part of that across it, of forces (M, nc) of a phase."""
+    firsts = np.cumsum([0, *(contact.size for contact in contacts[:-1])])
+    pushes = forces[:, firsts[:, None] + np.arange(3)]
+    along, across = np.hypot(pushes[..., 0], pushes[..., 1]), pushes[..., 2]
+    counts = across > LIGHT * across.max()
+    return float((along[counts] / across[counts]).max(initial=0.0))
+
+
+def _pyramids(contacts: Sequence[Contact], friction: float) -> Array:
+    """Rows (FACES m, nc) on the forces of m contacts: the pyramids inside their cones."""
+    sizes = [contact.size for contact in contacts]
+    faces, R = pyramid(friction, FACES), np.zeros((FACES * len(sizes), sum(sizes)))
+    for i, first in enumerate(np.cumsum([0, *sizes[:-1]])):
+        R[FACES * i : FACES * (i + 1), first : first + 3] = faces
+    return R
