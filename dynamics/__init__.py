@@ -57,6 +57,7 @@ from dynamics.rigid_bodies.rigid_body import (
     mass_matrix,
 )
 from dynamics.robots.assembly import Assembly
+from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, load
 from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
 from dynamics.rods.internal import (
@@ -90,6 +91,7 @@ __all__ = [
     "InverseHessian",
     "InverseTensors",
     "JointSensor",
+    "Loop",
     "Material",
     "Motion",
     "OneSample",

@@ -60,6 +60,7 @@ from dynamics import (
     InverseHessian as InverseHessian,
     InverseTensors as InverseTensors,
     JointSensor as JointSensor,
+    Loop as Loop,
     Material as Material,
     Motion as Motion,
     OneSample as OneSample,

@@ -136,7 +136,7 @@ def heavier(robot: Robot, factor: float) -> Robot:
     times, model = positive("mass", factor), robot.model.copy()
     base = model.inertias[1]
     model.inertias[1] = pin.Inertia(times * base.mass, base.lever, times * base.inertia)
-    return Robot(model, robot.q0, robot.source, robot.equipment)
+    return Robot(model, robot.q0, robot.source, robot.equipment, robot.loops)
 
 
 def _attitude_errors(system: RobotDynamics, X: Array, others: Array) -> Array:

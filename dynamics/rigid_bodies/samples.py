@@ -180,6 +180,8 @@ class Samples:
 
 
 def _check_mass(s: Stack | Samples, failed: int) -> None:
+    if s.robot.loops:
+        raise ModelError(f"{s.robot.name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
     if failed >= 0:
         where = "" if s.single else f" of sample {failed}"
         raise ModelError(

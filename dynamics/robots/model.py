@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import DDPError, ModelError, ProblemError, flag, nearest, said
+from ddp.errors import DDPError, ModelError, ProblemError, as_array, flag, nearest, numbers, said
 from dynamics.geometry.joint_motion import FREE_FLYER, UNIT_NUMBERS
-from dynamics.robots import actuators, joints, loading, massless_joints, omissions, plausible
+from dynamics.robots import actuators, joints, loading, loop, massless_joints, omissions, plausible
 from dynamics.robots.equipment import Equipment, checked, effort_limits
+from dynamics.robots.loop import Loop
 from dynamics.robots.tree import Tree, compiled
 
 Array = NDArray[np.float64]
@@ -26,14 +28,17 @@ class Robot:
     tree: the compiled arrays; q0: a usual posture (the file's reference configuration, else ``joints.rest``).
     equipment: actuators and springs that the file describes; ModelError if they do not fit the joints.
     handle: what kernels that know rods are given of the tree; room: numbers of working memory that rods take.
+    loops: pairs of frames that are held together, which implicit steps keep; q0 is made to close them. ModelError if
+    they cannot be closed, or if one holds what others hold.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``.
     """
 
     room = 0
+    loops: tuple[Loop, ...] = ()
 
     def __init__(
         self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
-        equipment: Equipment | None = None,
+        equipment: Equipment | None = None, loops: Iterable[Loop] = (),
     ) -> None:  # fmt: skip
         self.model = joints.expanded(model)
         self.model.name = model.name or "robot"
@@ -48,6 +53,15 @@ class Robot:
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
+        self.loops = loop.given(self.model, loops)
+        if self.loops:
+            self.q0 = self.closed(self.q0)
+            self.held = loop.compile_loops(self.model, tree.previous, self.loops, self.q0)
+
+    @cached_property
+    def held(self) -> loop.Loops:
+        """The arrays of ``loops``, for kernels."""
+        return loop.compile_loops(self.model, self.tree.previous, self.loops, self.q0)
 
     @property
     def name(self) -> str:
@@ -165,8 +179,15 @@ class Robot:
         """The shapes to draw, and the names of the meshes that are missing."""
         return self._visuals
 
-    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None, Equipment]:
-        return self.model, self.q0, self.source, self.equipment
+    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None, Equipment, tuple[Loop, ...]]:
+        return self.model, self.q0, self.source, self.equipment, self.loops
+
+    def closed(self, q: ArrayLike) -> Array:
+        """The configuration near q (nq,) in which all loops are closed; ModelError if none is found."""
+        start = as_array("q", q, (self.nq,), ModelError)
+        if (found := loop.closed(self.model, self.loops, start)) is None:
+            raise ModelError(f"{self.name}: no configuration near q = {numbers(start)} closes its loops")
+        return found
 
     def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None, Equipment]) -> None:
         self.__init__(*state)  # type: ignore[misc]

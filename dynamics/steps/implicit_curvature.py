@@ -4,7 +4,7 @@
 With weights (w_q, w_v) on where a stage ends, the weight on v' is w_z = κ (w_v + θ h Jrᵀ w_q) and that on the residual
 ω = -h K⁻ᵀ w_z. With L_q, L_v, L_a the rates of q_s, v_s, a_s by (δx, δu), a stage adds
 
-    L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a)]          blocks of ω·R at (q_s, v_s, a_s)
+    L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a + qλ L_λ)]          blocks of ω·R + ν·e at (q_s, v_s, a_s, λ)
 
 and, of joints whose motions do not commute, the curvature of q ⊕ κ h v_s under w_q and of q ⊕ θ h v_s under R_qᵀ ω, see
 curvature.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
@@ -45,6 +45,7 @@ from dynamics.geometry.joint_motion import (
     twist_of,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, clear
+from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, curve_loops, looping, see_loops
 from dynamics.rigid_bodies.residual import residual_hessian
 from dynamics.robots.tree import Tree
 from dynamics.steps.implicit_linearization import (
@@ -62,11 +63,12 @@ from dynamics.steps.modes import Layout, Modes, step_of, whole
 
 
 class Weighing(Fields):
-    """q, v, v', K of a stage in a record; weights on its end, v' and R, J of a joint; blocks of ω·R, zeros at first."""
+    """q, v, z, K of a stage in a record; weights on its end, v', and e, R; λ; J of a joint; blocks, zeros at first."""
 
-    q, v, next, K = vector("nq"), vector("nv"), vector("nv"), matrix_of("nv", "nv")
-    weight, on_next, omega, J = vector("2 nv"), vector("nv"), vector("nv"), rows_apart("6", 6)
+    q, v, z, K = vector("nq"), vector("nv"), vector("nv + nc"), matrix_of("nv + nc", "nv + nc")
+    weight, on_next, omega, force, J = vector("2 nv"), vector("nv"), vector("nv + nc"), vector("nc"), rows_apart("6", 6)
     qq, qv, vv, qa = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    ql = matrix_of("nv", "nc")
 
 
 class Assembling(Fields):
@@ -80,7 +82,8 @@ class Assembling(Fields):
 
 def size(tree: Tree, where: Layout, m: int, nc: int) -> int:
     """How many numbers of memory ``contract`` takes."""
-    return Weighing.size(tree) + Workspace.size(tree) + Solving.size(tree)
+    own = Weighing.size(tree, nc=nc) + Solving.size(tree, nc=nc)
+    return own + Workspace.size(tree) + Looping.size(tree, nc=nc, entries=m)
 
 
 @kernel
@@ -88,19 +91,21 @@ def contract(context, memory, record, weight, out):
     """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records (M, .)."""
     modes = Modes(context)
     tree, method, nu, dt = modes.tree, modes.method, modes.nu, step_of(modes, 0)
-    nq, nv, count = tree.nq, tree.nv, len(method)
-    n, nz, ld, own, square = 2 * nv, 2 * nv + nu, whole(2 * nv + nu), numbers_of_stage(nq, nv, nu), 4 * nv * nv
+    nq, nv, count, loops, nc = tree.nq, tree.nv, len(method), modes.loops, modes.loops.nc
+    n, nz, ld, own = 2 * nv, 2 * nv + nu, whole(2 * nv + nu), numbers_of_stage(nq, nv, nu, nc)
+    square, packed = nv * (4 * nv + nc), nq + n + nc + (nv + nc) * (nv + nc)
     records, weights, hessians = rows_of(record), rows_of(weight), rows_of(out)
-    x = Weighing(memory_of(memory), tree)
+    x = Weighing(memory_of(memory), tree, nc)
     ws = Workspace(x.end, tree)
-    s = Solving(ws.end, tree)
+    s = Solving(ws.end, tree, nc)
+    lp = looping(s.end, loops, nv)
     clear(as_vector(x.qq), square)
     lanes = width(x.end)
-    floats, carried, on_next = rates_memory(nv, nu), np.empty((lanes, n)), np.empty((lanes, nv))
+    floats, carried, on_next = rates_memory(nv, nu, nc), np.empty((lanes, n)), np.empty((lanes, nv))
     blocks, room = np.empty((lanes, square)), np.empty((4 * nv + 7) * ld + 12 + 180 + 16)
     hessian = np.empty((lanes, ld * ld))
     of_carried, of_next, of_blocks, of_hessian = rows_of(carried), rows_of(on_next), rows_of(blocks), rows_of(hessian)
-    r, y = Rates(memory_of(floats), nv, ld), Assembling(memory_of(room), nv, ld)
+    r, y = Rates(memory_of(floats), nv, ld, nc), Assembling(memory_of(room), nv, ld)
     for t in range(0, len(records), lanes):
         M = min(lanes, len(records) - t)
         for k in range(M):
@@ -109,16 +114,17 @@ def contract(context, memory, record, weight, out):
                 of_carried[k, j] = weights[t + k, j]
         for i in range(count - 1, -1, -1):
             theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-            pack(columns_from(records, i * own), t, x.q, nq + n + nv * nv)
+            pack(columns_from(records, i * own), t, x.q, packed)
             pack(of_carried[:M], 0, x.weight, n)
-            weigh_stage(tree, theta, h, kappa, x, ws, s)
+            weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp)
             unpack(x.on_next, nv, of_next[:M], 0)
             unpack(as_vector(x.qq), square, of_blocks[:M], 0)
             for k in range(M):
                 whole_record, kept = records[t + k], records[t + k][i * own :]
-                begin_rates(tree, nu, i, count, whole_record, r)
-                rates_of_stage(tree, nu, theta, i, kept, r)
-                add_stage(tree, nu, theta, h, kappa, kept, of_carried[k], of_next[k], of_blocks[k], r, y, of_hessian[k])
+                begin_rates(tree, nu, nc, i, count, whole_record, r)
+                rates_of_stage(tree, nu, nc, theta, i, kept, r)
+                both = of_carried[k], of_next[k]
+                add_stage(tree, nu, nc, theta, h, kappa, kept, both, of_blocks[k], r, y, of_hessian[k])
         for k in range(M):
             H = address_of(of_hessian[k])
             add_transposed(H, ld, ld)
@@ -133,13 +139,14 @@ def contract(context, memory, record, weight, out):
 
 
 @kernel
-def weigh_stage(tree, theta, h, kappa, x, ws, s):
-    """Weights on v' and on R, and the blocks of ω·R."""
-    nv = tree.nv
+def weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp):
+    """Weights on v' and on e and R, and the blocks of ω·R + ν·e."""
+    nv, nc = tree.nv, loops.nc
+    for i in range(nv + nc):
+        s.z[i] = x.z[i]
     for i in range(nv):
-        s.next[i] = x.next[i]
         x.on_next[i] = kappa * (x.weight[nv + i] + (theta * h) * x.weight[i])
-    see_stage(tree, theta, h, x.q, x.v, s)
+    see_stage(tree, nc, theta, h, x.q, x.v, s)
     for b in range(tree.nb):
         iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
         if is_group(kind):
@@ -149,18 +156,30 @@ def weigh_stage(tree, theta, h, kappa, x, ws, s):
                 for k in range(1, nj):
                     total += x.J[k, i] * x.weight[iv + k]
                 x.on_next[iv + i] = kappa * (x.weight[nv + iv + i] + (theta * h) * total)
-    for i in range(nv):
-        x.omega[i] = -h * x.on_next[i]
-    solve_transposed(tree, x.K, x.omega)
-    residual_hessian(tree, s.q, s.v, s.a, x.omega, s.no_fext, ws, x.qq, x.qv, x.vv, x.qa)
+    for i in range(nv + nc):
+        x.omega[i] = -x.on_next[i - nc] if i >= nc else 0.0 * x.v[0]
+    solve_transposed(loops.previous, nv + nc, x.K, x.omega)
+    for i in range(nv + nc):
+        x.omega[i] = h * x.omega[i] if i >= nc else x.omega[i] / h
+    omega = x.omega[nc:]
+    if nc > 0:  # which couple what the tree does not
+        clear(as_vector(x.qq), nv * nv)
+    residual_hessian(tree, s.q, s.v, s.a, omega, s.no_fext, ws, x.qq, x.qv, x.vv, x.qa)
+    if nc > 0:
+        for r in range(nc):
+            x.force[r] = x.z[r] / h
+        see_loops(tree, loops, s.q, ws, lp)
+        add_loop_stiffness(tree, loops, 1.0, x.omega, lp, x.qq)
+        curve_loops(tree, loops, x.force, omega, lp, x.qq, x.ql)
 
 
 # -- one knot, floats ------------------------------------------------------------------------------------------------
 
 
 @kernel
-def add_stage(tree, nu, theta, h, kappa, kept, weight, on_next, blocks, r, y, H):
-    """Add half of a stage's Hessian to H; weight (2 nv,), on where it ends, becomes that on where it begins."""
+def add_stage(tree, nu, nc, theta, h, kappa, kept, weights, blocks, r, y, H):
+    """Add half of a stage's Hessian to H; weights on its end, which become those on its beginning, and on v'."""
+    weight, on_next = weights
     nv, n, nz, ld = tree.nv, 2 * tree.nv, 2 * tree.nv + nu, whole(2 * tree.nv + nu)
     square, at, pulled = nv * nv, address_of(H), address_of(y.pulled)
     Lq, La, S, X, Y = (
@@ -169,13 +188,13 @@ def add_stage(tree, nu, theta, h, kappa, kept, weight, on_next, blocks, r, y, H)
     )  # fmt: skip
     clear_rows(pulled, ld, 1, ld)
     for i in range(nv):
-        row = z_of(tree, kept)[i * nz :]
+        row = z_of(tree, nc, kept)[(nc + i) * nz :]
         for j in range(n):
             y.pulled[j] += on_next[i] * row[j]
-    see_velocity(tree, theta, kept, r.own)
+    see_velocity(tree, nc, theta, kept, r.own)
     displaced_rates(tree, nu, theta * h, r, y.Lq)
     clear_rows(La, ld, nv, ld)
-    add_rows(La, ld, 1.0 / h, address_of(as_vector(r.Z)), ld, nv, ld)
+    add_rows(La, ld, 1.0 / h, address_of(r.Z[nc]), ld, nv, ld)
     add_rows(La, ld, -1.0 / h, address_of(as_vector(r.V)), ld, nv, ld)
     for i in range(square):
         blocks[i], blocks[2 * square + i] = 0.5 * blocks[i], 0.5 * blocks[2 * square + i]
@@ -186,6 +205,10 @@ def add_stage(tree, nu, theta, h, kappa, kept, weight, on_next, blocks, r, y, H)
     add_product(X, ld, nv, ld, address_of(blocks), nv, 1, Lq, ld, nv)
     add_product(X, ld, nv, ld, address_of(blocks[square:]), nv, 1, S, ld, nv)
     add_product(X, ld, nv, ld, address_of(blocks[3 * square :]), nv, 1, La, ld, nv)
+    if nc > 0:
+        for i in range(4 * square, 4 * square + nv * nc):
+            blocks[i] = blocks[i] / h
+        add_product(X, ld, nv, ld, address_of(blocks[4 * square :]), nc, 1, address_of(as_vector(r.Z)), ld, nc)
     clear_rows(Y, ld, nv, ld)
     add_product(Y, ld, nv, ld, address_of(blocks[2 * square :]), nv, 1, S, ld, nv)
     add_product(at, ld, nz, ld, Lq, 1, ld, X, ld, nv)
@@ -247,17 +270,18 @@ def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-de
     """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
     modes = Modes(context)
     tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu
-    memory = np.empty(room_of_one(tree))
+    memory = np.empty(room_of_one(tree, modes.loops))
     records, weights = as_matrix(floats_at(record), 1, modes.end), as_matrix(floats_at(weight), 1, 2 * tree.nv)
     contract(context, memory, records, weights, as_matrix(floats_at(hessian), 1, nz * nz))
     hold(memory)
 
 
 @kernel
-def room_of_one(tree):
+def room_of_one(tree, loops):
     """How many floats ``contract`` of one knot takes."""
-    memory = floats_at(64)
-    return numbers_between(memory, Solving(Workspace(Weighing(memory, tree).end, tree).end, tree).end)
+    memory, nc = floats_at(64), loops.nc
+    s = Solving(Workspace(Weighing(memory, tree, nc).end, tree).end, tree, nc)
+    return numbers_between(memory, Looping(s.end, loops, tree.nv).end)
 
 
 @cache

@@ -5,12 +5,14 @@ With T = Ad_{Exp(-ξ)} and Jr, joint by joint, of ξ = θ h v_s, and G = R_v + �
 
     δv' = Z (δq, δv, δu),   Z = K⁻¹ [-h R_q T | M - (1 - θ) h G | h S]
 
+and, of loops, h λ by rows before those of v', with -e_q T / h on the right.
+
 Where Q, V (nv, nz) are the rates of where it begins by (δx, δu), those of v' are Z (Q, V, E_u), of v_s they are
 (1 - θ) V plus θ times that, and where the next stage begins they are, with T and Jr of κ h v_s,
 
     Q⁺ = T Q + κ h Jr V_s          V⁺ = (1 - κ) V + κ Z (Q, V, E_u)
 
-A record holds q, v, v', the factors of K, Z of every stage, then Q, V of every stage but the first.
+A record holds q, v, z = (h λ, v'), the factors of K, Z of every stage, then Q, V of every stage but the first.
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ from ddp.machine.tiles import add_product
 from dynamics.arrays.elimination import solve_columns
 from dynamics.geometry.joint_motion import is_group, joint_rates, joint_transport, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace
+from dynamics.rigid_bodies.loops import Looping, looping
 from dynamics.rigid_bodies.residual import residual_by_controls
 from dynamics.robots.tree import Tree
-from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving
+from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving, turn_columns
 from dynamics.steps.modes import Layout, Modes, step_of, whole
 
 
 class Stage(Fields):
-    """Record of a stage: q, v, v', the factors of K, Z."""
+    """Record of a stage: q, v, z = (h λ, v'), the factors of K, Z."""
 
-    q, v, next = vector("nq"), vector("nv"), vector("nv")
-    K, Z = matrix_of("nv", "nv"), matrix_of("nv", "2 nv + nu")
+    q, v, z = vector("nq"), vector("nv"), vector("nv + nc")
+    K, Z = matrix_of("nv + nc", "nv + nc"), matrix_of("nv + nc", "2 nv + nu")
 
 
 class Starting(Fields):
@@ -47,9 +50,9 @@ class Starting(Fields):
 
 
 class Rates(Fields):
-    """Rates of one knot, rows of ld floats: Q, V, those of v' and v_s, of where the stage ends; v_s; T, J."""
+    """Rates of one knot, rows of ld floats: Q, V, those of z and v_s, of where the stage ends; v_s; T, J."""
 
-    Q, V, Z, S = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv", "ld")
+    Q, V, Z, S = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("nv + nc", "ld"), matrix_of("nv", "ld")
     Qn, Vn, own = matrix_of("nv", "ld"), matrix_of("nv", "ld"), matrix_of("1", "ld")
     T, J = rows_apart("6", 6), rows_apart("6", 6)
 
@@ -57,19 +60,21 @@ class Rates(Fields):
 def implicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout:
     """The `Layout` of implicit steps, whose records are those of their stages and have no parts."""
     nz = 2 * nv + nu
-    end = stages * Stage.size(nq=nq, nv=nv, nu=nu) + (stages - 1) * 2 * nv * nz
+    end = stages * Stage.size(nq=nq, nv=nv, nu=nu, nc=most) + (stages - 1) * 2 * nv * nz
     return Layout(end, end, end, end, 0, 0)
 
 
 @kernel
-def numbers_of_stage(nq, nv, nu):
+def numbers_of_stage(nq, nv, nu, nc):
     """How many numbers a record keeps of a stage, see ``Stage``."""
-    return nq + 2 * nv + nv * nv + nv * (2 * nv + nu)
+    nz = nv + nc
+    return nq + nv + nz + nz * nz + nz * (2 * nv + nu)
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
     """How many numbers of memory ``linearize_implicit`` takes."""
-    return sum(fields.size(tree, nu=nu) for fields in (Starting, Stage)) + Workspace.size(tree) + Solving.size(tree)
+    own = Starting.size(tree, nu=nu) + Stage.size(tree, nu=nu, nc=nc)
+    return own + Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
 
 
 @kernel
@@ -77,29 +82,30 @@ def linearize_implicit(context, memory, schedule, X, U, A, B, record):
     """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an implicit step."""
     modes, N, nu = Modes(context), U.shape[0], U.shape[1]
     tree, method, dt = modes.tree, modes.method, step_of(modes, 0)
-    nq, nv, count = tree.nq, tree.nv, len(method)
-    n, own = 2 * nv, numbers_of_stage(nq, nv, nu)
-    floats = rates_memory(nv, nu)
-    r = Rates(memory_of(floats), nv, whole(n + nu))
+    nq, nv, count, nc = tree.nq, tree.nv, len(method), modes.loops.nc
+    n, own = 2 * nv, numbers_of_stage(nq, nv, nu, nc)
+    floats = rates_memory(nv, nu, nc)
+    r = Rates(memory_of(floats), nv, whole(n + nu), nc)
     X, U, of_x, of_u, records = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
     x = Starting(memory_of(memory), tree, nu)
-    kept = Stage(x.end, tree, nu)
+    kept = Stage(x.end, tree, nc, nu)
     ws = Workspace(kept.end, tree)
-    s = solving(ws.end, tree)
+    s = solving(ws.end, tree, nc)
+    lp = looping(s.end, modes.loops, nv)
     for t in range(0, N, width(x.end)):
         pack(X, t, x.x, nq + nv)
         pack(U, t, x.u, nu)
         for i in range(count):
             theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-            wrong = solve_stage(tree, modes.pulls, theta, h, x.x, x.x[nq:], x.u, ws, s)
-            keep_stage(tree, modes.pulls, nu, theta, h, wrong, x, s, kept)
+            wrong = solve_stage(modes, theta, h, x.x, x.x[nq:], x.u, ws, s, lp)
+            keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, s, lp, modes.loops, kept)
             unpack_columns(kept.q, own, records, t, i * own)
-            end_stage(tree, theta, h, kappa, wrong, x.x, s)
+            end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)
         for k in range(t, min(t + width(x.end), N)):
             for i in range(count):
-                begin_rates(tree, nu, i, count, records[k], r)
-                rates_of_stage(tree, nu, method[i, 0], i, records[k][i * own :], r)
-                end_rates(tree, nu, method[i, 0], dt * method[i, 1], method[i, 2], records[k][i * own :], r)
+                begin_rates(tree, nu, nc, i, count, records[k], r)
+                rates_of_stage(tree, nu, nc, method[i, 0], i, records[k][i * own :], r)
+                end_rates(tree, nu, nc, method[i, 0], dt * method[i, 1], method[i, 2], records[k][i * own :], r)
                 if i + 1 < count:
                     after = address_of(records[k][count * own + i * n * (n + nu) :])
                     write_rows(after, n + nu, address_of(as_vector(r.Qn)), whole(n + nu), n, n + nu)
@@ -109,9 +115,9 @@ def linearize_implicit(context, memory, schedule, X, U, A, B, record):
 
 
 @kernel
-def rates_memory(nv, nu):
+def rates_memory(nv, nu, nc):
     """Floats for ``Rates`` of one knot."""
-    return np.zeros((6 * nv + 1) * whole(2 * nv + nu) + 72 + 16)
+    return np.zeros((6 * nv + nc + 1) * whole(2 * nv + nu) + 72 + 16)
 
 
 @kernel
@@ -123,44 +129,40 @@ def write_columns(n, nu, r, out):
 
 
 @kernel
-def keep_stage(tree, pulls, nu, theta, h, wrong, x, s, kept):
+def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, s, lp, loops, kept):
     """Write what records keep of a solved stage."""
     nq, nv = tree.nq, tree.nv
     for i in range(nq):
         kept.q[i] = x.x[i]
     for i in range(nv):
         kept.v[i] = x.x[nq + i]
-        kept.next[i] = s.next[i] + wrong
         for j in range(nv):
+            kept.Z[nc + i, j] = -h * s.Rq[i, j]
+            kept.Z[nc + i, nv + j] = s.M[i, j] - ((1.0 - theta) * h) * s.G[i, j]
+    for i in range(nc + nv):
+        kept.z[i] = s.z[i] + wrong
+        for j in range(nc + nv):
             kept.K[i, j] = s.K[i, j]
-            kept.Z[i, j] = -h * s.Rq[i, j]
-            kept.Z[i, nv + j] = s.M[i, j] - ((1.0 - theta) * h) * s.G[i, j]
         for j in range(nu):
             kept.Z[i, 2 * nv + j] = 0.0 * wrong
+    for i in range(nc):
+        for j in range(nv):
+            kept.Z[i, j] = (-1.0 / h) * lp.J[i, j]
+            kept.Z[i, nv + j] = 0.0 * wrong
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
             joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), x.T)
-            turn_columns(nv, tree.iv[b], tree.nj[b], x.T, s.Rq, -h, kept.Z)
-    residual_by_controls(pulls, -h, 2 * nv, kept.Z)
-    solve_columns(tree, s.K, kept.Z, 2 * nv + nu)
-
-
-@kernel
-def turn_columns(m, iv, nj, T, J, scale, out):
-    """out := scale J T in m rows of the columns from iv on of a joint whose motions do not commute."""
-    for r in range(m):
-        for j in range(nj):
-            total = J[r, iv] * T[0, j]
-            for k in range(1, nj):
-                total += J[r, iv + k] * T[k, j]
-            out[r, iv + j] = scale * total
+            turn_columns(nv, tree.iv[b], tree.nj[b], x.T, s.Rq, -h, kept.Z[nc:], 0)
+            turn_columns(nc, tree.iv[b], tree.nj[b], x.T, lp.J, -1.0 / h, kept.Z, 0)
+    residual_by_controls(pulls, -h, 2 * nv, kept.Z[nc:])
+    solve_columns(loops.previous, nv + nc, s.K, kept.Z, 2 * nv + nu)
 
 
 # -- one knot, floats ------------------------------------------------------------------------------------------------
 
 
 @kernel
-def begin_rates(tree, nu, i, count, record, r):
+def begin_rates(tree, nu, nc, i, count, record, r):
     """r.Q, r.V of where stage i begins."""
     nv = tree.nv
     n, ld = 2 * nv, whole(2 * nv + nu)
@@ -169,54 +171,55 @@ def begin_rates(tree, nu, i, count, record, r):
         for k in range(n):
             r.Q[k, k] = 1.0
     else:
-        before = record[count * numbers_of_stage(tree.nq, nv, nu) + (i - 1) * n * (n + nu) :]
+        before = record[count * numbers_of_stage(tree.nq, nv, nu, nc) + (i - 1) * n * (n + nu) :]
         copy_rows(address_of(as_vector(r.Q)), ld, address_of(before), n + nu, n, n + nu)
 
 
 @kernel
-def rates_of_stage(tree, nu, theta, i, kept, r):
-    """r.Z, r.S: rates of v' and of v_s of a stage that begins with r.Q, r.V."""
-    nv, z = tree.nv, z_of(tree, kept)
+def rates_of_stage(tree, nu, nc, theta, i, kept, r):
+    """r.Z, r.S: rates of z and of v_s of a stage that begins with r.Q, r.V."""
+    nv, z = tree.nv, z_of(tree, nc, kept)
     n, nz, ld = 2 * nv, 2 * nv + nu, whole(2 * nv + nu)
     Z = address_of(as_vector(r.Z))
     if i == 0:
-        copy_rows(Z, ld, address_of(z), nz, nv, nz)
+        copy_rows(Z, ld, address_of(z), nz, nv + nc, nz)
     else:
-        clear_rows(Z, ld, nv, ld)
-        for k in range(nv):
+        clear_rows(Z, ld, nv + nc, ld)
+        for k in range(nv + nc):
             for j in range(n, nz):
                 r.Z[k, j] = z[k * nz + j]
-        add_product(Z, ld, nv, ld, address_of(z), nz, 1, address_of(as_vector(r.Q)), ld, n)
+        add_product(Z, ld, nv + nc, ld, address_of(z), nz, 1, address_of(as_vector(r.Q)), ld, n)
     clear_rows(address_of(as_vector(r.S)), ld, nv, ld)
-    add_rows(address_of(as_vector(r.S)), ld, theta, Z, ld, nv, ld)
+    add_rows(address_of(as_vector(r.S)), ld, theta, address_of(r.Z[nc]), ld, nv, ld)
     add_rows(address_of(as_vector(r.S)), ld, 1.0 - theta, address_of(as_vector(r.V)), ld, nv, ld)
 
 
 @inline
-def z_of(tree, kept):
-    """Z (nv, nz) of a stage in a record, rows without gaps."""
-    return kept[tree.nq + 2 * tree.nv + tree.nv * tree.nv :]
+def z_of(tree, nc, kept):
+    """Z (nv + nc, nz) of a stage in a record, rows without gaps."""
+    nz = tree.nv + nc
+    return kept[tree.nq + tree.nv + nz + nz * nz :]
 
 
 @kernel
-def end_rates(tree, nu, theta, h, kappa, kept, r):
+def end_rates(tree, nu, nc, theta, h, kappa, kept, r):
     """r.Qn, r.Vn: rates of where a stage ends."""
     nv, ld = tree.nv, whole(2 * tree.nv + nu)
     Vn = address_of(as_vector(r.Vn))
     clear_rows(Vn, ld, nv, ld)
-    add_rows(Vn, ld, kappa, address_of(as_vector(r.Z)), ld, nv, ld)
+    add_rows(Vn, ld, kappa, address_of(r.Z[nc]), ld, nv, ld)
     if kappa != 1.0:
         add_rows(Vn, ld, 1.0 - kappa, address_of(as_vector(r.V)), ld, nv, ld)
-    see_velocity(tree, theta, kept, r.own)
+    see_velocity(tree, nc, theta, kept, r.own)
     displaced_rates(tree, nu, kappa * h, r, r.Qn)
 
 
 @kernel
-def see_velocity(tree, theta, kept, own):
+def see_velocity(tree, nc, theta, kept, own):
     """The first row of own := v_s of a stage in a record."""
     nq, nv = tree.nq, tree.nv
     for k in range(nv):
-        own[0, k] = (1.0 - theta) * kept[nq + k] + theta * kept[nq + nv + k]
+        own[0, k] = (1.0 - theta) * kept[nq + k] + theta * kept[nq + nv + nc + k]
 
 
 @kernel

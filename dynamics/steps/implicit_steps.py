@@ -31,6 +31,7 @@ from dynamics.arrays.elimination import eliminate, solve
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear
+from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.residual import residual_derivatives
 from dynamics.robots.tree import Tree
 from dynamics.steps.modes import step_of
@@ -55,45 +56,48 @@ SDIRK2 = stages([(1.0, GAMMA, (1.0 - GAMMA) / GAMMA), (1.0, GAMMA, 1.0)])
 
 
 class Solving(Fields):
-    """Scratch of a stage. q, v, a, xi: q_s, v_s, a_s and θ h v_s.   next: v'.   best, step: v' and Newton's step there.
+    """Scratch of a stage. q, v, a, xi: q_s, v_s, a_s and θ h v_s.   z: h λ of loops, then v'.
 
-    R, change, tau (nv,).   Rq, G, M, K (nv, nv): R_q, ∂R/∂v_s by way of q_s too, and K or its factors; they begin as
-    zeros.
+    best, step: z and Newton's step there.   R, tau, force: torques; λ.   Rq, G, M (nv, nv): R_q, ∂R/∂v_s by way of q_s
+    too.   K (nz, nz), or its factors; these begin as zeros.
     """
 
-    q, v, a, xi, next = vector("nq"), vector("nv"), vector("nv"), vector("nv"), vector("nv")
-    best, step, R, change, tau = vector("nv"), vector("nv"), vector("nv"), vector("nv"), vector("nv")
+    q, v, a, xi, z = vector("nq"), vector("nv"), vector("nv"), vector("nv"), vector("nv + nc")
+    best, step, change = vector("nv + nc"), vector("nv + nc"), vector("nv + nc")
+    R, tau, force = vector("nv"), vector("nv"), vector("nc")
     J, no_fext = rows_apart("6", 6), matrix_of("0", "6")
-    Rq, G, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    Rq, G, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv + nc", "nv + nc")
 
 
 class ImplicitBench(NamedTuple):
-    """Working memory of implicit steps; f: no forces."""
+    """Working memory of implicit steps; f: the forces of loops [N, N m]."""
 
     ws: Any
     s: Any
+    loops: Any
     f: Any
 
 
 def size(tree: Tree, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory a step takes."""
-    return Workspace.size(tree) + Solving.size(tree)
+    """How many numbers of memory a step takes, of loops with nc forces and m entries of paths."""
+    return Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
 
 
 @kernel
-def solving(memory, tree):
+def solving(memory, tree, nc):
     """Scratch of a stage."""
-    s = Solving(memory, tree)
-    clear(as_vector(s.Rq), 4 * tree.nv * tree.nv)
+    s, nz = Solving(memory, tree, nc), tree.nv + nc
+    clear(as_vector(s.Rq), 3 * tree.nv * tree.nv + nz * nz)
     return s
 
 
 @kernel
 def implicit_bench(modes, mode, memory):
     """Working memory of implicit steps."""
+    loops = modes.loops
     ws = Workspace(memory, modes.tree)
-    s = solving(ws.end, modes.tree)
-    return ImplicitBench(ws, s, s.end)
+    s = solving(ws.end, modes.tree, loops.nc)
+    return ImplicitBench(ws, s, looping(s.end, loops, modes.tree.nv), s.force)
 
 
 @kernel
@@ -102,77 +106,121 @@ def advance_implicitly(modes, mode, x, u, w):
     tree, dt, method = modes.tree, step_of(modes, mode), modes.method
     for i in range(len(method)):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        wrong = solve_stage(tree, modes.pulls, theta, h, x, x[tree.nq :], u, w.ws, w.s)
-        end_stage(tree, theta, h, kappa, wrong, x, w.s)
+        wrong = solve_stage(modes, theta, h, x, x[tree.nq :], u, w.ws, w.s, w.loops)
+        end_stage(tree, modes.loops.nc, theta, h, kappa, wrong, x, w.s)
 
 
 @kernel
-def see_stage(tree, theta, h, q, v, s):
-    """v_s, a_s, θ h v_s and q_s of v' in s.next."""
+def see_stage(tree, nc, theta, h, q, v, s):
+    """v_s, a_s, θ h v_s and q_s of v' in s.z."""
     for i in range(tree.nv):
-        own = (1.0 - theta) * v[i] + theta * s.next[i]
+        after = s.z[nc + i]
+        own = (1.0 - theta) * v[i] + theta * after
         s.v[i] = own
-        s.a[i] = (s.next[i] - v[i]) / h
+        s.a[i] = (after - v[i]) / h
         s.xi[i] = (theta * h) * own
     integrate_configuration(tree, q, s.xi, 1.0, s.q)
 
 
 @kernel
-def end_stage(tree, theta, h, kappa, wrong, x, s):
+def end_stage(tree, nc, theta, h, kappa, wrong, x, s):
     """x := where the next stage begins, or the step ends, and s.xi := κ h v_s; wrong: added to v, zero or NaN."""
     v = x[tree.nq :]
     for i in range(tree.nv):
-        s.xi[i] = (kappa * h) * ((1.0 - theta) * v[i] + theta * s.next[i]) + wrong
-        v[i] += kappa * (s.next[i] - v[i]) + wrong
+        after = s.z[nc + i]
+        s.xi[i] = (kappa * h) * ((1.0 - theta) * v[i] + theta * after) + wrong
+        v[i] += kappa * (after - v[i]) + wrong
     integrate_configuration(tree, x, s.xi, 1.0, x)
 
 
 @kernel
-def solve_stage(tree, pulls, theta, h, q, v, u, ws, s):
-    """v' of a stage into s.next, and the factors of K there; zero, or NaN in the lanes that have no end."""
+def solve_stage(modes, theta, h, q, v, u, ws, s, lp):
+    """h λ and v' of a stage into s.z, and the factors of K there; zero, or NaN in the lanes that have no end."""
+    tree, nc = modes.tree, modes.loops.nc
+    nz = tree.nv + nc
     least, share = spread(np.inf, v[0]), spread(1.0, v[0])
-    for i in range(tree.nv):
-        s.next[i] = s.best[i] = v[i]
-        s.step[i] = 0.0 * v[i]
+    for i in range(nz):
+        s.z[i] = s.best[i] = v[i - nc] if i >= nc else 0.0 * v[0]
+        s.step[i] = 0.0 * v[0]
     for _ in range(SWEEPS):
-        size = newton_step(tree, pulls, theta, h, q, v, u, ws, s)
-        for i in range(tree.nv):
-            s.best[i] = where_less(size, least, s.next[i], s.best[i])
+        size = newton_step(modes, theta, h, q, v, u, ws, s, lp)
+        for i in range(nz):
+            s.best[i] = where_less(size, least, s.z[i], s.best[i])
             s.step[i] = where_less(size, least, s.change[i], s.step[i])
         share = where_less(size, least, 1.0, 0.25 * share)
         least = where_less(size, least, size, least)
         enough = where_less(share, 1.0, STALLED * STALLED, CLOSE * CLOSE)
-        for i in range(tree.nv):
-            s.next[i] = s.best[i] + share * s.step[i]
-            s.best[i] = where_less(least, enough, s.next[i], s.best[i])
+        for i in range(nz):
+            s.z[i] = s.best[i] + share * s.step[i]
+            s.best[i] = where_less(least, enough, s.z[i], s.best[i])
             s.step[i] = where_less(least, enough, 0.0, s.step[i])
         least = where_less(least, enough, -1.0, where_less(least, np.inf, least, -1.0))
         if all_less(least, 0.0):
             break
-    size = newton_step(tree, pulls, theta, h, q, v, u, ws, s)
-    for i in range(tree.nv):
-        s.next[i] += s.change[i]
+    size = newton_step(modes, theta, h, q, v, u, ws, s, lp)
+    for i in range(nz):
+        s.z[i] += s.change[i]
+    for r in range(nc):
+        s.force[r] = s.z[r] / h
     return where_less(size, STALLED * STALLED, 0.0, np.nan)
 
 
 @kernel
-def newton_step(tree, pulls, theta, h, q, v, u, ws, s):
-    """Newton's step from v' in s.next into s.change, K's factors; how long it is, squared, see CLOSE."""
-    nv = tree.nv
-    see_stage(tree, theta, h, q, v, s)
-    residual_derivatives(tree, pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
+def newton_step(modes, theta, h, q, v, u, ws, s, lp):
+    """Newton's step from s.z into s.change, K's factors; how long it is, squared, see CLOSE."""
+    tree, loops = modes.tree, modes.loops
+    nv, nc = tree.nv, loops.nc
+    see_stage(tree, nc, theta, h, q, v, s)
+    if nc > 0:  # which couple what the tree does not
+        clear(as_vector(s.Rq), 2 * nv * nv)
+    residual_derivatives(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
+    if nc > 0:
+        push_loops(tree, loops, h, ws, s, lp)
     add_displacements(tree, theta * h, s)
     for i in range(nv):
-        s.change[i] = -h * s.R[i]
+        s.change[nc + i] = -h * s.R[i]
         for j in range(nv):
-            s.K[i, j] = s.M[i, j] + (theta * h) * s.G[i, j]
-    eliminate(tree, s.K)
-    solve(tree, s.K, s.change)
+            s.K[nc + i, nc + j] = s.M[i, j] + (theta * h) * s.G[i, j]
+    for r in range(nc):
+        s.change[r] = -lp.e[r] / h
+        for k in range(nc):
+            s.K[r, k] = 0.0 * v[0]
+        for j in range(nv):
+            s.K[nc + j, r] = -lp.J[r, j]
+            s.K[r, nc + j] = theta * lp.J[r, j]
+    for b in range(tree.nb):
+        if nc > 0 and is_group(tree.kind[b]):
+            joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), s.J)
+            turn_columns(nc, tree.iv[b], tree.nj[b], s.J, lp.J, theta, s.K, nc)
+    eliminate(loops.previous, nv + nc, s.K)
+    solve(loops.previous, nv + nc, s.K, s.change)
     length, scale = 0.0 * v[0], 1.0 + 0.0 * v[0]
-    for i in range(nv):
+    for i in range(nc, nc + nv):
         length += (h * h) * s.change[i] * s.change[i]
-        scale += (h * h) * s.next[i] * s.next[i]
+        scale += (h * h) * s.z[i] * s.z[i]
     return length / scale
+
+
+@kernel
+def push_loops(tree, loops, h, ws, s, lp):
+    """Subtract Jᵀ λ of h λ in s.z from R, and its derivative from R_q."""
+    see_loops(tree, loops, s.q, ws, lp)
+    for r in range(loops.nc):
+        s.force[r] = s.z[r] / h
+        for j in range(tree.nv):
+            s.R[j] -= lp.J[r, j] * s.force[r]
+    add_loop_stiffness(tree, loops, -1.0, s.force, lp, s.Rq)
+
+
+@kernel
+def turn_columns(m, iv, nj, T, J, scale, out, shift):
+    """out := scale J T in m rows of the columns from iv on of a joint whose motions do not commute, shifted in out."""
+    for r in range(m):
+        for j in range(nj):
+            total = J[r, iv] * T[0, j]
+            for k in range(1, nj):
+                total += J[r, iv + k] * T[k, j]
+            out[r, shift + iv + j] = scale * total
 
 
 @kernel

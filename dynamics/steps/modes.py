@@ -23,6 +23,7 @@ from ddp.machine.struct import Struct, integer, integers, matrix, nested, reals,
 from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.rigid_bodies.passive import entries_of
+from dynamics.robots.loop import Loops
 from dynamics.robots.tree import Tree
 
 STEP, IMPACT, HELD = range(3)
@@ -33,7 +34,8 @@ Array = NDArray[np.float64]
 class Modes(Struct):
     """All modes of a system.
 
-    nu: controls.   pulls (., 3): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
+    loops: those that implicit steps hold.   nu: controls.
+    pulls (., 3): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
     forces: of the mode with the most.
     table (count, 3): kind, contacts m, forces nc.   own (count, 2): the restitution and the step of time [s].
     contacts, acting: ``Contacts`` of each, and without gains if they are held: forces alone are left of them.
@@ -41,6 +43,7 @@ class Modes(Struct):
     """
 
     tree: Tree = nested(Tree)
+    loops: Loops = nested(Loops)
     nu: int = integer()
     pulls: Array = matrix()
     method: Array = matrix()
@@ -78,11 +81,14 @@ class Layout(NamedTuple):
     ld: int
 
 
-def modes_of(tree: Tree, S: Array, method: Array, given: list[Mode], layout: Layout) -> Modes:
+def modes_of(
+    tree: Tree, loops: Loops, S: Array, method: Array, given: list[Mode], layout: Layout
+) -> Modes:  # fmt: skip
     """The record of some modes."""
     table = np.array([[kind, c.count, forces(c)] for kind, c, _, _ in given], dtype=np.int64)
     return Modes(
-        tree=tree, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given), forces=table[:, 2].max(),
+        tree=tree, loops=loops, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given),
+        forces=table[:, 2].max(),
         table=table, own=[[mode.restitution, mode.step] for mode in given], contacts=[mode.contacts for mode in given],
         acting=[c.asking(0.0, 0.0, 0.0) if kind == HELD else c for kind, c, _, _ in given], **layout._asdict(),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, choice, numbers
 from ddp.machine.aligned import working_memory
 from dynamics.contacts.contact import compile_contacts
+from dynamics.robots import loop
 from dynamics.robots.model import Robot
 from dynamics.steps import lane_contraction, schemes
 from dynamics.steps.modes import STEP, Mode
@@ -30,7 +31,8 @@ class RobotDynamics(SteppedRobot):
     integrator: "semi-implicit-euler", ``v' = v + dt a(q, v, τ)``, ``q' = q ⊕ dt v'``; "euler", the same with
     ``q' = q ⊕ dt v``; "rk4", of order four on the manifold, see runge_kutta.py. Implicit ones, for stiff springs and
     friction, see implicit_steps.py: "implicit-euler", ``v' = v + dt a(q', v', τ)``; "implicit-midpoint", of order two,
-    which keeps energy; "sdirk2", of order two, which damps what is too fast for it. Their derivatives are all exact.
+    which keeps energy; "sdirk2", of order two, which damps what is too fast for it. The first and the last end with the
+    robot's loops closed. Their derivatives are all exact.
     damping: whether joints' viscous friction, the model's ``damping`` [N m s/rad, N s/m], acts. Default: as the format
     of the robot's file has it, ``robot.equipment.damped``: yes for MJCF; no for URDF, SDF and a ``pinocchio.Model``.
     springs: whether joints' springs, ``robot.equipment.stiffness`` [N m/rad, N/m], act. Default: yes, wherever a robot
@@ -61,7 +63,11 @@ class RobotDynamics(SteppedRobot):
 
     def nominal_control(self, x: ArrayLike) -> Array:
         """The controls (nu,) that best balance gravity and springs at rest where x is, by least squares."""
-        return np.asarray(self._balance @ self.holding_torques(x))
+        torques = self.holding_torques(x)
+        if self.robot.loops:
+            J = loop.errors(self.robot.model, self.robot.loops, np.asarray(x)[: self.robot.nq])[1]
+            return np.asarray((np.linalg.pinv(np.hstack([self.actuation, J.T])) @ torques)[: self.nu])
+        return np.asarray(self._balance @ torques)
 
     @cached_property
     def _balance(self) -> Array:

@@ -65,6 +65,7 @@ class Scheme(NamedTuple):
     method: a table, of explicit steps see runge_kutta.py, of implicit ones implicit_steps.py.   stages: of it.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
     batched: whether ``contract`` takes many knots at once faster than one by one.
+    holds: whether steps end with all loops of a robot closed, which are held where each stage ends.
     """
 
     roller: Roller
@@ -79,6 +80,7 @@ class Scheme(NamedTuple):
     stages: int = 0
     halves: bool = False
     batched: bool = True
+    holds: bool = False
 
 
 _FREE = roller("freely", size, free_bench, advance_freely)
@@ -120,7 +122,7 @@ def implicit(method: Array) -> Scheme:
     return Scheme(
         _IMPLICIT, implicit_linearization.linearize_implicit, None, implicit_curvature.contract,
         implicit_curvature.contraction, implicit_linearization.implicit_layout, implicit_linearization.size,
-        implicit_curvature.size, method, len(method),
+        implicit_curvature.size, method, len(method), holds=bool((method[:, 0] == 1.0).all()),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.errors import ProblemError, as_array, axes
+from ddp.errors import ModelError, ProblemError, as_array, axes
 from ddp.machine.aligned import working_memory
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
@@ -90,8 +90,8 @@ def settle(tree, pulls, ws, x):
             x.change[i] = -x.R[i]
             for j in range(nv):
                 x.K[i, j] = x.Rq[i, j] + mu * x.M[i, j]
-        eliminate(tree, x.K)
-        solve(tree, x.K, x.change)
+        eliminate(tree.previous, nv, x.K)
+        solve(tree.previous, nv, x.K, x.change)
         length, convex = zero, 1.0 + zero
         for i in range(nv):
             length += x.change[i] * x.change[i]
@@ -140,6 +140,8 @@ def statics(
     balances, a floating one say, does not converge.
     """
     check_robot(robot)
+    if robot.loops:
+        raise ModelError(f"{robot.name} has loops: simulate it with damping until it rests, by 'implicit-euler' steps")
     S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
     controls = np.zeros(S.shape[1]) if u is None else u
     start = robot.q0 if q0 is None else q0

@@ -57,13 +57,19 @@ class SteppedRobot(ABC):
 
     def _compose(self, scheme: Scheme, modes: list[Mode], schedule: list[int]) -> None:
         """Enter the scheme of steps, the modes, and which of them each knot is of."""
+        if self.robot.loops and not scheme.holds:
+            raise ProblemError(
+                f"{self.robot.name} has loops, which only steps of RobotDynamics(integrator='implicit-euler') and"
+                " 'sdirk2' hold"
+            )
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
         self._forces = max(contact.forces(mode.contacts) for mode in modes)
-        most = max(mode.contacts.count for mode in modes), self._forces
+        loops = self.robot.held
+        most = max(loops.entries, *(mode.contacts.count for mode in modes)), max(self._forces, loops.nc)
         tree, nu, stages = self._tree, self.nu, scheme.stages
         self._scheme, self._described = scheme, modes
-        self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, self._forces, stages)
-        self._modes = modes_of(tree, self.actuation, scheme.method, modes, self._layout)
+        self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, most[1], stages)
+        self._modes = modes_of(tree, loops, self.actuation, scheme.method, modes, self._layout)
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
         self._room_of_contractions = scheme.contract_room(tree, self._layout, *most)

@@ -1,0 +1,247 @@
+"""Loops: pairs of frames of a robot that are held together; compiled once for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError, items, said
+from ddp.machine.struct import Struct, integer, integers, reals
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+
+RANK, SAMPLES, SWEEPS = 1e-7, 3, 60
+"""Rows are redundant if singular values are this small a part, in so many closed postures; those are found in so many
+steps of Newton's method."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Two frames of a robot that are held together, but for what is free: a closed chain.
+
+    frame_a, frame_b: names of frames; "universe" is the world's.
+    free: what may move, of x, y, z (the origin of a, along the axes of b) and rx, ry, rz (turns about axes that both
+    frames share): "ry" is a hinge about y, "rx ry rz" a ball, "" a weld. In a planar mechanism all that lies across the
+    plane is free: "y rx ry rz" holds two hinges about y together.
+    """
+
+    frame_a: str
+    frame_b: str
+    free: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("frame_a", "frame_b", "free"):
+            if not isinstance(getattr(self, field), str):
+                raise ModelError(f"{field} of a loop: expected text, got {said(getattr(self, field))}")
+        for one in self.free.split():
+            if one not in AXES:
+                raise ModelError(f"free of {self}: expected some of {', '.join(AXES)}, got {said(one)}")
+
+    def __str__(self) -> str:
+        return f"the loop of {self.frame_a!r} and {self.frame_b!r}"
+
+
+class Row:
+    """One equation of a loop: π·x = 0 of four numbers x in the frame of body A, and π in that of B."""
+
+    def __init__(self, x: Array, plane: Array) -> None:
+        self.x, self.plane = x, plane
+
+
+def rows_of(model: pin.Model, loop: Loop) -> list[Row]:
+    """Equations of a loop: places along held axes, and axes of both frames that stay at right angles."""
+    a, b = (model.frames[frame_of(model, name)].placement for name in (loop.frame_a, loop.frame_b))
+    free, rows = set(loop.free.split()), []
+    for k, axis in enumerate(AXES[:3]):
+        if axis not in free:
+            d = b.rotation[:, k]
+            rows.append(Row(np.append(a.translation, 1.0), np.append(d, -d @ b.translation)))
+    held = [k for k in range(3) if AXES[3 + k] not in free]
+    pairs = [((k + 1) % 3, (k + 2) % 3) for k in held]
+    if len(held) == 2:
+        (about,) = set(range(3)) - set(held)
+        pairs = [(about, k) for k in held]
+    for i, j in pairs:
+        rows.append(Row(np.append(a.rotation[:, i], 0.0), np.append(b.rotation[:, j], 0.0)))
+    return rows
+
+
+def frame_of(model: pin.Model, name: str) -> int:
+    """Pinocchio's index of a frame."""
+    if not model.existFrame(name):
+        raise ModelError(f"loop: {model.name} has no frame {said(name)}")
+    return int(model.getFrameId(name))
+
+
+def bodies_of(model: pin.Model, loop: Loop) -> tuple[int, int]:
+    """The bodies of a loop, -1 for the world."""
+    a, b = (model.frames[frame_of(model, name)].parentJoint - 1 for name in (loop.frame_a, loop.frame_b))
+    return a, b
+
+
+def errors(model: pin.Model, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
+    """e (nc,) and e_q (nc, nv) of loops, by Pinocchio."""
+    data = model.createData()
+    pin.computeJointJacobians(model, data, q)
+    e, J = [], []
+    for loop in loops:
+        a, b = (index + 1 for index in bodies_of(model, loop))
+        Ja, Jb = (_jacobian(model, data, joint) for joint in (a, b))
+        for row in rows_of(model, loop):
+            x = data.oMi[a].homogeneous @ row.x
+            d = data.oMi[b].rotation @ row.plane[:3]
+            plane = np.append(d, row.plane[3] - d @ data.oMi[b].translation)
+            along = np.concatenate([d * x[3], np.cross(x[:3], d)])
+            e.append(plane @ x)
+            J.append(along @ (Ja - Jb))
+    return np.array(e), np.array(J).reshape(-1, model.nv)
+
+
+def _jacobian(model: pin.Model, data: pin.Data, joint: int) -> Array:
+    """The motions (6, nv) that degrees of freedom give a body, at the world's origin."""
+    return np.asarray(pin.getJointJacobian(model, data, joint, pin.WORLD)) if joint else np.zeros((6, model.nv))
+
+
+def closed(model: pin.Model, loops: Sequence[Loop], q: Array) -> Array | None:
+    """The configuration near q that closes loops, their axes in the same sense; None if there is none."""
+    if np.abs(distances(model, loops, q)[0]).max(initial=0.0) < 1e-12:
+        return q
+    for sweep in range(SWEEPS):
+        e, J = distances(model, loops, q) if sweep < SWEEPS - 3 else errors(model, loops, q)
+        step = -np.linalg.pinv(J, rcond=1e-9) @ e
+        q = pin.integrate(model, q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
+    left = np.append(errors(model, loops, q)[0], distances(model, loops, q)[0])
+    return q if np.abs(left).max(initial=0.0) < 1e-9 else None
+
+
+def distances(model: pin.Model, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
+    """How far held directions are from being held [m, rad], and how that changes; unlike e, not zero at half a turn."""
+    data = model.createData()
+    pin.computeJointJacobians(model, data, q)
+    e, J = [], []
+    for loop in loops:
+        ends = []
+        for name in (loop.frame_a, loop.frame_b):
+            frame = model.frames[frame_of(model, name)]
+            joint = frame.parentJoint
+            ends.append((data.oMi[joint] * frame.placement, _jacobian(model, data, joint)))
+        (A, Ja), (B, Jb) = ends
+        between, free = B.actInv(A), loop.free.split()
+        seen = B.actionInverse @ (Ja - Jb)
+        held = [k for k in range(3) if AXES[3 + k] not in free]
+        R = between.rotation
+        turn = pin.log3(R)
+        if len(held) == 2:
+            (about,) = set(range(3)) - set(held)
+            across = np.cross(np.eye(3)[about], R[:, about])
+            turn = across * np.arctan2(np.linalg.norm(across), R[about, about]) / max(np.linalg.norm(across), 1e-300)
+        elif len(held) == 1:
+            i, j = (held[0] + 1) % 3, (held[0] + 2) % 3
+            turn = np.full(3, np.arctan2(R[j, i], R[i, i]))
+        of_turn = pin.Jlog3(R) @ R.T @ seen[3:] if len(held) == 3 else seen[3:]
+        places = [k for k in range(3) if AXES[k] not in free]
+        moved = seen[:3] - pin.skew(between.translation) @ seen[3:]
+        e += [*between.translation[places], *turn[held]]
+        J += [*moved[places], *of_turn[held]]
+    return np.array(e), np.array(J).reshape(-1, model.nv)
+
+
+class Loops(Struct):
+    """Loops as flat arrays; nc: rows of e; count: loops; entries: of ``path``.
+
+    pair (count, 8): bodies A and B, -1 for the world; their roots; first and past the last of rows and of path.
+    path (entries, 2): a degree of freedom and whether it moves A (0) or B (1); of A first, from the root outwards.
+    point, plane (nc, 4): x and π in the frames of A and B.
+    previous (nv + nc,): order in which the step's matrix is eliminated, see elimination.py; rows of e come first.
+    """
+
+    nc: int = integer()
+    count: int = integer()
+    entries: int = integer()
+    pair: Indices = integers(8)
+    path: Indices = integers(2)
+    point: Array = reals(4)
+    plane: Array = reals(4)
+    previous: Indices = integers()
+
+
+def compile_loops(model: pin.Model, previous: NDArray[np.int64], loops: Sequence[Loop], q0: Array) -> Loops:
+    """The arrays of some loops, after a look at whether one holds what others hold already: ModelError names it."""
+    pair: list[list[int]] = []
+    path: list[list[int]] = []
+    points: list[Array] = []
+    planes: list[Array] = []
+    for loop in loops:
+        a, b = bodies_of(model, loop)
+        rows, begin = rows_of(model, loop), len(path)
+        sides = [dofs(model, body) for body in (a, b)]
+        common = set(sides[0]) & set(sides[1])
+        for side in (0, 1):
+            path += [[i, side] for i in sides[side] if i not in common]
+        roots = [(list(model.supports[body + 1])[1] - 1) if body >= 0 else -1 for body in (a, b)]
+        pair.append([a, b, *roots, len(points), len(points) + len(rows), begin, len(path)])
+        points += [row.x for row in rows]
+        planes += [row.plane for row in rows]
+    nc = len(points)
+    order = np.arange(-1, model.nv + nc - 1) if nc else previous
+    _check_rank(model, loops, q0)
+    return Loops(
+        nc=nc, count=len(loops), entries=len(path), pair=np.array(pair, dtype=np.int64).reshape(-1, 8),
+        path=np.array(path, dtype=np.int64).reshape(-1, 2), point=np.array(points).reshape(-1, 4),
+        plane=np.array(planes).reshape(-1, 4), previous=order,
+    )  # fmt: skip
+
+
+def dofs(model: pin.Model, body: int) -> list[int]:
+    """The degrees of freedom that carry a body, from the root outwards."""
+    if body < 0:
+        return []
+    found: list[int] = []
+    for joint in list(model.supports[body + 1])[1:]:
+        first = model.joints[joint].idx_v
+        found += range(first, first + model.joints[joint].nv)
+    return found
+
+
+def _check_rank(model: pin.Model, loops: Sequence[Loop], q0: Array) -> None:
+    """ModelError that names the first loop that does not hold anything more than those before it, in part."""
+    if not loops:
+        return
+    rng, ranks = np.random.default_rng(0), np.zeros((SAMPLES, len(loops)), dtype=int)
+    sizes = np.cumsum([len(rows_of(model, loop)) for loop in loops])
+    for sample in range(SAMPLES):
+        near = pin.integrate(model, q0, 0.1 * rng.normal(size=model.nv))
+        found = closed(model, loops, near)
+        if found is None:
+            found = closed(model, loops, q0)
+        if found is None:
+            raise ModelError(f"{model.name}: no configuration near q0 closes {', '.join(map(str, loops))}")
+        J = errors(model, loops, found)[1]
+        ranks[sample] = [np.linalg.matrix_rank(J[:end], tol=RANK * np.abs(J).max()) for end in sizes]
+    short = np.flatnonzero(ranks.max(axis=0) < sizes)
+    if len(short):
+        loop, lacking = loops[short[0]], int(sizes[short[0]] - ranks.max(axis=0)[short[0]])
+        raise ModelError(
+            f"{loop} holds {lacking} direction{'s' if lacking > 1 else ''} that joints and other loops hold already:"
+            f" set them free, in a planar mechanism all across the plane; got free={loop.free!r}"
+        )
+
+
+def given(model: pin.Model, loops: Iterable[Loop]) -> tuple[Loop, ...]:
+    """Loops of a model as they were given, checked."""
+    found = items("loops", loops, "Loops", ModelError)
+    for i, loop in enumerate(found):
+        if not isinstance(loop, Loop):
+            raise ModelError(f"loops[{i}]: expected a Loop, got {said(loop)}")
+        if bodies_of(model, loop)[0] < 0:
+            raise ModelError(f"{loop}: expected a frame_a that a joint moves, got one fixed to the world")
+        if not rows_of(model, loop):
+            raise ModelError(f"free of {loop}: expected something that is held, got {loop.free!r}")
+    return tuple(found)
