@@ -53,6 +53,16 @@ class ByKnot(ABC):
         """f as compiled code with its derivatives; None where Python is called, and f differenced."""
         return None
 
+    def __str__(self) -> str:
+        name = getattr(getattr(self, "f", self), "__name__", type(self).__name__)
+        return f"{name}: {self.nx} states, {self.nu} controls, steps of {self.dt:.6g} s; derivatives {self._origin()}"
+
+    def _origin(self) -> str:
+        """Origin of the derivatives, in words."""
+        if self.traced is None:
+            return "by differences"
+        return f"traced, {self.traced.operations} operations, made in {self.traced.seconds:.3f} s"
+
     @property
     def n(self) -> int:
         """The size of a tangent vector: nx, the space being flat."""
@@ -313,6 +323,10 @@ class DerivedDynamics(ByKnot):
             return self.difference(after, self._called(self.integrate(x, z[:n]), u + z[n:]))
 
         return deviation, np.zeros(n + self.nu)
+
+    def _origin(self) -> str:
+        found = ("first", self._linearize), ("second", self._hessian)
+        return ", ".join(f"of {order} order {'by differences' if own is None else 'given'}" for order, own in found)
 
     def __repr__(self) -> str:
         return repr(self.own)

@@ -70,6 +70,7 @@ from dynamics.rods.internal import (
     tendon_forces_derivatives,
     tendon_forces_hessian,
 )
+from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
@@ -81,6 +82,7 @@ __all__ = [
     "Circle",
     "Contact",
     "ContactForces",
+    "ContinuousDynamics",
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",

@@ -50,6 +50,7 @@ from dynamics import (
     Circle as Circle,
     Contact as Contact,
     ContactForces as ContactForces,
+    ContinuousDynamics as ContinuousDynamics,
     ForwardDerivatives as ForwardDerivatives,
     ForwardHessian as ForwardHessian,
     ForwardTensors as ForwardTensors,

@@ -1,0 +1,125 @@
+"""Any NumPy function ``x'(t) = f(x, u)`` in continuous time, as a dynamical system in discrete time.
+
+Steps are functions of f, written once for floats and for numbers that are traced: derivatives go through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ddp.derived_dynamics import ByKnot
+from ddp.errors import ProblemError, positive, positive_integer, said
+from ddp.protocols import Array
+from ddp.tracing.function import TracedFunction
+from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.runge_kutta import EULER, RK4
+
+Flow = Callable[..., Any]
+"""``f(x, u)`` or ``f(x, u, p)``, of one knot."""
+
+
+def explicit(method: Array) -> Callable[[Flow, float, int], Flow]:
+    """Steps by a table of Butcher's (runge_kutta.py): y_i = x + h Σ_j A_ij k_j, k_i = f(y_i, u)."""
+    A = method[:, : len(method) - 1].tolist()
+
+    def stepping(f: Flow, h: float, nx: int) -> Flow:
+        def step(x: Any, u: Any, *p: Any) -> Any:
+            slopes: list[Any] = []
+            for i, row in enumerate(A):
+                y = x
+                for weight, slope in zip(row, slopes, strict=False):
+                    y = y + (h * weight) * slope if weight else y
+                if i < len(A) - 1:
+                    slopes.append(flow(f, y, u, *p))
+            return y
+
+        return step
+
+    return stepping
+
+
+def semi_implicit(f: Flow, h: float, nx: int) -> Flow:
+    """Steps of x = (q, v): v' = v + h f_v(q, v, u), then q' = q + h f_q(q, v', u)."""
+    if nx % 2:
+        raise ProblemError(f"nx: expected an even number of positions and velocities for semi-implicit-euler, got {nx}")
+    m = nx // 2
+
+    def step(x: Any, u: Any, *p: Any) -> Any:
+        y = x.copy()
+        y[m:] = x[m:] + h * flow(f, x, u, *p)[m:]
+        y[:m] = x[:m] + h * flow(f, y, u, *p)[:m]
+        return y
+
+    return step
+
+
+def flow(f: Flow, x: Any, u: Any, *p: Any) -> Any:
+    """f of copies of its arguments, which it may write on, as an array."""
+    return np.array(f(x.copy(), u.copy(), *p))
+
+
+INTEGRATORS = {"euler": explicit(EULER), "rk4": explicit(RK4), "semi-implicit-euler": semi_implicit}
+"""Steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and nx."""
+
+
+@dataclass(frozen=True)
+class ContinuousDynamics(ByKnot):
+    """A system in continuous time on a Euclidean state space, given as a function, in steps of dt.
+
+    f: ``f(x, u) -> dx/dt`` with x (nx,), u (nu,), held over a step; ``f(x, u, p)`` where there are parameters p.
+    nx, nu: how many numbers a state and a control have.
+    dt [s]: the time step.
+    integrator: "rk4", of order four; "euler"; "semi-implicit-euler", for x = (q, v), with velocities first.
+    substeps: equal parts of dt that are integrated one after another.
+    parameters, derivatives: as of `FunctionDynamics`, whose derivatives go through the integrator.
+
+    Raises ProblemError for malformed arguments, ModelError as `FunctionDynamics`.
+    """
+
+    f: Flow
+    nx: int
+    nu: int
+    dt: float
+    integrator: str = "rk4"
+    substeps: int = 1
+    parameters: Array | None = None
+    derivatives: str = "traced"
+    _steps: FunctionDynamics = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.f):
+            raise ProblemError(f"f: expected a function dx/dt = f(x, u), got {said(self.f)}")
+        if not isinstance(self.integrator, str) or self.integrator not in INTEGRATORS:
+            raise ProblemError(f"integrator: expected one of {', '.join(INTEGRATORS)}, got {said(self.integrator)}")
+        nx, nu, dt = positive_integer("nx", self.nx), positive_integer("nu", self.nu), positive("dt", self.dt)
+        substeps = positive_integer("substeps", self.substeps)
+        one = INTEGRATORS[self.integrator](self.f, dt / substeps, nx)
+
+        def step(x: Any, u: Any, *p: Any) -> Any:
+            for _ in range(substeps):
+                x = one(x, u, *p)
+            return x
+
+        steps = FunctionDynamics(step, nx, nu, dt, self.parameters, self.derivatives)
+        for name, value in (("nx", nx), ("nu", nu), ("dt", dt), ("_steps", steps), ("parameters", steps.parameters)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def traced(self) -> TracedFunction | None:
+        """The step as compiled code with its derivatives; None where Python is called."""
+        return self._steps.traced
+
+    def __reduce__(self) -> Any:
+        given = self.f, self.nx, self.nu, self.dt, self.integrator, self.substeps, self.parameters, self.derivatives
+        return ContinuousDynamics, given
+
+    def renew(self) -> bool:
+        """Trace f again, if what it reads has changed; whether it has."""
+        return self._steps.renew()
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return self._steps._called(x, u)
