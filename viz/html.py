@@ -18,7 +18,7 @@ from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
 from viz.messages import pack
 from viz.obstacles import Obstacle
-from viz.scene import Scene, build
+from viz.scene import BESIDE, Scene, build
 from viz.shapes import Color
 
 
@@ -52,6 +52,7 @@ def save_html(
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
     beside: ArrayLike | None = None,
+    beside_title: str = BESIDE,
 ) -> Drawn:
     """Write the motion X (N+1, nx), or (N+1, nq) without velocities, as a self-contained HTML animation.
 
@@ -67,6 +68,7 @@ def save_html(
     obstacles: ``Sphere`` and ``Capsule``; ground: the height of a plane in which the grid lies [m]; by default there
     is no plane, and the grid lies at zero or below all that is seen.
     beside: another motion of as many states, drawn translucent: the plan of a simulated motion, say.
+    beside_title: what the legend calls it.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -78,7 +80,7 @@ def save_html(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside,
+        beside=beside, beside_title=beside_title,
     )  # fmt: skip
     write_atomically(target, page(scene, heading or robot.name))
     return Drawn(str(target), scene.missing)

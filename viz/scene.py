@@ -22,6 +22,8 @@ from viz.surroundings import GROUND, grid_under, surroundings
 PAUSE = 0.6
 """How long the last state is held before the motion starts over [s]."""
 GHOST: Color = (0.16, 0.50, 0.73, 0.28)
+BESIDE = "the motion beside it"
+"""Name of a second motion in the legend."""
 
 
 class Scene(NamedTuple):
@@ -46,6 +48,7 @@ def build(
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
     beside: ArrayLike | None = None,
+    beside_title: str = BESIDE,
 ) -> Scene:
     """The scene of a robot that moves along X (N+1, nx) or (N+1, nq); the other arguments as in ``save_html``."""
     model = getattr(robot, "model", None)
@@ -88,7 +91,7 @@ def build(
     clips = [_clip(_path(model, joint), places[:, joint], ends) for joint in shapes if joint > 0]
     legend = [(f"grid of {cell:g} m", GROUND)]
     if other is not None:
-        legend.append(("the motion beside it", GHOST))
+        legend.append((text("beside_title", beside_title), GHOST))
         for joint, meshes in shapes.items():
             path = f"{_path(model, joint)} beside"
             if joint > 0:

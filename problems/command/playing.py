@@ -41,7 +41,10 @@ def draw_beside(title: str, system: RobotDynamics | PhasedDynamics, run: Play, p
     seen = np.isfinite(run.X).all(axis=1)
     X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
     with progress(f"{title}, drawing"):
-        viz.save_html(page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan)
+        viz.save_html(
+            page, system.robot, X, np.diff(t), [*frames], title=title, ground=floor, beside=plan,
+            beside_title="the plan",
+        )  # fmt: skip
     click.echo(f"wrote {page}", err=True)
 
 

@@ -19,7 +19,7 @@ from problems.command import playing
 from problems.command.output import DRAWINGS, check_file, print_json, print_table
 from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
-from problems.play.simulation import simulate
+from problems.play.simulation import root_mean_square, simulate
 from problems.registry import ALL, Entry
 
 TITLES = {"tracking": "policy", "pd": "joint PD", "open": "torques alone"}
@@ -62,16 +62,22 @@ def play(
             chosen = solution.feedback(delay=delay) if known_delay and policy == "tracking" else policy
             runs[title] = simulate(solution, inside, policy=chosen, **conditions)
     unit, scale = ("cm", 100.0) if system.robot.is_floating else ("rad", 1.0)
+    turned = {title: root_mean_square(run.attitude) for title, run in runs.items()}
     if as_json:
-        told = {title: {"rms": run.rms, "fell": run.fell, "seconds": float(run.t[-1])} for title, run in runs.items()}
+        told = {
+            title: {"rms": run.rms, "attitude": turned[title], "fell": run.fell, "seconds": float(run.t[-1])}
+            for title, run in runs.items()
+        }
         conditions["push"] = None if kick is None else kick.tolist()
         print_json({"problem": entry.name, "in": inside, "conditions": conditions, "runs": told})
     else:
         rows = []
         for title, run in runs.items():
             sizes = [f"{scale * size:.3g}" for size in (run.rms, run.error.max())]
+            sizes += [f"{turned[title]:.3g}"] if system.robot.is_floating else []
             rows.append([title, *sizes, "fell" if run.fell else "stayed", f"{run.t[-1]:.2f}"])
-        print_table([entry.name, f"rms [{unit}]", "largest", "", "seconds"], rows)
+        turns = ["rms [deg]"] if system.robot.is_floating else []
+        print_table([entry.name, f"rms [{unit}]", "largest", *turns, "", "seconds"], rows)
     if gains:
         solution.feedback(delay=delay if known_delay else 0.0).export(gains)
         click.echo(f"wrote {gains}", err=True)

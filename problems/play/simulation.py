@@ -44,9 +44,11 @@ Controller = Callable[[float, Array], Array]
 class Play:
     """Simulated motion, S controls long.
 
-    t (S+1,) [s], X (S+1, nx), U (S, nu): the motion, and the controls that acted.   plan (S+1, nx): the reference.
+    t (S+1,) [s], X (S+1, nx), U (S, nu): the motion, and the controls that acted.   plan (S+1, nx): the reference at
+    these times, of legged motions with positions at the instants of their velocities, which the plan's own lead.
     error (S+1,): of a floating base, how far it is from its place at that time [m]; else the root of the mean square of
     all joints' errors [rad, m].   rms: of ``error``.
+    attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
     fell: whether the base came down, and everything ends there.
     """
 
@@ -55,13 +57,16 @@ class Play:
     U: Array = field(repr=False)
     plan: Array = field(repr=False)
     error: Array = field(repr=False)
+    attitude: Array = field(repr=False)
     rms: float
     fell: bool
 
     def __str__(self) -> str:
         if self.fell:
             return f"fell after {self.t[-1]:.2f} s"
-        return f"rms {self.rms:.2g}, at most {self.error.max():.2g}, in {self.t[-1]:.2f} s"
+        told = [(self.rms, root_mean_square(self.attitude)), (self.error.max(), self.attitude.max())]
+        rms, most = (f"{error:.2g}" + (f" m and {turn:.2g} deg" if turn > 0.0 else "") for error, turn in told)
+        return f"rms {rms}, at most {most}, in {self.t[-1]:.2f} s"
 
 
 def simulate(
@@ -209,11 +214,17 @@ def played(
             end, fell = k + 1, True
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
-    errors = X[:, :3] - P[:, :3] if robot.is_floating else system.difference(P, X)[:, : robot.nv]
-    squares = (errors**2).sum(axis=1) / (1 if robot.is_floating else robot.nv)
-    error = np.asarray(np.sqrt(squares), np.float64)
-    rms = float(np.sqrt((error**2).mean()))
-    return Play(np.linspace(0.0, end * every, end + 1), X, U, P, error, rms, fell)
+    away = system.difference(P, X)[:, : robot.nv]
+    errors = X[:, :3] - P[:, :3] if robot.is_floating else away / np.sqrt(robot.nv)
+    turned = np.rad2deg(np.linalg.norm(away[:, 3:6], axis=1)) if robot.is_floating else np.zeros(end + 1)
+    error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
+    times = np.linspace(0.0, end * every, end + 1)
+    return Play(times, X, U, P, error, turned, root_mean_square(error), fell)
+
+
+def root_mean_square(values: Array) -> float:
+    """Root of the mean of squares."""
+    return float(np.sqrt((values**2).mean()))
 
 
 def _deviations(robot: Robot, spread: float) -> Array:

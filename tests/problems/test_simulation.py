@@ -1,6 +1,7 @@
 """Policies play in MuJoCo's contacts: they stay on their paths, better than a joint PD, and tell when they fall."""
 
 import numpy as np
+import pinocchio as pin
 import pytest
 
 import ddp
@@ -38,6 +39,15 @@ def test_a_motion_has_its_times_states_and_controls(trot):
     assert np.allclose(np.diff(run.t), 0.002)
     assert run.t[-1] == pytest.approx(trot.policy.duration, abs=0.002)
     assert "rms" in str(run)
+    assert "deg" in str(run)
+
+
+def test_errors_of_attitude_are_angles_between_rotations(trot):
+    run = problems.simulate(trot, push=0.3)
+    pairs = zip(run.X, run.plan, strict=True)
+    turns = [pin.Quaternion(x[3:7]).angularDistance(pin.Quaternion(planned[3:7])) for x, planned in pairs]
+    np.testing.assert_allclose(run.attitude, np.rad2deg(turns), atol=1e-5)  # acos of nearly one
+    assert 0.1 < run.attitude.max() < 5.0
 
 
 def test_a_bound_keeps_its_feet_on_slippery_ground():

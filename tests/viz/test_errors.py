@@ -32,5 +32,7 @@ def test_a_motion_beside_another_has_as_many_states(tmp_path):
     drawn = viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X + 0.1)
     assert "the motion beside it" in (tmp_path / "both.html").read_text()
     assert drawn.where.endswith("both.html")
+    viz.save_html(tmp_path / "plan.html", robot, X, 0.1, beside=X + 0.1, beside_title="what was planned")
+    assert "what was planned" in (tmp_path / "plan.html").read_text()
     with pytest.raises(ProblemError, match="beside: expected 3 states, as many as X has, got 2"):
         viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X[:2])
