@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ddp.errors import ModelError, as_array, nearest, numbers, said
 from dynamics.robots import inspection, meshes, surfaces, urdf
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf import reading, shapes
 from dynamics.robots.omissions import Omissions
 
@@ -48,7 +49,8 @@ class Source(NamedTuple):
 class Found(NamedTuple):
     """A model of our own, its usual posture if the source has one, and the source.
 
-    equipment: actuators and springs of the file.   omissions: what of it is left out, None where the model tells.
+    equipment: actuators and springs of the file.   loops: its closed chains.
+    omissions: what of it is left out, None where the model tells.
     """
 
     model: pin.Model
@@ -56,6 +58,7 @@ class Found(NamedTuple):
     source: Source | None = None
     equipment: Equipment | None = None
     omissions: Omissions | None = None
+    loops: tuple[Loop, ...] = ()
 
 
 def read(source: str | os.PathLike[str], root: str | None) -> Found:
@@ -150,8 +153,8 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
     """The robot of an inspected document by the element at its top."""
     if document.tag == "mujoco":
         source = source._replace(mjcf=text.encode())
-        model, q0, equipment, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
-        return Found(model, q0, source, equipment, omissions)
+        model, q0, equipment, loops, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
+        return Found(model, q0, source, equipment, omissions, loops)
     joint = [pin.JointModelFreeFlyer(), _root_name(document)] if root == "free-flyer" else []
     if document.tag == "robot":
         urdf.check(document, where)

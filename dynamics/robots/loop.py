@@ -17,9 +17,9 @@ Indices = NDArray[np.int64]
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 
-RANK, SAMPLES, SWEEPS = 1e-7, 3, 60
-"""Rows are redundant if singular values are this small a part, in so many closed postures; those are found in so many
-steps of Newton's method."""
+RANK, SHARE, SAMPLES, SWEEPS = 1e-7, 1e-5, 3, 60
+"""Rows are redundant if singular values are this small a part, or what is left of a row without others, in so many
+closed postures; those are found in so many steps of Newton's method."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,35 @@ def _check_rank(model: pin.Model, loops: Sequence[Loop], q0: Array) -> None:
             f"{loop} holds {lacking} direction{'s' if lacking > 1 else ''} that joints and other loops hold already:"
             f" set them free, in a planar mechanism all across the plane; got free={loop.free!r}"
         )
+
+
+def independent(model: pin.Model, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
+    """Loops without the rows that hold what joints and others hold already: those are set free, weakest first."""
+    if not loops:
+        return ()
+    rng, found = np.random.default_rng(0), []
+    for _ in range(SAMPLES):
+        near = closed(model, loops, pin.integrate(model, q0, 0.1 * rng.normal(size=model.nv)))
+        found.append(closed(model, loops, q0) if near is None else near)
+    J = np.stack([errors(model, loops, q)[1] for q in found if q is not None])
+    left, kept, begin = J.copy(), [], 0
+    for one in loops:
+        held = [axis for axis in AXES if axis not in one.free.split()]
+        rest = dict(zip(held, range(begin, begin + len(held)), strict=True))
+        begin, free = begin + len(held), []
+        while rest:
+            sizes = {axis: np.linalg.norm(left[:, r], axis=1).max() for axis, r in rest.items()}
+            axis = max(sizes, key=lambda axis: sizes[axis])
+            if sizes[axis] < SHARE * np.abs(J).max():
+                free = list(rest)
+                break
+            chosen = left[:, rest.pop(axis)]
+            unit = chosen / np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), 1e-300)
+            left = left - np.einsum("srv,sv->sr", left, unit)[..., None] * unit[:, None]
+        if len(free) < len(held):
+            all_free = [axis for axis in AXES if axis in (*one.free.split(), *free)]
+            kept.append(Loop(one.frame_a, one.frame_b, " ".join(all_free)))
+    return tuple(kept)
 
 
 def given(model: pin.Model, loops: Iterable[Loop]) -> tuple[Loop, ...]:

@@ -232,9 +232,10 @@ def load(
     range of force; an actuator whose moment depends on the configuration has no control.
 
     One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
-    friction, <mimic>; of MJCF equality constraints, tendons, gravity compensation, fluids, control laws, springs that
-    are not linear, flexes and plugins. ``strict`` refuses these. The log, at INFO for MJCF, names viscous damping and
-    springs, which ``RobotDynamics`` has and inverse and forward dynamics have not.
+    friction, <mimic>; of MJCF equality constraints of joints and tendons, tendons, gravity compensation, fluids,
+    control laws, springs that are not linear, flexes and plugins. ``strict`` refuses these. The log, at INFO for MJCF,
+    names viscous damping and springs, which ``RobotDynamics`` has and inverse and forward dynamics have not, and
+    equality constraints of bodies, <connect> and <weld>, which are ``robot.loops``: implicit steps hold them exactly.
     """
     if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")
@@ -259,9 +260,9 @@ def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
 
 def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
-    model, q0, source, equipment, left_out = found
+    model, q0, source, equipment, left_out, loops = found
     actuators.reflect_rotors(model)
-    robot = Robot(model, q0, source, equipment)
+    robot = Robot(model, q0, source, equipment, loops)
     joints.check_limits(robot.model)
     weightless = massless_joints.find(robot.model, robot.q0)
     if massless is None and (empty := massless_joints.carrying_no_mass(robot.model, weightless)):
@@ -269,7 +270,7 @@ def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:
     if weightless and massless == "fixed":
         kept = massless_joints.kept_dofs(robot.model, weightless)
         robot = Robot(
-            *massless_joints.fix(robot.model, robot.q0, weightless), source, robot.equipment.of_dofs(kept)
+            *massless_joints.fix(robot.model, robot.q0, weightless), source, robot.equipment.of_dofs(kept), loops
         )
     document = None if source is None else source.document
     once = source is not None and source.is_named

@@ -29,13 +29,9 @@ BODIES = """<worldbody>
 TENDON = '<tendon><fixed name="t" {}><joint joint="a" coef="1"/><joint joint="b" coef="-2"/></fixed></tendon>'
 
 NAMED = {
-    "connect": (
-        {}, '<equality><connect name="loop" body1="three" anchor=".1 0 0"/></equality>',
-        "equality constraints 'loop' (line 18, connect) are not modelled",
-    ),
-    "weld": (
-        {}, '<equality><weld body1="three" body2="four"/></equality>',
-        "equality constraints equality 0 (line 18, weld) are not modelled",
+    "weld that cannot be": (
+        {}, '<equality><weld body1="one" body2="two" relpose="3 0 0 1 0 0 0"/></equality>',
+        "equality constraints equality 0 (line 18, weld), which no posture near q0 satisfies, are not modelled",
     ),
     "coupled joints": (
         {}, '<equality><joint name="e" joint1="a" joint2="b"/></equality>',

@@ -76,9 +76,9 @@ def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
     """Name what couples or drives bodies and is neither joint nor actuator."""
     mujoco, disabled = import_mujoco(), _disabled(m)
     constrained = not disabled["CONSTRAINT"]
-    if constrained and not disabled["EQUALITY"]:
-        for i in np.flatnonzero(m.eq_active0).tolist():
-            kind = mujoco.mjtEq(m.eq_type[i]).name.removeprefix("mjEQ_").lower()
+    for i in active_equalities(m):
+        kind = mujoco.mjtEq(m.eq_type[i]).name.removeprefix("mjEQ_").lower()
+        if kind not in ("connect", "weld"):  # which are loops
             omissions.drop("equality constraints {} are not modelled", elements.named("equality", i, kind))
     for i in range(m.ntendon):
         effects = {
@@ -101,6 +101,12 @@ def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
         omissions.drop("flexes {} are not modelled", elements.named("flex", i))
     for b in np.flatnonzero(np.asarray(m.body_plugin) >= 0).tolist():
         omissions.drop("plugins of {} are not modelled", elements.named("body", b))
+
+
+def active_equalities(m: Any) -> list[int]:
+    """Numbers of the equality constraints that act."""
+    disabled = _disabled(m)
+    return [] if disabled["CONSTRAINT"] or disabled["EQUALITY"] else np.flatnonzero(m.eq_active0).tolist()
 
 
 def _disabled(m: Any) -> dict[str, bool]:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf.actuation import actuation
 from dynamics.robots.mjcf.bodies import pinocchio_model
 from dynamics.robots.mjcf.compiling import Compiled, compile_file
 from dynamics.robots.mjcf.elements import Elements
+from dynamics.robots.mjcf.loops import loops_of
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
 from dynamics.robots.mjcf.states import configuration
 from dynamics.robots.omissions import Omissions
@@ -26,11 +28,12 @@ _UNNAMED = "MuJoCo Model"
 
 
 class Described(NamedTuple):
-    """A file's model, its usual posture q0 (nq,), its actuators and springs, and what of it is left out."""
+    """A file's model, its usual posture q0 (nq,), its actuators and springs, its loops, and what of it is left out."""
 
     model: pin.Model
     q0: Array
     equipment: Equipment
+    loops: tuple[Loop, ...]
     omissions: Omissions
 
 
@@ -55,7 +58,8 @@ def read(path: Path, text: bytes, root: str | None = None) -> Described:
     model.armature, model.damping = forces.armature, forces.damping
     stiffness, springref = (forces.stiffness, forces.springref) if forces.stiffness.any() else (None, None)
     equipment = Equipment(S, limits, stiffness, springref, damped=True)
-    return Described(model, _posture(compiled, root), equipment, omissions)
+    q0 = _posture(compiled, root)
+    return Described(model, q0, equipment, loops_of(m, elements, model, q0, omissions), omissions)
 
 
 def _posture(compiled: Compiled, root: str | None) -> Array:
