@@ -8,14 +8,9 @@ from dynamics.geometry.spatial import (
     add3,
     angular,
     cross3,
-    dot6,
     join,
     linear,
-    load6,
-    rotate,
     rotate_back,
-    scale3,
-    sub3,
 )
 
 
@@ -29,27 +24,6 @@ def velocity_at(p, m):
 def seen_from(R, p, m):
     """A motion in the axes of the frame (R, p)."""
     return join(rotate_back(R, velocity_at(p, m)), rotate_back(R, angular(m)))
-
-
-@inline
-def times6(G, a):
-    """G a, of a matrix (6, 6)."""
-    return (
-        dot6(load6(G, 0), a), dot6(load6(G, 1), a), dot6(load6(G, 2), a),
-        dot6(load6(G, 3), a), dot6(load6(G, 4), a), dot6(load6(G, 5), a),
-    )  # fmt: skip
-
-
-@inline
-def rate(F, N, m):
-    """Σ P(m) × f over points, of F = Σ f and N = Σ p fᵀ: m_l × F + (N - tr N) m_a."""
-    return add3(cross3(linear(m), F), matrix_rate(N, angular(m)))
-
-
-@inline
-def matrix_rate(N, a):
-    """Σ (a × x) × f over points, of N = Σ x fᵀ: (N - tr N) a."""
-    return sub3(rotate(N, a), scale3(N[0] + N[4] + N[8], a))
 
 
 @inline

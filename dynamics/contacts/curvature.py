@@ -21,12 +21,9 @@ from dynamics.contacts.algebra import (
     load3_at,
     load6_at,
     load9_at,
-    matrix_rate,
     part3,
     part6,
-    rate,
     seen_from,
-    times6,
     velocity_at,
 )
 from dynamics.contacts.contact import POINT
@@ -35,6 +32,7 @@ from dynamics.geometry.spatial import (
     add3,
     add6,
     angular,
+    couple_rate,
     cross3,
     cross_force,
     cross_motion,
@@ -42,10 +40,12 @@ from dynamics.geometry.spatial import (
     dot6,
     linear,
     load6,
+    matrix_rate,
     scale3,
     scale6,
     sub3,
     sub6,
+    times6,
 )
 from dynamics.rigid_bodies.kinematics import clear, sum_over_subtrees
 
@@ -68,7 +68,7 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
     sum_forces(tree, contacts, place, f)
     for k in range(tree.nv):
         b = tree.body[k]
-        g = rate(load3_at(place.force, b, 0), load9_at(place.force, b, 3), ws.s[k])
+        g = couple_rate(load3_at(place.force, b, 0), load9_at(place.force, b, 3), ws.s[k])
         j = tree.iv[b] + tree.nj[b] - 1
         while j >= 0:
             value = dot3(angular(ws.s[j]), g)
@@ -152,12 +152,12 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
         N, Q, C = load9_at(place.dual, b, 9), load9_at(place.dual, b, 18), load9_at(place.dual, b, 27)
         force, moment = load3_at(place.force, b, 0), load9_at(place.force, b, 3)
         moved = add3(matrix_rate(Q, angular(s)), cross3(linear(s), Fd))
-        g, gf = rate(F, N, s), rate(force, moment, s)
-        x = add3(scale3(2.0, rate(F, N, psi)), moved)
+        g, gf = couple_rate(F, N, s), couple_rate(force, moment, s)
+        x = add3(scale3(2.0, couple_rate(F, N, psi)), moved)
         y = add3(matrix_rate(C, angular(s)), cross3(linear(s), Fp))
         y = add3(y, add3(matrix_rate(Q, angular(psi)), cross3(linear(psi), Fd)))
-        y = sub3(add3(y, rate(F, N, ws.psidd[k])), rate(force, moment, chi))
-        z = add3(rate(F, N, ws.eta[k]), moved)
+        y = sub3(add3(y, couple_rate(F, N, ws.psidd[k])), couple_rate(force, moment, chi))
+        z = add3(couple_rate(F, N, ws.eta[k]), moved)
         first = tree.iv[b]
         for j in range(first, first + tree.nj[b]):
             sj, psij = angular(ws.s[j]), angular(ws.psi[j])

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, rows, rows_apart
-from dynamics.contacts.algebra import seen_from, times6, velocity_at
+from dynamics.contacts.algebra import seen_from, velocity_at
 from dynamics.contacts.contact import POINT
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import (
@@ -43,6 +43,7 @@ from dynamics.geometry.spatial import (
     scale3,
     scale6,
     sub6,
+    times6,
 )
 from dynamics.rigid_bodies.bodies import seen_by_parent
 

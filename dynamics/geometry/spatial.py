@@ -275,6 +275,27 @@ def load10(A, i):
 
 
 @inline
+def times6(G, a):
+    """G a, of a matrix (6, 6)."""
+    return (
+        dot6(load6(G, 0), a), dot6(load6(G, 1), a), dot6(load6(G, 2), a),
+        dot6(load6(G, 3), a), dot6(load6(G, 4), a), dot6(load6(G, 5), a),
+    )  # fmt: skip
+
+
+@inline
+def couple_rate(F, N, m):
+    """Σ P(m) × f over points, of F = Σ f and N = Σ p fᵀ: m_l × F + (N - tr N) m_a."""
+    return add3(cross3(linear(m), F), matrix_rate(N, angular(m)))
+
+
+@inline
+def matrix_rate(N, a):
+    """Σ (a × x) × f over points, of N = Σ x fᵀ: (N - tr N) a."""
+    return sub3(rotate(N, a), scale3(N[0] + N[4] + N[8], a))
+
+
+@inline
 def load12(A, i):
     return (
         A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5],

@@ -13,7 +13,7 @@ and U is the mass times -gravity·(centre of mass), see center_of_mass.py. Poten
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import memory_of, rows_of
+from ddp.machine.memory import memory_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -28,16 +28,13 @@ from dynamics.geometry.spatial import (
     momentum,
     scale3,
 )
-from dynamics.rigid_bodies.kinematics import Workspace, composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, place_composites, sum_over_subtrees
 
 
 @kernel
 def place_energy(tree, q, v, memory):
     """Composites Ic and hK with placements in the world, and the energy T + U [J]."""
-    ws = Workspace(memory_of(memory), tree)
-    place_bodies(tree, rows_of(q), False, ws)
-    velocities(tree, rows_of(v), ws)
-    composite_inertias(tree, ws)
+    ws = place_composites(tree, q, v, memory)
     energy = 0.0 * v[0]
     for b in range(tree.nb):
         energy += 0.5 * dot6(ws.v[b], momentum(ws.hK[b]))

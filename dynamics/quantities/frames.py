@@ -39,6 +39,7 @@ from dynamics.geometry.spatial import (
     scale3,
     scale6,
     store,
+    times6,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, workspace
 from dynamics.robots.model import Robot
@@ -130,14 +131,6 @@ def place_frame(branch, q, memory, J):
     return R, p
 
 
-@inline
-def _times6(G, a):
-    return (
-        dot6(load6(G, 0), a), dot6(load6(G, 1), a), dot6(load6(G, 2), a),
-        dot6(load6(G, 3), a), dot6(load6(G, 4), a), dot6(load6(G, 5), a),
-    )  # fmt: skip
-
-
 @kernel
 def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian):
     """Add ``scale`` times the first and second variation of a function of the frame's placement M.
@@ -149,7 +142,7 @@ def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian
         a = load6(J, j)
         jd = branch.dof[j]
         gradient[jd] += scale * dot6(a, force)
-        Ga = _times6(G, a)
+        Ga = times6(G, a)
         hessian[jd, jd] += scale * dot6(a, Ga)
         turned = Ga  # force · ½ (J_j × J_k) = -½ (J_j ×* force) · J_k
         if curved:

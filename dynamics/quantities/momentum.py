@@ -14,7 +14,7 @@ About the centre of mass c the angular part is k - c × l, and the product rule 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import memory_of, rows_of
+from ddp.machine.memory import memory_of
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -37,16 +37,13 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.quantities.center_of_mass import pull_back_center_of_mass
-from dynamics.rigid_bodies.kinematics import Workspace, composite_inertias, place_bodies, sum_over_subtrees, velocities
+from dynamics.rigid_bodies.kinematics import Workspace, place_composites, sum_over_subtrees
 
 
 @kernel
 def place_momentum(tree, q, v, memory):
     """Composites Ic and hK with placements in the world; the mass, the centre of mass, and h about the origin."""
-    ws = Workspace(memory_of(memory), tree)
-    place_bodies(tree, rows_of(q), False, ws)
-    velocities(tree, rows_of(v), ws)
-    composite_inertias(tree, ws)
+    ws = place_composites(tree, q, v, memory)
     sum_over_subtrees(tree, ws.hK)
     zero = 0.0 * v[0]
     mass, moment, h = zero, (zero, zero, zero), (zero, zero, zero, zero, zero, zero)

@@ -31,17 +31,16 @@ from dynamics.geometry.spatial import (
     add3,
     add6,
     angular,
+    couple_rate,
     cross3,
     cross_motion,
     dot3,
     dot6,
     join,
     linear,
-    rotate,
     rotate_back,
     scale3,
     scale6,
-    sub3,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, clear, place_bodies, sum_over_subtrees
 from dynamics.robots.tree import Tree
@@ -79,14 +78,6 @@ def place_wrenches(tree, ws, x):
     """Placements of bodies, and sums of the wrenches on them."""
     place_bodies(tree, x.q, True, ws)
     sum_wrenches(tree, ws, x)
-
-
-@kernel
-def couple_rate(F, N, m):
-    """g(m) = m_l × F_l + (N - tr N) m_a."""
-    trace = N[0] + N[4] + N[8]
-    turned = sub3(rotate(N, angular(m)), scale3(trace, angular(m)))
-    return add3(cross3(linear(m), linear(F)), turned)
 
 
 @inline
@@ -133,9 +124,9 @@ def external_derivatives(address, memory, Q, wrenches, dq):
             j = tree.iv[b] + tree.nj[b] - 1
             while j >= 0:
                 sj = ws.s[j]
-                x.dq[i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(F, N, sj))
+                x.dq[i, j] = dot6(cross_motion(sj, si), F) + dot3(angular(si), couple_rate(linear(F), N, sj))
                 if tree.body[j] != b:
-                    x.dq[j, i] = dot3(angular(sj), couple_rate(F, N, si))
+                    x.dq[j, i] = dot3(angular(sj), couple_rate(linear(F), N, si))
                 j = tree.previous[j]
         unpack(as_vector(x.dq), square, dq, t)
 
@@ -207,9 +198,9 @@ def hessian_of_sample(tree, ws, x):
             sk, chik = ws.s[k], ws.chi[k]
             ska = angular(sk)
             turned = dot3(cross3(ska, sa), y) + dot3(sa, rotate_back(W, ska)) - trace * dot3(ska, sa)
-            carried = dot3(sa, add3(couple_rate(F, N, chik), cross3(angular(chik), n)))
+            carried = dot3(sa, add3(couple_rate(linear(F), N, chik), cross3(angular(chik), n)))
             moved = dot6(add6(cross_motion(sk, chi), cross_motion(chik, s)), F)
-            value = turned + carried + moved + dot3(angular(chi), couple_rate(F, N, sk))
+            value = turned + carried + moved + dot3(angular(chi), couple_rate(linear(F), N, sk))
             x.dq[j, k] = value
             if tree.body[k] != b:
                 x.dq[k, j] = value

@@ -27,7 +27,6 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.number import all_less, spread, where_less
-from dynamics.contacts.algebra import times6
 from dynamics.contacts.contact import POINT, Contacts
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts, pose_jacobian
@@ -35,6 +34,7 @@ from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
+from dynamics.geometry.spatial import times6
 from dynamics.rigid_bodies.bodies import place_body
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
