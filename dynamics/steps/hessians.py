@@ -17,7 +17,6 @@ from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, writ
 from ddp.machine.tiles import add_product, add_upper_product
 from dynamics.contacts.contact import Contacts
 from dynamics.geometry.joint_motion import is_group
-from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
 from dynamics.steps.second_order import (
     Blocks,
@@ -27,6 +26,8 @@ from dynamics.steps.second_order import (
     curve_step,
     numbers_of_blocks,
     numbers_of_joints,
+    weigh_accelerations,
+    weigh_residuals,
 )
 
 

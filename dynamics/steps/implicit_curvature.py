@@ -7,7 +7,7 @@ With weights (w_q, w_v) on where a stage ends, the weight on v' is w_z = κ (w_v
     L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a + qλ L_λ)]          blocks of ω·R + ν·e at (q_s, v_s, a_s, λ)
 
 and, of joints whose motions do not commute, the curvature of q ⊕ κ h v_s under w_q and of q ⊕ θ h v_s under R_qᵀ ω, see
-curvature.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
+second_order.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from dynamics.geometry.joint_motion import is_group, joint_curvature, twist_of
 from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
 from dynamics.robots.tree import Tree
-from dynamics.steps.curvature import weigh_accelerations, weigh_residuals
 from dynamics.steps.linearization import next_twist
+from dynamics.steps.second_order import weigh_accelerations, weigh_residuals
 
 
 class Contracting(Fields):

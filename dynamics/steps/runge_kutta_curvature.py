@@ -21,10 +21,10 @@ from dynamics.contacts.hessian import curve_motion
 from dynamics.geometry.configuration import add_bracket
 from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, joint_curvature, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
-from dynamics.steps.curvature import weigh_residuals
 from dynamics.steps.hessians import add_joint, assemble_relation
 from dynamics.steps.modes import stage_sizes, step_of
 from dynamics.steps.runge_kutta_linearization import rates_of, relate_twist
+from dynamics.steps.second_order import weigh_residuals
 
 
 class Curving(Fields):

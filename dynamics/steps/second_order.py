@@ -1,6 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Second order of a knot of any mode, contracted with a weight: its blocks, for numbers of any kind.
 
+With ξ = h v', η = h δv', A = Ad_{Exp(-ξ)} and Jr the right Jacobian of Exp, joint by joint, a semi-implicit step is
+
+    δq' = A δq + w + ½ [A δq, w],    w = Jr(ξ) η + ½ (D_η Jr(ξ)) η
+
+exactly to second order; δv' carries the second order of the acceleration. With weights (w_q, w_v) on (δq', δv'), its
+Hessian is h times that of the acceleration weighted by w_v + h Jrᵀ w_q, plus the joints' own curvature in (δq, η):
+ηᵀ C η + 2 δqᵀ D η, of free-flyers, spherical and planar joints alone, for the others A = Jr = 1.
+
 With R of implicit.py and ω = -K⁻ᵀ w, w the weight on z = (a, f), a step under contacts adds ω R_yy + (ω R_qz) z_y and
 its transpose, and an impact, which keeps its configuration, the same of z = (v⁺, Λ).
 
@@ -9,8 +17,7 @@ contact without gains; with ω = (μ, ν) and the total δq' of the step the err
 
     δq'ᵀ W δq',  W = ν·e_q'q' / h²,      and the weight e_q'ᵀ ν / h² on q', which matters where motions do not commute
 
-Such joints add the curvature of q ⊕ h v', see steps/curvature.py, with η = h δv' = h² a_z δz + h δv:
-ηᵀ C η + 2 δqᵀ D η. hessians.py makes Hessians of all that.
+hessians.py makes Hessians of all that, with η = h² a_z δz + h δv.
 """
 
 from __future__ import annotations
@@ -19,12 +26,14 @@ from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import as_matrix, as_vector, floats_at, numbers_between
+from ddp.machine.memory import address_of, as_matrix, as_vector, floats_at, numbers_between
+from ddp.machine.rows import clear_rows
+from ddp.machine.tiles import add_product
 from dynamics.contacts.curvature import add_contact_curvature
 from dynamics.contacts.hessian import contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place, contact_derivatives, move_contacts, place_contacts
 from dynamics.geometry.configuration import integrate_configuration
-from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_rates, twist_of
+from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, joint_rates, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.steps.linearization import next_twist
 from dynamics.steps.modes import HELD
@@ -129,6 +138,31 @@ def bench(memory, tree, m, nc):
         ws, place, end, there, x.after, x.xi, x.on_next, x.still, x.seen, x.nu, x.zero, x.gap, x.C, x.D, x.T, x.J, x.Je,
         x.unused, x.other, x.cross, as_matrix(x.end, 0, 6), x.end,
     )  # fmt: skip
+
+
+@kernel
+def weigh_accelerations(tree, h, v, a, w, J, effective):
+    """effective (nv,) := -h (w_v + h Jrᵀ w_q); J (6, 6): scratch."""
+    nv = tree.nv
+    for i in range(nv):
+        effective[i] = -h * (w[nv + i] + h * w[i])
+    for b in range(tree.nb):
+        kind, iv, nj = tree.kind[b], tree.iv[b], tree.nj[b]
+        if is_group(kind):
+            joint_jacobian(kind, nj, next_twist(kind, v, a, iv, h), J)
+            for i in range(nj):
+                total = J[0, i] * w[iv]
+                for k in range(1, nj):
+                    total += J[k, i] * w[iv + k]
+                effective[iv + i] = -h * (w[nv + iv + i] + h * total)
+
+
+@kernel
+def weigh_residuals(K, lk, nz, on_z, omega):
+    """omega := K⁻ᵀ on_z, in whole registers: with on_z = -w, the weights ω on residuals. K⁻¹ has rows of lk numbers."""
+    at, lx = address_of(omega), (nz + 7) // 8 * 8
+    clear_rows(at, lx, 1, lx)
+    add_product(at, lx, 1, lx, address_of(on_z), nz, 1, address_of(K), lk, nz)
 
 
 @kernel

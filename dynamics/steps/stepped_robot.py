@@ -21,7 +21,7 @@ from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
 from dynamics.steps import rollouts
-from dynamics.steps.gaps import closing_callback
+from dynamics.steps.deviations import closing_callback
 from dynamics.steps.modes import Mode, modes_of
 from dynamics.steps.schemes import Scheme
 

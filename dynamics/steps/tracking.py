@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddp.system import Cones, Contraction, Tracking
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, TRANSLATION
-from dynamics.steps.deviation import deviation
+from dynamics.steps.deviations import deviation
 
 if TYPE_CHECKING:
     from dynamics.phases.phased_dynamics import PhasedDynamics

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Open gaps' effect on deviations on the manifold, to second order.
+"""Deviations of states as C functions: from a reference between two knots, and across open gaps to second order.
 
 A trajectory of multiple shooting misses its next state X' by gap = f(X, U) ⊖ X'. When the step deviates by
 y = f(x, u) ⊖ f(X, U), the next state deviates from X' by
@@ -18,6 +18,8 @@ import numpy as np
 from numba import carray
 
 from ddp.compiling.kernel import callback, kernel, pointer
+from ddp.system import Contraction
+from dynamics.geometry.configuration import difference_state, integrate_state
 from dynamics.geometry.joint_motion import is_group, joint_log_hessian, joint_log_jacobian, twist_of
 from dynamics.robots.tree import Tree
 
@@ -40,7 +42,7 @@ def close(tree, gap, weight, J, C):
                     J[iv + i, iv + j], C[iv + i, iv + j] = own[i, j], curvature[i, j]
 
 
-def close_at(context, gap, weight, out):  # type: ignore[no-untyped-def]
+def close_at(context, gap, weight, out):
     """The C function: addresses of a ``Tree``, a gap (n,), a weight (n,), and J, C (2, n, n) to write."""
     tree = Tree(context)
     n = 2 * tree.nv
@@ -52,3 +54,24 @@ def close_at(context, gap, weight, out):  # type: ignore[no-untyped-def]
 def closing_callback() -> Any:
     """``close_at``, compiled on first use."""
     return callback(close_at)
+
+
+def deviate_at(context, at, x, out):
+    """The C function: out (n,) := x ⊖ (X ⊕ dx), of a ``Tree`` and of X (nx,) and dx (n,) in a row ``at``."""
+    tree = Tree(context)
+    nx, n = tree.nq + tree.nv, 2 * tree.nv
+    given = carray(pointer(at), nx + n)
+    reference = np.empty(nx)
+    integrate_state(tree, given[:nx], given[nx:], reference)
+    difference_state(tree, reference, carray(pointer(x), nx), carray(pointer(out), n))
+
+
+@cache
+def _deviation() -> Any:
+    """``deviate_at``, compiled on first use."""
+    return callback(deviate_at)
+
+
+def deviation(tree: Tree) -> Contraction:
+    """The C function, for the states of a tree."""
+    return Contraction(_deviation().address, tree.address, tree)
