@@ -117,7 +117,9 @@ class _Nested(_Word):
         return value
 
     def written(self, value: Any) -> list[int]:
-        return [int(value.address) if isinstance(value, Struct) else 0]
+        if not isinstance(value, Struct):
+            return [0]
+        return [value.start if type(value).struct_type is self.kind else value.address]
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
         return read_word(context, builder, address, begin)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ddp.compiling.kernel import inline, kernel
 from dynamics.robots.tree import Tree
+from dynamics.rods.forces import add_internal_forces
+from dynamics.rods.memory import has_rod
 
 Array = NDArray[np.float64]
 
@@ -67,12 +69,15 @@ def _torques(tree, Q, V, tau):
     for t in range(tau.shape[0]):
         for i in range(tau.shape[1]):
             tau[t, i] = passive_torque(tree, i, Q[t], V[t])
+        for b in range(tree.nb):
+            if has_rod(tree, b):
+                add_internal_forces(tree, b, -1.0, Q[t], V[t], tau[t])
 
 
 def passive_torques(tree: Tree, Q: Array, V: Array) -> Array:
     """τ (N, nv) at Q (N, nq), V (N, nv)."""
     tau: Array = np.zeros((len(V), tree.nv))
-    if tree.damping.any() or tree.stiffness.any():
+    if tree.damping.any() or tree.stiffness.any() or tree.room:
         _torques(tree, np.ascontiguousarray(Q), np.ascontiguousarray(V), tau)
     return tau
 

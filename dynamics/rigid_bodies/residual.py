@@ -2,6 +2,7 @@
 """Residual of motion, with its derivatives to second order: the one equation of implicit steps and of statics.
 
     R(q, v, a, u) = ID(q, v, a) - S u - torques of springs and friction            see passive.py
+                  + forces of rods' elasticity, viscosity and tendons              see rods/forces.py
 
 A force that is to act in implicit steps and at rest enters here, in each of the functions. Needs no inverse of the mass
 matrix. Matrices come in as zeros: entries between unrelated degrees of freedom are not written.
@@ -10,10 +11,20 @@ matrix. Matrices come in as zeros: entries between unrelated degrees of freedom 
 from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import as_vector
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
-from dynamics.rigid_bodies.kinematics import composites
+from dynamics.rigid_bodies.kinematics import clear, composites
 from dynamics.rigid_bodies.passive import actuate, resist
+from dynamics.rods.forces import (
+    add_internal_forces,
+    add_internal_stiffness,
+    add_tendon_columns,
+    add_tendon_curvature,
+    add_tendon_forces,
+    add_tendon_stiffness,
+)
+from dynamics.rods.memory import has_rod
 
 
 @kernel
@@ -27,19 +38,35 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
     actuate(tree, pulls, u, q, v, tau)
     for i in range(tree.nv):
         R[i] -= tau[i]
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            add_internal_forces(tree, b, 1.0, q, v, R)
+            add_tendon_forces(tree, b, 1.0, q, u, R)
+            add_internal_stiffness(tree, b, Rq, Rv)
+            add_tendon_stiffness(tree, b, q, u, Rq)
 
 
 @kernel
-def residual_by_controls(pulls, scale, column, Ru):
-    """Add scale ∂R/∂u = -scale S to the columns of Ru from ``column`` on."""
+def residual_by_controls(tree, pulls, q, scale, column, Ru):
+    """Add scale ∂R/∂u = scale (B - S) to the columns of Ru from ``column`` on."""
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            add_tendon_columns(tree, b, scale, q, column, Ru)
     for e in range(len(pulls)):
         i, j = int(pulls[e, 0]), int(pulls[e, 1])
         Ru[i, column + j] -= scale * pulls[e, 2]
 
 
 @kernel
-def residual_hessian(tree, q, v, a, omega, no_fext, ws, qq, qv, vv, qa):
-    """Hessian of ω·R: qq (iterated: row first derivative, column second), qv, vv, qa; the others vanish."""
+def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
+    """Hessian of ω·R: qq (iterated: row first derivative, column second), qv, vv, qa, qu; the others vanish.
+
+    u, qu (nv, cables): of the tensions of tendons alone, which are the first controls.
+    """
     composites(tree, q, v, a, no_fext, ws)
     virtual_velocities(tree, omega, ws)
     inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa)
+    clear(as_vector(qu), tree.nv * tree.cables)
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            add_tendon_curvature(tree, b, q, u, omega, qq, qu)

@@ -4,7 +4,7 @@
 With weights (w_q, w_v) on where a stage ends, the weight on v' is w_z = κ (w_v + θ h Jrᵀ w_q) and that on the residual
 ω = -h K⁻ᵀ w_z. With L_q, L_v, L_a the rates of q_s, v_s, a_s by (δx, δu), a stage adds
 
-    L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a + qλ L_λ)]          blocks of ω·R + ν·e at (q_s, v_s, a_s, λ)
+    L_qᵀ qq L_q + L_vᵀ vv L_v + sym[L_qᵀ (qv L_v + qa L_a + qλ L_λ + qu L_u)]   blocks of ω·R + ν·e there
 
 and, of joints whose motions do not commute, the curvature of q ⊕ κ h v_s under w_q and of q ⊕ θ h v_s under R_qᵀ ω, see
 second_order.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; products with rates are of floats.
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import callback, kernel
+from ddp.compiling.kernel import callback, kernel, specialised
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
 from ddp.machine.memory import (
     address_of,
@@ -59,16 +59,19 @@ from dynamics.steps.implicit_linearization import (
     z_of,
 )
 from dynamics.steps.implicit_steps import Solving, see_stage
-from dynamics.steps.modes import Layout, Modes, step_of, whole
+from dynamics.steps.modes import HybridModes, Layout, Modes, step_of, whole
 
 
 class Weighing(Fields):
-    """q, v, z, K of a stage in a record; weights on its end, v', and e, R; λ; J of a joint; blocks, zeros at first."""
+    """q, v, z, K of a stage in a record; weights on its end, v', and e, R; λ; J of a joint; blocks, zeros at first.
+
+    pull: tensions of tendons, the first controls of a stage.
+    """
 
     q, v, z, K = vector("nq"), vector("nv"), vector("nv + nc"), matrix_of("nv + nc", "nv + nc")
     weight, on_next, omega, force, J = vector("2 nv"), vector("nv"), vector("nv + nc"), vector("nc"), rows_apart("6", 6)
     qq, qv, vv, qa = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
-    ql = matrix_of("nv", "nc")
+    ql, qu, pull = matrix_of("nv", "nc"), matrix_of("nv", "cables"), vector("cables")
 
 
 class Assembling(Fields):
@@ -93,7 +96,7 @@ def contract(context, memory, record, weight, out):
     tree, method, nu, dt = modes.tree, modes.method, modes.nu, step_of(modes, 0)
     nq, nv, count, loops, nc = tree.nq, tree.nv, len(method), modes.loops, modes.loops.nc
     n, nz, ld, own = 2 * nv, 2 * nv + nu, whole(2 * nv + nu), numbers_of_stage(nq, nv, nu, nc)
-    square, packed = nv * (4 * nv + nc), nq + n + nc + (nv + nc) * (nv + nc)
+    square, packed = nv * (4 * nv + nc + tree.cables), nq + n + nc + (nv + nc) * (nv + nc)
     records, weights, hessians = rows_of(record), rows_of(weight), rows_of(out)
     x = Weighing(memory_of(memory), tree, nc)
     ws = Workspace(x.end, tree)
@@ -115,6 +118,7 @@ def contract(context, memory, record, weight, out):
         for i in range(count - 1, -1, -1):
             theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
             pack(columns_from(records, i * own), t, x.q, packed)
+            pack(columns_from(records, (i + 1) * own - nu), t, x.pull, tree.cables)
             pack(of_carried[:M], 0, x.weight, n)
             weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp)
             unpack(x.on_next, nv, of_next[:M], 0)
@@ -164,7 +168,7 @@ def weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp):
     omega = x.omega[nc:]
     if nc > 0:  # which couple what the tree does not
         clear(as_vector(x.qq), nv * nv)
-    residual_hessian(tree, s.q, s.v, s.a, omega, s.no_fext, ws, x.qq, x.qv, x.vv, x.qa)
+    residual_hessian(tree, s.q, s.v, s.a, x.pull, omega, s.no_fext, ws, x.qq, x.qv, x.vv, x.qa, x.qu)
     if nc > 0:
         for r in range(nc):
             x.force[r] = x.z[r] / h
@@ -209,6 +213,9 @@ def add_stage(tree, nu, nc, theta, h, kappa, kept, weights, blocks, r, y, H):
         for i in range(4 * square, 4 * square + nv * nc):
             blocks[i] = blocks[i] / h
         add_product(X, ld, nv, ld, address_of(blocks[4 * square :]), nc, 1, address_of(as_vector(r.Z)), ld, nc)
+    for i in range(nv):
+        for j in range(tree.cables):
+            y.X[i, n + j] += blocks[4 * square + nv * nc + i * tree.cables + j]
     clear_rows(Y, ld, nv, ld)
     add_product(Y, ld, nv, ld, address_of(blocks[2 * square :]), nv, 1, S, ld, nv)
     add_product(at, ld, nz, ld, Lq, 1, ld, X, ld, nv)
@@ -285,10 +292,12 @@ def room_of_one(tree, loops):
 
 
 @cache
-def _callback() -> Any:
+def _callback(hybrid: bool) -> Any:
+    if hybrid:
+        return callback(specialised(contract_at, "contract_hybrid_at", Modes=HybridModes))
     return callback(contract_at)
 
 
 def contraction(modes: Modes) -> Contraction:
     """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    return Contraction(_callback().address, modes.address, modes)
+    return Contraction(_callback(isinstance(modes, HybridModes)).address, modes.start, modes)

@@ -12,7 +12,7 @@ Where Q, V (nv, nz) are the rates of where it begins by (δx, δu), those of v' 
 
     Q⁺ = T Q + κ h Jr V_s          V⁺ = (1 - κ) V + κ Z (Q, V, E_u)
 
-A record holds q, v, z = (h λ, v'), the factors of K, Z of every stage, then Q, V of every stage but the first.
+A record holds q, v, z = (h λ, v'), the factors of K, Z, u of every stage, then Q, V of every stage but the first.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from dynamics.steps.modes import Layout, Modes, step_of, whole
 
 
 class Stage(Fields):
-    """Record of a stage: q, v, z = (h λ, v'), the factors of K, Z."""
+    """Record of a stage: q, v, z = (h λ, v'), the factors of K, Z, u."""
 
     q, v, z = vector("nq"), vector("nv"), vector("nv + nc")
-    K, Z = matrix_of("nv + nc", "nv + nc"), matrix_of("nv + nc", "2 nv + nu")
+    K, Z, u = matrix_of("nv + nc", "nv + nc"), matrix_of("nv + nc", "2 nv + nu"), vector("nu")
 
 
 class Starting(Fields):
@@ -68,7 +68,7 @@ def implicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout
 def numbers_of_stage(nq, nv, nu, nc):
     """How many numbers a record keeps of a stage, see ``Stage``."""
     nz = nv + nc
-    return nq + nv + nz + nz * nz + nz * (2 * nv + nu)
+    return nq + nv + nz + nz * nz + nz * (2 * nv + nu) + nu
 
 
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
@@ -154,7 +154,9 @@ def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, s, lp, loops, kept):
             joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), x.T)
             turn_columns(nv, tree.iv[b], tree.nj[b], x.T, s.Rq, -h, kept.Z[nc:], 0)
             turn_columns(nc, tree.iv[b], tree.nj[b], x.T, lp.J, -1.0 / h, kept.Z, 0)
-    residual_by_controls(pulls, -h, 2 * nv, kept.Z[nc:])
+    for j in range(nu):
+        kept.u[j] = x.u[j]
+    residual_by_controls(tree, pulls, s.q, -h, 2 * nv, kept.Z[nc:])
     solve_columns(loops.previous, nv + nc, s.K, kept.Z, 2 * nv + nu)
 
 

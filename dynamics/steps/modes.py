@@ -24,7 +24,7 @@ from ddp.machine.tiles import padded
 from dynamics.contacts.contact import Contacts, forces
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.robots.loop import Loops
-from dynamics.robots.tree import Tree
+from dynamics.robots.tree import HybridTree, Tree
 
 STEP, IMPACT, HELD = range(3)
 
@@ -60,6 +60,21 @@ class Modes(Struct):
     lk: int = integer()
     ld: int = integer()
 
+    @property
+    def handle(self) -> int | Modes:
+        """Argument of kernels of steps: the address, or the object itself, by whose class they compile."""
+        return self.start
+
+
+class HybridModes(Modes):
+    """All modes of a system whose robot has rods."""
+
+    tree: HybridTree = nested(HybridTree)
+
+    @property
+    def handle(self) -> int | Modes:
+        return self
+
 
 class Mode(NamedTuple):
     """One mode, as it is described: its kind, contacts, restitution and step of time [s]."""
@@ -86,7 +101,8 @@ def modes_of(
 ) -> Modes:  # fmt: skip
     """The record of some modes."""
     table = np.array([[kind, c.count, forces(c)] for kind, c, _, _ in given], dtype=np.int64)
-    return Modes(
+    made = HybridModes if isinstance(tree, HybridTree) else Modes
+    return made(
         tree=tree, loops=loops, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given),
         forces=table[:, 2].max(),
         table=table, own=[[mode.restitution, mode.step] for mode in given], contacts=[mode.contacts for mode in given],

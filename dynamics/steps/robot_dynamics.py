@@ -48,6 +48,11 @@ class RobotDynamics(SteppedRobot):
     ) -> None:  # fmt: skip
         super().__init__(robot, dt, actuation, damping, springs, control_limits)
         choice("integrator", integrator, schemes.INTEGRATORS)
+        if robot.room and integrator not in schemes.IMPLICIT:
+            raise ModelError(
+                f"integrator: expected 'sdirk2', or another implicit step, for {robot.name}, whose rods are stiff,"
+                f" got {integrator!r}"
+            )
         self.integrator = integrator
         self._compose(schemes.INTEGRATORS[integrator], [Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
         self._room_of_batches = lane_contraction.size(self._tree, self._bent)

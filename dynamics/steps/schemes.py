@@ -132,3 +132,6 @@ INTEGRATORS = {
     "sdirk2": implicit(SDIRK2),
 }  # fmt: skip
 """Schemes of robots without contacts by name."""
+
+IMPLICIT = ("implicit-euler", "implicit-midpoint", "sdirk2")
+"""Schemes that know rods."""

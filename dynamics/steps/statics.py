@@ -29,7 +29,7 @@ from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual_derivatives
 from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.model import Robot, check_robot
-from dynamics.robots.tree import Tree
+from dynamics.robots.tree import HybridTree, Tree
 
 Array = NDArray[np.float64]
 
@@ -42,6 +42,12 @@ class Loaded(Struct):
 
     tree: Tree = nested(Tree)
     pulls: Array = matrix()
+
+
+class HybridLoaded(Loaded):
+    """A tree with rods, and how controls act on it."""
+
+    tree: HybridTree = nested(HybridTree)
 
 
 class Resting(Fields):
@@ -151,7 +157,7 @@ def statics(
     if len(lengths) > 1:
         raise ProblemError(f"u, q0, fext: expected batches of one length, got {sorted(lengths)}")
     N = lengths.pop() if lengths else 1
-    joints = robot.model.njoints
+    joints = robot.tree.nb + 1
     U = as_array("u", controls, (N, S.shape[1]) if batched[0] else (S.shape[1],))
     Q = as_array("q0", start, (N, robot.nq) if batched[1] else (robot.nq,))
     check_configurations(robot, "q0", np.atleast_2d(Q))
@@ -160,9 +166,11 @@ def statics(
         wrenches = as_array("fext", fext, (N, joints, 6) if batched[2] else (joints, 6))[..., 1:, :]
     Q, U = (np.array(np.broadcast_to(value, (N, value.shape[-1])), order="C") for value in (Q, U))
     wrenches = np.array(np.broadcast_to(wrenches, (N, *wrenches.shape[-2:])), order="C")
-    loaded, outcome = Loaded(tree=robot.resisting(False, True), pulls=entries_of(S)), np.empty((N, 3))
+    tree, outcome = robot.resisting(False, True), np.empty((N, 3))
+    hybrid = isinstance(tree, HybridTree)
+    loaded = (HybridLoaded if hybrid else Loaded)(tree=tree, pulls=entries_of(S))
     room = Workspace.size(robot.tree) + Resting.size(robot.tree, nu=U.shape[1], wrenches=wrenches.shape[1])
-    rest(loaded.address, working_memory(room), Q, U, wrenches, outcome)
+    rest(loaded if hybrid else loaded.address, working_memory(room), Q, U, wrenches, outcome)
     residual, last, sweeps = outcome.T
     converged = last < CLOSE
     if not any(batched):
