@@ -24,6 +24,7 @@ COMMANDS = {
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
     "play": "Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.",
+    "replan": "Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
     "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
     "warm": "Compile ahead what problems NAME, by default all, need, and keep it in the cache.",

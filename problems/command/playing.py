@@ -33,11 +33,17 @@ def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None
     _play(entry.name, where, html)
 
 
-def draw_beside(title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str) -> None:
-    """Write a simulated motion beside its plan, at some fifty states a second."""
+def draw_beside(
+    title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str, floor: float | None = None
+) -> None:
+    """Write a simulated motion beside its plan, at some fifty states a second.
+
+    floor [m]: height of the ground, by default the system's.
+    """
     every = max(1, round(0.02 / (run.t[1] - run.t[0])))
     frames = standing(system) if isinstance(system, PhasedDynamics) else ()
-    floor = ground(system) if isinstance(system, PhasedDynamics) else None
+    if floor is None and isinstance(system, PhasedDynamics):
+        floor = ground(system)
     seen = np.isfinite(run.X).all(axis=1)
     X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
     with progress(f"{title}, drawing"):

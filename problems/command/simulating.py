@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,17 +26,27 @@ from problems.registry import ALL, Entry
 TITLES = {"tracking": "policy", "pd": "joint PD", "open": "torques alone"}
 
 
+def disturbing(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of commands that simulate: all that plans do not know."""
+    shown: dict[str, Any] = {"type": float, "show_default": True}
+    for option in (
+        click.option("--rate", default=1000.0, help="Of the controller [Hz].", **shown),
+        click.option("--noise", default=0.0, help="Of measurements; 1: 1 mm, 2 mrad, ...", **shown),
+        click.option("--delay", default=0.0, help="From measurement to control [s].", **shown),
+        click.option("--friction", type=float, help="Of the ground; default the plan's."),
+        click.option("--mass", default=1.0, help="Factor on a base's or an arm's mass.", **shown),
+        click.option("--push", help="Velocity added in the middle [m/s]: sideways, or forward,sideways."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command(context_settings=OPEN)
 @click.argument("name", metavar="NAME|FILE")
 @OPTIONS
 @click.option("--in", "inside", type=click.Choice(["mujoco"]), default="mujoco", show_default=True, help="Simulator.")
-@click.option("--push", help="Velocity added in the middle [m/s]: sideways, or forward,sideways.")
-@click.option("--mass", type=float, default=1.0, show_default=True, help="Factor on a base's or an arm's mass.")
-@click.option("--friction", type=float, help="Of the ground; default the plan's.")
-@click.option("--delay", type=float, default=0.0, show_default=True, help="From measurement to control [s].")
+@disturbing
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
-@click.option("--noise", type=float, default=0.0, show_default=True, help="Of measurements; 1: 1 mm, 2 mrad, ...")
-@click.option("--rate", type=float, default=1000.0, show_default=True, help="Of the controller [Hz].")
 @click.option("--export", "gains", type=click.Path(), help="Write the policy's gains (.npz, .csv, .json).")
 @click.option("--plot", type=click.Path(), help="Write the errors against time (.png, .pdf, .svg).")
 @ROBOT
@@ -49,7 +60,7 @@ def play(
     """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
     check_file("--html", html)
     check_file("--plot", plot, DRAWINGS)
-    kick = None if push is None else _velocity(push)
+    kick = None if push is None else velocity(push)
     entry, problem, solution = _solved(name, robot, options)
     system = problem.dynamics
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
@@ -101,7 +112,7 @@ def _solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Ent
     return entry, problem, Solution.load(name, problem)
 
 
-def _velocity(words: str) -> Array:
+def velocity(words: str) -> Array:
     """A push, in one number or two or three with commas between them."""
     try:
         numbers = [float(word) for word in words.split(",")]

@@ -123,6 +123,11 @@ class Walking:
         stance = self.windows.cycle.stance
         return np.concatenate([stance.q, np.zeros(stance.robot.nv)])
 
+    @property
+    def floor(self) -> float:
+        """Height of the ground under the robot that stands [m]."""
+        return float(self.windows.cycle.stance.places[:, 2].mean())
+
     def restart(self) -> None:
         """Begin again: the next plan is a first one, of a robot that stands."""
         self.last: Plan | None = None

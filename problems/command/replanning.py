@@ -1,0 +1,127 @@
+"""The command ``mayne replan``: a receding horizon controls its robot in MuJoCo, by plans made again and again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from ddp.errors import ProblemError, as_array, said
+from ddp.receding import RecedingHorizon
+from ddp.solver import ILQR
+from problems.command import playing
+from problems.command.output import DRAWINGS, check_file, print_json, print_table
+from problems.command.parameters import parse
+from problems.command.progress import progress
+from problems.command.shell import HTML, JSON, NAME, OPEN, OPTIONS, ROBOT, end, named
+from problems.command.simulating import disturbing, velocity
+from problems.play.receding import Run, simulate_receding
+from problems.play.simulation import system_of
+from problems.registry import Entry, find
+from problems.schedule import ORDERS
+from problems.walking.controller import Walking
+
+ITERATIONS = 2
+"""Iterations of each plan but the first."""
+
+
+@click.command(context_settings=OPEN)
+@NAME
+@OPTIONS
+@click.option("--command", "wanted", help="Of gaits: forward,left,turning [m/s, rad/s]; or TIME:those;TIME:those;...")
+@click.option("--duration", type=float, default=5.0, show_default=True, help="Of the simulation [s].")
+@click.option("--every", type=float, default=0.02, show_default=True, help="Time between plans [s].")
+@click.option("--latency", type=float, default=0.02, show_default=True, help="From a measurement to its plan [s].")
+@disturbing
+@click.option("--plot", type=click.Path(), help="Write the distance from the plans against time (.png, .pdf, .svg).")
+@ROBOT
+@HTML
+@JSON
+def replan(
+    name: str, options: tuple[str, ...], wanted: str | None, duration: float, every: float, latency: float,
+    push: str | None, mass: float, friction: float | None, delay: float, noise: float, rate: float, plot: str | None,
+    robot: str | None, html: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands."""
+    check_file("--html", html)
+    check_file("--plot", plot, DRAWINGS)
+    command = _commands(wanted or "0,0,0")
+    pushes = {} if push is None else {0.5 * duration: velocity(push)}
+    entry = find(name)
+    planner, by_command = _planner(entry, robot, options, latency)
+    if wanted and not by_command:
+        raise ProblemError(f"--command: {name} has none, it is what gaits walk by")
+    with planner, progress(f"{entry.name}, playing"):
+        run = simulate_receding(
+            planner, duration, command, every, pushes, mass=mass, friction=0.7 if friction is None else friction,
+            rate=rate, delay=delay, noise=noise,
+        )  # fmt: skip
+    told = run.steady() if by_command else []
+    if as_json:
+        rows = [{"command": wish.tolist(), "velocity": mean.tolist()} for wish, mean in told]
+        print_json(
+            {
+                "problem": entry.name, "fell": run.fell, "seconds": float(run.play.t[-1]), "rms": run.play.rms,
+                "milliseconds": _spread(run), "velocities": rows,
+            }
+        )  # fmt: skip
+    else:
+        _print(entry, run, told)
+    if plot:
+        unit = "m" if system_of(planner.system).robot.is_floating else "rad"
+        playing.plot_runs({"receding horizon": run.play}, unit, entry.description, plot)
+    if html:
+        floor = float(planner.floor) if isinstance(planner, Walking) else None
+        playing.draw_beside(entry.description, system_of(planner.system), run.play, html, floor)
+    end(not run.fell)
+
+
+def _planner(
+    entry: Entry, robot: str | None, options: Sequence[str], latency: float
+) -> tuple[Walking | RecedingHorizon, bool]:
+    """The receding horizon of a problem, and whether it walks by commands."""
+    gait = entry.name.partition("/")[2]
+    if gait not in ORDERS:
+        problem = named(entry.name, robot, options)[1]
+        with progress(f"{entry.name}, preparing"):
+            return RecedingHorizon(problem, ILQR(max_iterations=ITERATIONS), latency=latency), False
+    chosen = parse(entry, options)
+    known = inspect.signature(Walking).parameters
+    for option in chosen:
+        if option not in known:
+            raise ProblemError(f"--{option.replace('_', '-')}: plans that are made again have no such parameter")
+    with progress(f"{entry.name}, preparing"):
+        return Walking(robot or entry.robot_name, gait, latency, **chosen), True
+
+
+def _print(entry: Entry, run: Run, told: Sequence[tuple[Any, Any]]) -> None:
+    """Print velocities beside commands, and how long plans took."""
+    rows = [[_three(wish), _three(mean), ""] for wish, mean in told]
+    print_table([entry.name, "velocity [m/s, m/s, rad/s]", str(run)], rows)
+
+
+def _three(numbers: Any) -> str:
+    return ", ".join(f"{number:.3g}" for number in np.asarray(numbers))
+
+
+def _spread(run: Run) -> dict[str, float]:
+    """Median and 95th percentile [ms]."""
+    if not run.milliseconds.size:
+        return {}
+    median, p95 = np.percentile(run.milliseconds, [50, 95])
+    return {"median": float(median), "p95": float(p95)}
+
+
+def _commands(words: str) -> dict[float, Sequence[float]]:
+    """Commands by the times from which they hold."""
+    found: dict[float, Sequence[float]] = {}
+    for part in words.split(";"):
+        *times, numbers = part.split(":")
+        try:
+            found[float(*times)] = as_array("--command", [float(word) for word in numbers.split(",")], (3,)).tolist()
+        except ValueError:
+            raise ProblemError(f"--command: expected three numbers with commas, got {said(part)}") from None
+    return found
