@@ -8,6 +8,7 @@ import numpy as np
 
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import room
+from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, ProblemError
@@ -89,16 +90,17 @@ class Iterate:
         self.curved, self._limited, self.constrained = problem.curved, problem.limited, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = float("nan")
         self._highest = -np.inf
-        self._place(*self._started(guess))
-        self.evaluate()
+        X, U, gaps, notes = self._started(guess)
+        self._place(X, U, gaps)
+        self.evaluate(notes)
 
     def publish(self) -> None:
         """Take the multipliers and penalties of the problem's Lagrangian, here and wherever derivatives are made."""
         self.work.derivatives.dual[:] = self.problem.lagrangian.state
         self.evaluate()
 
-    def evaluate(self) -> None:
-        """Judge the trajectory anew: its cost, and every derivative when it is next asked for."""
+    def evaluate(self, notes: Array = NO_NOTES) -> None:
+        """Judge the trajectory anew: its cost, with its rollout's notes if known, and derivatives when asked for."""
         self.cost, self.obstacle = np.inf, None
         self.known = 0
         self.backward.moved()
@@ -107,7 +109,7 @@ class Iterate:
         elif not self.gap < np.inf:
             knot = int(np.argmax(broken_rows(self.gaps)))
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}"
-        elif not np.isfinite(cost := self.problem.total(self.X, self.U)):
+        elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
             fault = self.problem.fault(self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():
                 raise ProblemError(fault)
@@ -116,27 +118,28 @@ class Iterate:
             self.cost = cost
             self._highest = cost
 
-    def _started(self, guess: Guess) -> tuple[Array, Array, Array]:
-        """X, U and gaps of a guess; gaps that a rollout does not feel are closed by it."""
+    def _started(self, guess: Guess) -> tuple[Array, Array, Array, Array]:
+        """X, U, gaps and notes of a guess; gaps that a rollout does not feel are closed by it."""
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = guess.U
         if self._limited and (guess.imposed or guess.alone):
             U = np.clip(U, problem.lower, problem.upper)
-        X, rolled = (found[0] for found in problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)[:2])
+        Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)
+        X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
         instead = self._no_motion(guess.X, X, U) if guess.alone and not guess.imposed else ""
         self.start = "the states given" if guess.imposed else instead or "states that follow from the controls"
         if not guess.imposed and not instead:
-            return X, rolled, self.gaps
+            return X, rolled, self.gaps, noted
         try:
             gaps = np.ascontiguousarray(d.difference(guess.X[1:], d.step(guess.X[:-1], U)))
         except ModelError:
             if guess.imposed:
                 raise
-            return X, rolled, self.gaps  # there is no motion from x0 either: where it ends is told
+            return X, rolled, self.gaps, noted  # there is no motion from x0 either: where it ends is told
         if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
-            return X, U, self.gaps
-        return guess.X, U, gaps
+            return X, U, self.gaps, NO_NOTES
+        return guess.X, U, gaps, NO_NOTES
 
     def _no_motion(self, staying: Array, X: Array, U: Array) -> str:
         """Why controls and the states X that follow from them are no guess worth following; empty if they are."""

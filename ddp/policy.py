@@ -74,14 +74,6 @@ class Policy:
         k, s = self._part(float(as_array("t", t, ())))
         return np.asarray(self.system.integrate(self.X[k], s * self._steps[k]))
 
-    def predicted(self, t: float, x: ArrayLike, later: float) -> Array:
-        """The state (nx,) at a later time [s] of a system in state x (nx,) at time t, its error being what it is then.
-
-        x_r(later) ⊕ (x ⊖ x_r(t)), x_r the reference: where plans begin that take time to be made.
-        """
-        error = self.system.difference(self.reference(t), as_state(self.system, "x", x))
-        return np.asarray(self.system.integrate(self.reference(later), error))
-
     def compiled(self) -> Contraction:
         """The policy as a C function ``void(context, double *t, double *x, double *u)`` for a control loop.
 

@@ -17,6 +17,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP
+from ddp.succession import Succession
 from ddp.successive import Successive
 from ddp.system import System, ability
 
@@ -76,6 +77,7 @@ class RecedingHorizon:
         """Forget what was solved and planned: the next one is the first."""
         self.solution: Solution | None = None
         self.policy: Policy | None = None
+        self._policies = Succession()
 
     def plan(self, t: float, x: ArrayLike, command: object = None) -> Policy:
         """The policy from t + latency on [s], of a system in state x (nx,) at time t; its times are absolute.
@@ -90,11 +92,12 @@ class RecedingHorizon:
             dt, begun = self.system.dt, float(last.starts[0])
             steps = max(1, int(np.ceil((now + self.latency - begun) / dt - 1e-6)))
             start = begun + steps * dt
-            state = last.predicted(now, state, start)
+            state = self._policies.predicted(now, state, start)
         solution = self.solve(state, min(steps, self.problem.horizon))
         if last is None or np.isfinite(solution.cost):
             policy = solution.feedback("solver")
             self.policy = replace(policy, starts=policy.starts + start)
+            self._policies.add(self.policy)
         assert self.policy is not None
         return self.policy
 

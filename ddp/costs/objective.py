@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
-from ddp.costs.batch import BatchTerm, ability
+from ddp.costs.batch import BatchTerm, CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.hessians import add_diagonals, clear_diagonals
@@ -86,16 +86,21 @@ class Objective:
         for entry, rows in () if tried else plain.within(0, horizon + 1):
             try_entry(entry, rows, horizon, dynamics, x0)
 
+        readers = []
+
         def reads(entry: Entry, start: int, stop: int) -> Entry:
             """The entry, marked if it reads notes of these knots."""
-            noted = stop <= horizon and note_reader(entry, dynamics, slice(start, stop)) is not None
-            return entry._replace(noted=noted)
+            reader = note_reader(entry, dynamics, slice(start, stop)) if stop <= horizon else None
+            if reader is not None:
+                readers.append((reader, start, stop, entry.weight))
+            return entry._replace(noted=reader is not None)
 
         found = replace(
             plain, during=tuple((k, reads(entry, k.start, k.stop)) for k, entry in of_stretches),
             at=tuple((k, reads(entry, k, k + 1)) for k, entry in of_knots),
         )  # fmt: skip
-        _ = found.table, found.noted  # what cannot be compiled is told here
+        _ = found.table  # what cannot be compiled is told here
+        vars(found)["noted"] = found._reading(readers)
         return found
 
     def renew(self) -> bool:
@@ -217,9 +222,12 @@ class Objective:
             for entry, knots in self.within(0, self.horizon + 1)
             if entry.noted
         ]
-        found = [(cost, *others) for cost, *others in rows if cost is not None]
-        object.__setattr__(self, "_readers", [row[0] for row in found])  # what the table's addresses point to
-        return cost_table.table_of(found)
+        return self._reading([(cost, *others) for cost, *others in rows if cost is not None])
+
+    def _reading(self, readers: list[tuple[CompiledCost, int, int, float]]) -> cost_table.Table:
+        """The table of terms that read notes."""
+        object.__setattr__(self, "_readers", [row[0] for row in readers])  # what the table's addresses point to
+        return cost_table.table_of(readers)
 
     @cached_property
     def interpreted(self) -> bool:

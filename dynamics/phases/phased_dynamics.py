@@ -203,7 +203,7 @@ class PhasedDynamics(SteppedRobot):
         fits = bool((contacts.reference == natural).all())
         for mode in set(self._modes_from(first, count).tolist()):
             kind, own, e, _ = self._described[mode]
-            given = {STEP: contacts, HELD: as_held(contacts), IMPACT: as_impacts(contacts)}[kind]
+            given = contacts if kind == STEP else as_held(contacts) if kind == HELD else as_impacts(contacts)
             fits = fits and own.equals(given) and (e == restitution if kind == IMPACT else restitution is None)
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld

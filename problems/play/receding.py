@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from ddp.errors import ProblemError, affordable, choice, integer, positive, said
 from ddp.policy import Policy
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
+from ddp.succession import Succession
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -131,29 +132,22 @@ class _Replanned:
 
     def __init__(self, planner: Planner, every: float, command: Callable[[float], Sequence[float]]) -> None:
         self._planner, self._every, self._command = planner, every, command
-        self._asked, self._now, self._next = -np.inf, cast("Policy | None", None), cast("Policy | None", None)
+        self._asked, self._policies = -np.inf, Succession()
         self.milliseconds: list[float] = []
 
     def __call__(self, t: float, x: Array) -> Array:
         """The control (nu,) at time t [s] in state x (nx,)."""
-        self._turn(t)
         if t > self._asked + self._every - 1e-9:
             self._asked, start = t, time.perf_counter()
-            self._next = self._planner.plan(t, x, self._command(t))
+            self._policies.add(self._planner.plan(t, x, self._command(t)))
             self.milliseconds.append(1e3 * (time.perf_counter() - start))
-            self._turn(t)
-        assert self._now is not None
-        return self._now(_within(self._now, t), x)
+        policy = self._policies.at(t)
+        return policy(_within(policy, t), x)
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the plan in force."""
-        assert self._now is not None
-        return self._now.reference(_within(self._now, t))
-
-    def _turn(self, t: float) -> None:
-        """Take the next plan once it has begun."""
-        if self._next is not None and (self._now is None or t > self._next.starts[0] - 1e-9):
-            self._now, self._next = self._next, None
+        policy = self._policies.at(t)
+        return policy.reference(_within(policy, t))
 
 
 def _within(policy: Policy, t: float) -> float:

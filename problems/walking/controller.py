@@ -16,6 +16,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, start_policy
+from ddp.succession import Succession
 from ddp.successive import Successive
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import stiffness
@@ -131,7 +132,7 @@ class Walking:
     def restart(self) -> None:
         """Begin again: the next plan is a first one, of a robot that stands."""
         self.last: Plan | None = None
-        self._zero = 0.0
+        self._policies, self._zero = Succession(), 0.0
 
     def plan(self, t: float, x: ArrayLike, command: Sequence[float] = (0.0, 0.0, 0.0)) -> Policy:
         """The policy from t + latency on [s], of a robot in state x (nx,) at time t; its times are absolute.
@@ -160,6 +161,7 @@ class Walking:
         start = self._zero + step * cycle.dt
         policy = following(solution, self.system.from_knot(cycle.knot(step)), start, self._stiff)
         self.last = Plan(step, start, solution, policy)
+        self._policies.add(policy)
         return policy
 
     def close(self) -> None:
@@ -182,7 +184,7 @@ class Walking:
         if step < last.step:
             raise ProblemError(f"t: expected at least {last.start - self.latency:g} s, as of the last plan, got {t:g}")
         later = self._zero + step * dt
-        return step, last.policy.predicted(t, x, later) if later > t else x
+        return step, self._policies.predicted(t, x, later) if later > t else x
 
     def _guess(self, problem: Problem, X: Array, last: Plan, step: int) -> Start:
         """The last solution as it goes on from a step, and what is beyond its end as one cycle before.

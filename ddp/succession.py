@@ -1,0 +1,39 @@
+"""Policies one after the other, as receding horizons make them: which one is in force, and where it leads to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.policy import Policy, as_state
+from ddp.protocols import Array
+
+ROUNDING = 1e-9
+"""Time [s] by which a policy may be asked for before it begins."""
+
+
+class Succession:
+    """Policies with absolute times, each in force until the next one begins; to be asked for as time passes."""
+
+    def __init__(self) -> None:
+        self._policies: list[Policy] = []
+
+    def add(self, policy: Policy) -> None:
+        """Let a policy follow, unless it is the last one already."""
+        if not self._policies or policy is not self._policies[-1]:
+            self._policies.append(policy)
+
+    def at(self, t: float) -> Policy:
+        """The policy in force at time t [s]; those before it are forgotten."""
+        while len(self._policies) > 1 and self._policies[1].starts[0] <= t + ROUNDING:
+            del self._policies[0]
+        return self._policies[0]
+
+    def predicted(self, t: float, x: ArrayLike, later: float) -> Array:
+        """The state (nx,) at a later time [s] of a system in state x (nx,) at time t, its error being what it is then.
+
+        x_r(later) ⊕ (x ⊖ x_r(t)) of references x_r in force: where a plan begins that takes time to be made.
+        """
+        now, last = self.at(t), self._policies[-1]
+        error = now.system.difference(now.reference(t), as_state(now.system, "x", x))
+        return np.asarray(last.system.integrate(last.reference(later), error))
