@@ -10,7 +10,7 @@ import numba
 from llvmlite import binding
 from numba.core import cgutils
 
-from ddp.compiling.library import Callee, Code, Needed, find, machine
+from ddp.compiling.library import Callee, Code, Needed, find, is_linked, machine
 
 _ALIGNED = "alignstack(64)"
 """LLVM lays registers of eight doubles across cache lines, and pages, where it keeps them on a stack aligned to 16."""
@@ -106,10 +106,10 @@ class Builder:
             if not called:
                 break
 
-    def build(self, result: Any, level: int) -> tuple[Code, bool]:
+    def build(self, result: Any, level: int, is_called: bool) -> tuple[Code, bool]:
         """Code of what numba has lowered, and whether it holds in other processes.
 
-        level: of LLVM's optimisation.
+        level: of LLVM's optimisation.   is_called: whether it needs machine code even if callers inline it.
         """
         self.link()
         optimise(self.module, self.codegen, level)
@@ -120,8 +120,10 @@ class Builder:
         raising = any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1
         is_lasting = self._is_lasting(descriptor.env_name)
         bitcode = self._for_linking().as_bitcode()
-        objects = b"" if descriptor.inline else machine(self.codegen).emit_object(self.module)
-        built = result.signature, result.environment, tuple(self.needs), raising, text.count("\n  ")
+        size = text.count("\n  ")
+        is_inlined = is_linked(descriptor, size) and not is_called
+        objects = b"" if is_inlined else machine(self.codegen).emit_object(self.module)
+        built = result.signature, result.environment, tuple(self.needs), raising, size
         return Code(descriptor, *built, objects, bitcode), is_lasting
 
     def _is_lasting(self, own: str) -> bool:

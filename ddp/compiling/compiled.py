@@ -179,7 +179,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         found = compiler.compile_extra(
             *contexts, function, args, None, flags, {}, library=builder, pipeline_class=Pipeline
         )
-        return builder.build(found, level)
+        is_called = self.is_apart or not (options["no_cpython_wrapper"] and options["no_cfunc_wrapper"])
+        return builder.build(found, level, is_called)
 
     @property
     def _name(self) -> str:

@@ -53,7 +53,7 @@ class Code(NamedTuple):
     """A compiled kernel, as it is kept.
 
     descriptor, signature, environment: numba's.   needs: called before it is loaded.   size: lines of instructions.
-    objects: machine code, an object file; empty if the kernel is only inlined.   bitcode: LLVM's, for callers.
+    objects: machine code, an object file; empty if callers inline the kernel.   bitcode: LLVM's, for callers.
     """
 
     descriptor: Any
@@ -113,6 +113,11 @@ def _nothing(context: Any) -> Any:
     return binding.parse_assembly(str(context.create_module("nothing")))
 
 
+def is_linked(descriptor: Any, size: int) -> bool:
+    """Whether callers link a kernel of so many instructions, to inline it: it is small, or always to be inlined."""
+    return bool(descriptor.inline) or size <= SMALL
+
+
 class Callee:
     """A kernel as callers link it: its code if it is small enough to inline, otherwise only a declaration.
 
@@ -127,7 +132,7 @@ class Callee:
     def is_linked(self) -> bool:
         """Whether the kernel has few instructions, or is to be inlined however many."""
         code = self.library.code
-        return self.needed is None or code.descriptor.inline or code.size <= SMALL
+        return self.needed is None or is_linked(code.descriptor, code.size)
 
     def _ensure_finalized(self) -> None:
         """A kernel is finished before anything calls it."""

@@ -35,6 +35,12 @@ def _bits(number: float) -> int:
     return int(np.float64(number).view(np.int64))
 
 
+@inline
+def place(array):
+    """Where an array begins."""
+    return np.int64(array.ctypes.data)
+
+
 @kernel
 def values(table, X, U, costs):
     """costs (M,) := those of the knots of X (M, nx), U (M, nu) or (M-1, nu)."""
@@ -45,7 +51,7 @@ def values(table, X, U, costs):
 @kernel
 def add_values(table, X, U, notes, costs):
     """Add the costs of the terms of a table."""
-    add_terms(table, VALUES, 0, X.shape[0], X, U, notes, (costs.ctypes.data, 0, 0), 0, (0, 0, 0))
+    add_terms(table, VALUES, 0, X.shape[0], X, U, notes, (place(costs), 0, 0), 0, (0, 0, 0))
 
 
 @kernel
@@ -83,10 +89,10 @@ def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
     for i in range(table.shape[0]):
         begin, end = max(start, table[i, 2]), min(stop, table[i, 3])
         if begin < end:
-            x, k = X.ctypes.data + 8 * nx * begin, begin - start
-            u = U.ctypes.data + 8 * nu * begin if begin < U.shape[0] else none.ctypes.data
+            x, k = place(X) + 8 * nx * begin, begin - start
+            u = place(U) + 8 * nu * begin if begin < U.shape[0] else place(none)
             own = places[0] + 8 * k, places[1] + 8 * nz * k, places[2] + steps[0] * k
-            noted = width, notes.ctypes.data + 8 * width * begin
+            noted = width, place(notes) + 8 * width * begin
             block = address_of_words((end - begin, nx, nu, nz, table[i, 4], x, u, *own, *noted, *steps))
             call_contraction(table[i, 0], table[i, 1], block, order, begin - table[i, 2])
 
@@ -95,7 +101,7 @@ def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
 def add_matrices(table, order, start, stop, X, U, notes, l, lz, lzz):
     """Add the terms of a table at the knots start .. stop-1, whose own l, lz and lzz are given."""
     nz = lz.shape[1]
-    places = l.ctypes.data, lz.ctypes.data, lzz.ctypes.data
+    places = place(l), place(lz), place(lzz)
     add_terms(table, order, start, stop, X, U, notes, places, nz, (8 * nz * nz, 8 * nz, 8))
 
 
@@ -119,11 +125,11 @@ def expand(table, noted, order, runs, start, stop, X, U, record, l, lz, lzz, dia
         if begin < end:
             if runs[r, 2] != 0:
                 diagonal[begin:end] = 0.0
-                hessians, steps = diagonal.ctypes.data, (8 * nz, 8, 0)
+                hessians, steps = place(diagonal), (8 * nz, 8, 0)
             else:
                 lzz[begin:end] = 0.0
-                hessians, steps = lzz.ctypes.data, (8 * nz * nz, 8 * nz, 8)
-            places = l.ctypes.data + 8 * begin, lz.ctypes.data + 8 * nz * begin, hessians + steps[0] * begin
+                hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
+            places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
             add_terms(table, order, begin, end, X, U, X[:0], places, nz, steps)
             add_terms(noted, order, begin, end, X, U, record, places, nz, steps)
 

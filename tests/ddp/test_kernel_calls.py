@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from ddp.compiling import compiled
+from ddp.compiling import compiled, library
 from ddp.compiling.kernel import by_types, for_constants, inline, jitted, kernel
 
 
@@ -227,7 +227,8 @@ def an_eighth(x):
     return quartered(halved(x))
 
 
-def test_only_what_is_to_be_inlined_always_is():
+def test_only_what_is_to_be_inlined_always_is(monkeypatch):
+    monkeypatch.setattr(library, "SMALL", 0)
     assert an_eighth(8.0) == 1.0
     for each in (halved, quartered):
         each.prepare((types.float64,))  # what calls them may have been cached
@@ -237,6 +238,14 @@ def test_only_what_is_to_be_inlined_always_is():
     assert called.library.get_pointer_to_function(called.fndesc.llvm_func_name) > 0
     assert inlined.library.get_pointer_to_function(inlined.fndesc.llvm_func_name) == 0  # no machine code
     assert quartered(8.0) == 2.0  # from Python, too
+
+
+def test_what_is_small_has_machine_code_only_where_python_calls_it():
+    anew = compiled.Kernel(halved.py_func)
+    assert anew(8.0) == 4.0
+    inlined, called = anew.overloads[types.float64,], anew.entries[types.float64,]
+    assert inlined.library.get_pointer_to_function(inlined.fndesc.llvm_func_name) == 0
+    assert called.library.get_pointer_to_function(called.fndesc.llvm_cpython_wrapper_name) > 0
 
 
 def either(x, more=None):
