@@ -27,6 +27,12 @@ def _linker() -> Any:
     return binding.create_lljit_compiler(_processor())
 
 
+@cache
+def _address(name: str) -> int:
+    """Address of a function of C's library."""
+    return int(binding.address_of_symbol(name))
+
+
 def assembled(text: str, level: int) -> bytes:
     """Object file of LLVM's text, optimised as it is written to some level, 0 to 3, and not before."""
     module = binding.parse_assembly(text)
@@ -43,7 +49,7 @@ class Linked:
     def __init__(self, objects: bytes, names: Iterable[str], imported: Iterable[str]) -> None:
         builder = binding.JITLibraryBuilder().add_object_img(objects)
         for name in imported:
-            builder.import_symbol(name, binding.address_of_symbol(name))
+            builder.import_symbol(name, _address(name))
         for name in names:
             builder.export_symbol(name)
         self._tracker = builder.link(_linker(), f"linked-{next(_count)}")

@@ -33,15 +33,15 @@ _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq"}
 
 
-def module(functions: Mapping[str, list[Number]]) -> str:
-    """LLVM's text of functions by name, of their outputs."""
+def module(functions: Mapping[str, list[Number]]) -> tuple[str, tuple[str, ...]]:
+    """LLVM's text of functions by name, of their outputs; and those of C's library that it calls."""
     bodies, helpers = [], set()
     for name, outputs in functions.items():
         text, needed = _body(outputs)
         bodies.append(f"define void @{name}(ptr %in, ptr %out, i64 %.a, i64 %.b) {{\n{text}  ret void\n}}\n")
         helpers |= needed
     parts = [_helper(name) for name in sorted(helpers)]
-    return "\n".join([*parts, *bodies])
+    return "\n".join([*parts, *bodies]), tuple(sorted(helpers & set(LIBRARY)))
 
 
 def _body(outputs: list[Number], results: list[str] | None = None) -> tuple[str, set[str]]:

@@ -96,7 +96,10 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
 
 @kernel
 def track(address, p, count, template, places, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, of a function in flat space."""
+    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, of a function in flat space.
+
+    lower, upper (N, nu) or (1, nu).
+    """
     S, nx, nu = alphas.shape[0], X.shape[1], U.shape[1]
     inputs, outputs = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * count)
     after, alive = np.empty((WIDTH, nx)), np.empty(WIDTH, np.bool_)
@@ -110,12 +113,13 @@ def track(address, p, count, template, places, X, U, k, K, alphas, gaps, lower, 
                 if lane < many:
                     Xs[s + lane, 0, i] = X[0, i]
         for t in range(U.shape[0]):
+            low, high = lower[min(t, lower.shape[0] - 1)], upper[min(t, upper.shape[0] - 1)]
             for i in range(nu):
                 for lane in range(WIDTH):
                     u = U[t, i] + alphas[min(s + lane, S - 1)] * k[t, i]
                     for j in range(nx):
                         u += K[t, i, j] * (inputs[WIDTH * j + lane] - X[t, j])
-                    inputs[WIDTH * (nx + i) + lane] = min(max(u, lower[t, i]), upper[t, i])
+                    inputs[WIDTH * (nx + i) + lane] = min(max(u, low[i]), high[i])
             call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
             place(outputs, template, places, 0, after)
             for lane in range(many):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class TracedFunction:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
         self.digest = digest(self._trace.outputs, nx, nu, len(self.p), cost)
         self._code = obtain(self.digest, self._cost if cost else self._functions)
-        self._trace = None
+        self._reads, self._trace = self._trace.reads, None
         compare(name, function, self._called, self._points())
         self.seconds = time.perf_counter() - begin
 
@@ -85,6 +85,8 @@ class TracedFunction:
 
     def renewed(self) -> TracedFunction:
         """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""
+        if self._reads.are_current():
+            return self
         _, function, nx, nu, p, cost = self._made_of
         outputs = trace(function, (nx, nu) if p is None else (nx, nu, len(p))).outputs
         same = digest(outputs, nx, nu, len(self.p), cost) == self.digest
@@ -92,9 +94,8 @@ class TracedFunction:
 
     def _points(self) -> list[tuple[Array, ...]]:
         """Arguments at random."""
-        rng = np.random.default_rng(7)
-        own = (self.p,) if len(self.p) else ()
-        return [(rng.normal(size=self.nx), rng.normal(size=self.nu), *own) for _ in range(3)]
+        own = (self.p,) if self._made_of[4] is not None else ()
+        return [(x, u, *own) for x, u in zip(_normal(self.nx), _normal(-self.nu), strict=True)]
 
     def _called(self, x: Array, u: Array, *p: Array) -> Array:
         return self.values(x[None], u[None])[0]
@@ -116,7 +117,7 @@ class TracedFunction:
     def _functions(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value, Jacobian in blocks of x and u, and Hessian of the sum with weights, which come before parameters."""
         assert self._trace is not None
-        graph, outputs, _, count = self._trace
+        graph, outputs, _, count, _ = self._trace
         nx, nz, m = self.nx, self.nx + self.nu, self.size
         value = arranged(len(graph), (m, dict(enumerate(outputs))))
         rows = derivatives.jacobian(graph, outputs, nz)
@@ -132,7 +133,7 @@ class TracedFunction:
     def _cost(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value alone, and with gradient and Hessian, of a function of one number."""
         assert self._trace is not None
-        graph, outputs, _, _ = self._trace
+        graph, outputs, *_ = self._trace
         nz = self.nx + self.nu
         value = 1, {0: outputs[0]}
         slope = derivatives.gradient(graph, outputs[0], nz)
@@ -167,9 +168,9 @@ class TracedFunction:
         """Closed-loop rollouts of ``x' = f(x, u)``, see `system.System`."""
         count, (block,), _ = self.layout("value")
         Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        given: Sequence[Array] = [np.ascontiguousarray(part, dtype=float) for part in (X, U, k, K, alphas, gaps)]
-        lower, upper = (np.ascontiguousarray(np.broadcast_to(limit, U.shape), dtype=float) for limit in limits)
-        evaluate.track(self._code.addresses["value"], self.p, count, *block, *given, lower, upper, Xs, Us)
+        rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
+        given = [np.ascontiguousarray(part) for part in (X, U, k, K, alphas, gaps, *rows)]
+        evaluate.track(self._code.addresses["value"], self.p, count, *block, *given, Xs, Us)
         return Xs, Us
 
     @cached_property
@@ -183,6 +184,12 @@ class TracedFunction:
 
 
 @cache
+def _normal(size: int) -> Array:
+    """Three points (3, |size|) at random, others for each size."""
+    return np.random.default_rng([abs(size), size < 0]).normal(size=(3, abs(size)))
+
+
+@cache
 def _contracting() -> Any:
     """C function of `evaluate.contract_one`."""
     return callback(evaluate.contract_one)
@@ -190,6 +197,5 @@ def _contracting() -> Any:
 
 def is_flat(dynamics: System) -> bool:
     """Whether states are plain numbers, ``x ⊕ dx = x + dx``."""
-    rng = np.random.default_rng(5)
-    x, dx = rng.normal(size=(2, dynamics.nx))
+    x, dx, _ = _normal(dynamics.nx)
     return dynamics.n == dynamics.nx and bool(np.abs(dynamics.integrate(x, dx) - (x + dx)).max() < 1e-12)

@@ -13,7 +13,7 @@ from typing import Any
 from ddp.compiling import store
 from ddp.compiling.assembler import Linked, assembled
 from ddp.compiling.obtaining import environment
-from ddp.tracing.emit import LIBRARY, module
+from ddp.tracing.emit import module
 from ddp.tracing.numbers import Number
 
 _SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).digest()
@@ -25,8 +25,8 @@ LONG = 10_000
 class Code:
     """Functions in memory, ``addresses`` by name, and the ``layout`` that was kept with them."""
 
-    def __init__(self, objects: bytes, names: tuple[str, ...], layout: Any) -> None:
-        self._linked, self.layout = Linked(objects, names, LIBRARY), layout
+    def __init__(self, objects: bytes, names: tuple[str, ...], imported: tuple[str, ...], layout: Any) -> None:
+        self._linked, self.layout = Linked(objects, names, imported), layout
         self.addresses = self._linked.addresses
 
 
@@ -51,6 +51,7 @@ def obtain(digest: bytes, make: Callable[[], tuple[Mapping[str, list[Number]], A
     return found
 
 
-def _made(functions: Mapping[str, list[Number]], layout: Any) -> tuple[bytes, tuple[str, ...], Any]:
-    text = module(functions)
-    return assembled(text, 0 if text.count("\n") > LONG else 1), tuple(functions), layout
+def _made(functions: Mapping[str, list[Number]], layout: Any) -> tuple[Any, ...]:
+    """Arguments of `Code`, as they are kept."""
+    text, imported = module(functions)
+    return assembled(text, 0 if text.count("\n") > LONG else 1), tuple(functions), imported, layout

@@ -9,11 +9,14 @@ their Python source, objects of users by views whose methods are copies. Nothing
 from __future__ import annotations
 
 import builtins
-import functools
+import dis
 import importlib
 import math
 import sys
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial, wraps
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -42,17 +45,55 @@ class _Module:
 def _taking_lists(function: Any) -> Any:
     """A function of NumPy, given arrays where it is given lists with numbers of a graph."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*map(traced, args), **traced(kwargs))
 
     return call
 
 
-class Rewriter:
-    """Copies of one call; arrays that it makes of constants live as long as it."""
+class Reads:
+    """Values that a function has read of what it did not make: of globals, closures, attributes."""
 
     def __init__(self) -> None:
+        self._kept: list[tuple[Callable[[], Any], Any]] = []
+        self._is_known = True
+
+    def note(self, read: Callable[[], Any], value: Any) -> None:
+        """Note a value, and how to read it again. Others may write on lists and the like unseen."""
+        if isinstance(value, np.ndarray):
+            value = value.copy()
+        elif isinstance(value, ModuleType):
+            self._is_known &= value.__name__.partition(".")[0] in {"numpy", *sys.stdlib_module_names}
+        elif not isinstance(value, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType, type, np.ufunc)):
+            plain = isinstance(value, tuple) and all(isinstance(part, _PLAIN) for part in value)
+            self._is_known &= plain or _is_viewed(value) or callable(getattr(value, "py_func", None))
+        self._kept.append((read, value))
+
+    def are_current(self) -> bool:
+        """Whether all values are known to be what they were."""
+        try:
+            return self._is_known and all(_is_same(read(), value) for read, value in self._kept)
+        except Exception:  # whatever reading raises by now
+            return False
+
+
+_PLAIN = int, float, complex, str, bytes, type(None), np.generic
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    if isinstance(before, np.ndarray):
+        return isinstance(now, np.ndarray) and now.shape == before.shape and now.tobytes() == before.tobytes()
+    if isinstance(before, (*_PLAIN, tuple, MethodType)):
+        return type(now) is type(before) and (now is before or bool(now == before))
+    return now is before
+
+
+class Rewriter:
+    """Copies of one call; arrays that it makes of constants live as long as it. ``reads`` takes what they read."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
         self._known: dict[int, tuple[Any, Any]] = {}
         self._builtins = {**vars(builtins), **BUILTINS, "__import__": self._import}
 
@@ -75,8 +116,10 @@ class Rewriter:
             return MethodType(self.value(value.__func__), self.value(value.__self__))
         if isinstance(value, ModuleType):
             return _Module(value, self) if value is math or value.__name__.partition(".")[0] == "numpy" else value
-        if isinstance(value, functools.partial):
-            return functools.partial(self.value(value.func), *value.args, **value.keywords)
+        if isinstance(value, partial):
+            self._reads.note(partial(getattr, value, "args"), value.args)
+            self._reads.note(lambda: tuple(value.keywords.items()), tuple(value.keywords.items()))
+            return partial(self.value(value.func), *value.args, **value.keywords)
         if callable(getattr(value, "py_func", None)):
             return self.value(value.py_func)
         if isinstance(value, (BuiltinFunctionType, type(np.dot))) or value is float:
@@ -105,9 +148,13 @@ class Rewriter:
         copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
         copy.__defaults__ = None if function.__defaults__ is None else tuple(map(self.value, function.__defaults__))
         own = function.__globals__
-        names.update({name: self.value(own[name]) for name in _names(function.__code__) if name in own})
+        for name in _names(function.__code__):
+            if name in own:
+                self._reads.note(partial(own.get, name), own[name])
+                names[name] = self.value(own[name])
         for cell, theirs in zip(closure or (), function.__closure__ or (), strict=True):
             with suppress(ValueError):  # it is empty
+                self._reads.note(partial(getattr, theirs, "cell_contents"), theirs.cell_contents)
                 cell.cell_contents = self.value(theirs.cell_contents)
         return copy
 
@@ -117,10 +164,9 @@ class Rewriter:
 
     def _object(self, value: Any) -> Any:
         """A view of a user's object, whose methods are copies and whose attributes are seen as values are."""
-        kind = type(value)
-        if not _is_users(kind) or isinstance(value, (type, tuple)) or kind.__flags__ & (1 << 8):
+        kind, rewriter = type(value), self
+        if not _is_viewed(value):
             return value
-        rewriter = self
 
         def attribute(view: Any, name: str) -> Any:
             found = object.__getattribute__(view, name)
@@ -128,6 +174,7 @@ class Rewriter:
                 return found
             if isinstance(found, MethodType) and found.__self__ is view:
                 return MethodType(rewriter.value(found.__func__), view)
+            rewriter._reads.note(partial(getattr, value, name), found)
             return rewriter.value(found)
 
         members: dict[str, Any] = {"__getattribute__": attribute, "__slots__": (), "__module__": kind.__module__}
@@ -148,6 +195,11 @@ class Rewriter:
         return self.value(module if not (len(args) > 2 and args[2]) else importlib.import_module(name))
 
 
+def _is_viewed(value: Any) -> bool:
+    """Whether a value is an object of a user's class, with attributes of its own."""
+    return _is_users(type(value)) and not isinstance(value, (type, tuple)) and hasattr(value, "__dict__")
+
+
 def _members(kind: type) -> dict[str, Any]:
     """Definitions of a class and of those that it is derived from."""
     return {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
@@ -165,10 +217,14 @@ def _is_users(kind: type) -> bool:
     )
 
 
-def _names(code: CodeType) -> set[str]:
-    """Names that a function's code, and functions in it, may look up."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _names(constant)
+_global_names: weakref.WeakKeyDictionary[CodeType, frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+def _names(code: CodeType) -> frozenset[str]:
+    """Global names that a function's code, and functions in it, look up."""
+    found = _global_names.get(code)
+    if found is None:
+        own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+        found = _global_names[code] = frozenset(own.union(*inner))
     return found

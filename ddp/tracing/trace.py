@@ -27,13 +27,14 @@ _lock = threading.RLock()
 class Trace(NamedTuple):
     """Expressions of what a function returns, of variables that are the entries of its arguments one after another.
 
-    shape: of what it returns.   arguments: how many variables there are.
+    shape: of what it returns.   arguments: how many variables there are.   reads: what it has read beside them.
     """
 
     graph: Graph
     outputs: list[Number]
     shape: tuple[int, ...]
     arguments: int
+    reads: rewriting.Reads
 
 
 class FollowError(Exception):
@@ -46,7 +47,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
     Raises FollowError, and exceptions of the function: but where they say that it has no value, or it raises them
     itself behind a branch, it is NaN.
     """
-    graph = Graph()
+    graph, reads = Graph(), rewriting.Reads()
     variables = graph.variables(sum(sizes))
     ends = np.cumsum(sizes)
     shapes: list[tuple[int, ...]] = []
@@ -55,7 +56,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
         given = [np.array([*variables[end - size : end], None], dtype=object)[:-1].view(arrays.TracedArray).copy()
                  for end, size in zip(ends, sizes, strict=True)]  # fmt: skip
         try:
-            result = rewriting.Rewriter().value(function)(*given)
+            result = rewriting.Rewriter(reads).value(function)(*given)
         except Exception as reason:
             if isinstance(reason, TraceError) or not (is_undefined(reason) or (answers and is_raised(reason))):
                 raise
@@ -84,7 +85,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
     if len(graph) > MOST_OPERATIONS:
         raise FollowError(f"it has {len(graph)} operations, more than {MOST_OPERATIONS}")
     graph.is_strict = False
-    return Trace(graph, outputs, shape, sum(sizes))
+    return Trace(graph, outputs, shape, sum(sizes), reads)
 
 
 @np.errstate(all="ignore")
