@@ -66,6 +66,11 @@ class Weights:
         for field in fields(self):
             object.__setattr__(self, field.name, checks.weight(f"weights.{field.name}", getattr(self, field.name)))
 
+    def of_state(self, units: Units, robot: Robot) -> Array:
+        """Weights (n,) of a tangent state, in SI units."""
+        base = self.position, self.rotation, self.posture
+        return units.of_state(robot.nv - 6, *base, self.velocity, self.turning, self.speed)
+
 
 @dataclass(frozen=True, eq=False)
 class GaitTerms:
@@ -100,7 +105,7 @@ class GaitTerms:
         if len(base) != 6 or base[0] != 0:
             raise ProblemError(f"robot: expected one free-flying base before all joints, got {robot.name}")
         units = Units(self.stance.height, self.stance.mass, self.stance.gravity)
-        return units.of_state(robot.nv - 6, w.position, w.rotation, w.posture, w.velocity, w.turning, w.speed)
+        return w.of_state(units, robot)
 
     def follow(self, system: PhasedDynamics, X: Array) -> StateCost:
         """Distance from nominal states, X (nx,) or (M, nx)."""

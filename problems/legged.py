@@ -17,6 +17,8 @@ from ddp.costs.stretches import weights_of
 from ddp.errors import ProblemError, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
+from ddp.solution import Solution
+from ddp.system import Tracking
 from dynamics.phases.phase import Phase, stretches
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.quantities import frame_velocity_derivatives
@@ -118,6 +120,20 @@ def _footholds(laid: Strides, i: int) -> list[Constraint]:
     if laid.stance.surface:
         return [FramePoseEquality(robot, foot, holds[foot]) for foot in laid.schedule.landing(i)]
     return [FramePositionEquality(robot, foot, holds[foot].translation) for foot in laid.schedule.landing(i)]
+
+
+def tracking(solution: Solution, weights: Weights) -> Tracking:
+    """Weights of feedback along a solved gait, ``solution.feedback(weights=tracking(solution, weights))``.
+
+    weights: of the state, torque and final, in their units; those of feet, friction and limits are of plans alone.
+    """
+    system = solution.problem.dynamics if isinstance(solution, Solution) and solution.problem else None
+    if not isinstance(system, PhasedDynamics) or (units := system.tracked.units(solution.X)) is None:
+        raise ProblemError(f"solution: expected that of a gait, got {said(solution)}")
+    if not isinstance(weights, Weights):
+        raise ProblemError(f"weights: expected Weights, got {said(weights)}")
+    state = weights.of_state(units, system.robot)
+    return system.tracked.in_units(units, state, weights.torque, weights.final)
 
 
 def follow_nominal(problem: Problem) -> tuple[Array, Array]:

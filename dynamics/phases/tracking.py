@@ -60,17 +60,26 @@ class TrackedPhases:
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights about a motion in units of the robot that stands at its start; by Bryson's rule if it has no legs."""
-        robot, actuation = self.system.robot, self.system.actuation
+        units = self.units(X)
+        if units is None:
+            return self.free.weights(X, U)
+        return self.in_units(units, units.of_state(self.system.robot.nv - 6, **STANDING), TORQUE, FINAL)
+
+    def units(self, X: Array) -> Units | None:
+        """Units of the robot as it stands at the start of a motion X (N+1, nx); None if it has no legs to stand on."""
+        robot = self.system.robot
         feet = next(([contact.frame for contact in p.contacts] for p in self.system.phases if p.contacts), [])
         if not (feet and robot.floating_dofs.tolist() == list(range(6)) and robot.model.gravity.linear.any()):
-            return self.free.weights(X, U)
-        units, nu = units_of(robot, X[0, : robot.nq], feet), self.system.nu
-        state = units.of_state(robot.nv - 6, **STANDING)
-        restoring = stiffness(units, robot, actuation)
-        control, final = np.full(nu, TORQUE * units.torque**-2.0), FINAL * units.time * state
+            return None
+        return units_of(robot, X[0, : robot.nq], feet)
+
+    def in_units(self, units: Units, state: Array, torque: float, final: float) -> Tracking:
+        """Weights of a state (n,), see `Units.of_state`, of torques and of the end, see `TORQUE` and `FINAL`."""
+        restoring = stiffness(units, self.system.robot, self.system.actuation)
+        control, end = np.full(self.system.nu, torque * units.torque**-2.0), final * units.time * state
         lower, upper = self.system.control_limits.T
         limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
-        return Tracking(state, control, final, restoring, held=False, limits=limits, lead=LEAD, friction=FRICTION)
+        return Tracking(state, control, end, restoring, held=False, limits=limits, lead=LEAD, friction=FRICTION)
 
     def stretches(self, horizon: int) -> list[range]:
         """The knots of each phase in which time passes."""

@@ -6,7 +6,7 @@ import pytest
 
 import ddp
 import problems
-from problems import arm, gaits, quadrotor
+from problems import arm, gaits, legged, quadrotor
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,18 @@ def test_a_bound_keeps_its_feet_on_slippery_ground():
     freely = bound.feedback(weights=loose._replace(friction=np.inf))
     slipped = problems.simulate(bound, friction=0.5, policy=freely)
     assert slipped.fell or slipped.rms > 0.03
+
+
+def test_weights_of_feedback_are_those_of_plans_in_their_units(trot):
+    """The default in these units, and other than it with others."""
+    weights = {"position": 300.0, "rotation": 100.0, "posture": 3.0, "velocity": 10.0, "turning": 1.0, "speed": 0.1}
+    same = legged.tracking(trot, legged.Weights(torque=2.5, final=10.0, **weights))
+    for own, given in zip(trot.problem.dynamics.tracked.weights(trot.X, trot.U), same, strict=True):
+        assert np.array_equal(own, given)
+    soft = legged.tracking(trot, legged.Weights(position=30.0))
+    np.testing.assert_allclose(soft.state[:3], 0.1 * same.state[:3])
+    with pytest.raises(ddp.ProblemError, match="weights: expected Weights"):
+        legged.tracking(trot, 3.0)
 
 
 def test_delay_that_is_known_is_made_up_for():
