@@ -18,6 +18,7 @@ from ddp.errors import ProblemError, as_array, choice, positive_integer
 from ddp.feedback import tracking_policy
 from ddp.files import as_path, shown
 from ddp.policy import Policy, held_policy
+from ddp.priced import priced_policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.status import Ending, Status
@@ -143,18 +144,22 @@ class Solution:
         """Policy about this motion: ``u = clip(U(t) + G_k (x ⊖ X(t)), lower, upper)``.
 
         feedback: "tracking", of a robot's dynamics: swept again to track the motion, see feedback.py; or "solver": its
-        own gains K, whose cost cares little for the path, ``U_k + K_k (x ⊖ X_k)`` at the knots.
-        weights: of errors and controls in the sweep; default those of the system, in units of the robot.
+        own gains K, whose cost cares little for the path, ``U_k + K_k (x ⊖ X_k)`` at the knots; or "priced": gains of
+        its cost with a price on errors, exact to second order, see priced.py: for robots without contacts.
+        weights: of errors and controls in the sweep; default those of the system, in units of the robot; as a price, a
+        hundredth of them.
         step [s]: of the sweep; default the motion's. Gains of a step bear a delay of half of it.
         delay [s]: from a measurement to the control that answers it, if it is known.
         """
         problem = self._own_problem("feedback")
-        choice("feedback", feedback, ("tracking", "solver"))
+        choice("feedback", feedback, ("tracking", "solver", "priced"))
         late = float(as_array("delay", delay, ()))
         if late < 0.0:
             raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
         if feedback == "tracking":
             return tracking_policy(problem, self.X, self.U, weights, step, late)
+        if feedback == "priced" and step is None:
+            return priced_policy(problem, self.X, self.U, self.multipliers, weights, late)
         if not (weights is None and step is None):
             raise ProblemError("weights, step: expected with feedback='tracking', the solver's gains have their own")
         return held_policy(problem.dynamics, self.X, self.U, self.K, problem.lower, problem.upper, late)

@@ -3,6 +3,7 @@
 Each start is flown by three policies about the solution, all asked several times within a step:
 
 - ``solver``: the solver's own gains, with which the cost is least for small errors;
+- ``priced``: these again, of the cost with a price on being off the motion;
 - ``tracking``: a time-varying LQR about the motion, with weights of errors in units of the robot;
 - ``replanned``: the solver's own gains about a solution from the start as it is, which takes one solve.
 
@@ -80,7 +81,7 @@ def fly_all(
     starts = tilted(plan, count, angle, seed)
     flown = RobotDynamics(heavier(system.robot, mass), system.dt / times, system.actuation, "rk4")
     optima = [solve(plan.starting_at(x0), guess=solution.U) for x0 in starts]
-    policies = {name: [solution.feedback(name)] * count for name in ("solver", "tracking")}
+    policies = {name: [solution.feedback(name)] * count for name in ("solver", "priced", "tracking")}
     policies["replanned"] = [optimum.feedback("solver") for optimum in optima]
     turn = float(_attitude_errors(system, np.tile(plan.x0, (plan.horizon + 1, 1)), solution.X).max())
     outcomes = []

@@ -10,13 +10,13 @@ import pytest
 from problems import flights, quadrotor, quadruped
 
 CONDITIONS = [
-    ("quadrotor/loop", quadrotor.loop, 20.0, 1.0, "solver"),
-    ("quadrotor/loop", quadrotor.loop, 20.0, 1.05, "solver"),
-    ("quadruped/reorientation", quadruped.reorientation, 2.0, 1.0, "solver"),
-    ("quadruped/reorientation", quadruped.reorientation, 2.0, 1.05, "replanned"),
-    ("quadruped/reorientation", quadruped.reorientation, 5.0, 1.05, "replanned"),
-    ("quadruped/reorientation", quadruped.reorientation, 20.0, 1.0, "replanned"),
-    ("quadruped/reorientation", quadruped.reorientation, 20.0, 1.05, "replanned"),
+    ("quadrotor/loop", quadrotor.loop, 20.0, 1.0, "priced"),
+    ("quadrotor/loop", quadrotor.loop, 20.0, 1.05, "priced"),
+    ("quadruped/reorientation", quadruped.reorientation, 2.0, 1.0, "priced"),
+    ("quadruped/reorientation", quadruped.reorientation, 2.0, 1.05, "priced"),
+    ("quadruped/reorientation", quadruped.reorientation, 5.0, 1.05, "priced"),
+    ("quadruped/reorientation", quadruped.reorientation, 20.0, 1.0, "priced"),
+    ("quadruped/reorientation", quadruped.reorientation, 20.0, 1.05, "priced"),
 ]
 """Problem, largest error at the start [deg], factor on the base's mass, and the policy of DDP that is not worse."""
 

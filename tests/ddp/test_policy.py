@@ -18,6 +18,8 @@ import ddp
 import dynamics
 from ddp.system import Cones
 from dynamics.steps.function_dynamics import FunctionDynamics
+from problems import pendulum
+from problems.costs import ControlCost, StateCost
 
 
 def moving(robot, rng, horizon=12, dt=0.01, limits=None):
@@ -94,6 +96,24 @@ def test_the_solvers_own_policy_is_its_gains_at_the_knots(solution):
         dx = 1e-2 * rng.normal(size=system.n)
         expected = solution.U[k] + solution.K[k] @ dx
         np.testing.assert_allclose(policy(0.01 * k, system.integrate(solution.X[k], dx)), expected, rtol=0, atol=1e-9)
+
+
+def test_priced_gains_are_those_of_the_cost_and_the_price_together():
+    """Against a solve of the sum, which has the same optimum; without a price, against the solver's own gains."""
+    problem = pendulum.swing_up(horizon=40)
+    own = ddp.solve(problem)
+    n, nu, h = problem.dynamics.n, problem.dynamics.nu, problem.dynamics.dt
+    free = ddp.Tracking(np.zeros(n), np.full(nu, 1e-12), np.zeros(n), np.zeros((nu, n)))
+    np.testing.assert_allclose(own.feedback("priced", free).G, own.K, rtol=1e-6, atol=1e-8 * np.abs(own.K).max())
+    price = ddp.Tracking(np.array([3.0, 0.2]), np.array([0.5]), np.array([7.0, 0.3]), np.zeros((nu, n)))
+    at = {k: [StateCost(problem.dynamics, own.X[k], h * price.state), ControlCost(own.U[k], h * price.control)]
+          for k in range(40)}  # fmt: skip
+    end = [*problem.terminal, StateCost(problem.dynamics, own.X[-1], price.final)]
+    both = ddp.solve(replace(problem, at=at, terminal=end), guess=own)
+    np.testing.assert_allclose(both.U, own.U, atol=1e-7 * np.abs(own.U).max())
+    found = own.feedback("priced", price).G
+    np.testing.assert_allclose(found, both.K, rtol=1e-5, atol=1e-6 * np.abs(both.K).max())
+    assert np.abs(found - own.K).max() > 0.01 * np.abs(own.K).max()
 
 
 def test_gains_of_a_long_motion_at_rest_are_those_of_riccatis_algebraic_equation():

@@ -22,6 +22,7 @@ def test_a_loop_is_flown_at_the_least_cost_by_the_solver_s_own_gains():
 def test_legs_turn_a_heavier_base_from_two_degrees_by_gains():
     found = by_policy(reorientation.run())
     assert found["solver"].successes >= found["tracking"].successes == 10
+    assert found["priced"].successes == 10
     assert np.median(found["solver"].errors) < 0.2 * np.median(found["tracking"].errors)
 
 
@@ -30,6 +31,7 @@ def test_legs_turn_a_heavier_base_from_twenty_degrees_by_solves_alone():
     assert found["replanned"].successes == 10
     assert found["tracking"].successes < 5
     assert found["solver"].successes < 5
+    assert found["priced"].successes > found["tracking"].successes
 
 
 def test_starts_are_turned_within_the_angle():
