@@ -34,6 +34,7 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array, Dynamics
 from ddp.system import Contraction, Expansion, System
 from ddp.tracing.function import TracedFunction
+from ddp.tracing.trace import FollowError
 from ddp.tracing.undefined import is_undefined
 
 
@@ -256,6 +257,19 @@ class DerivedDynamics(ByKnot):
         if (manifold[0] is None) != (manifold[1] is None) or (self._n != self.nx and manifold[0] is None):
             raise ProblemError("dynamics: expected both difference(x0, x1) and integrate(x, dx), or neither and n = nx")
         self._manifold: Any = None if manifold[0] is None else manifold
+        given = self._linearize, self._hessian, self._manifold
+        self._traced = None
+        if getattr(own, "derivatives", None) == "traced" and given == (None, None, None):
+            self._traced = followed("step", own.step, self.nx, self.nu)
+
+    @property
+    def traced(self) -> TracedFunction | None:
+        """The step as compiled code, if its owner asks for that."""
+        return self._traced
+
+    def renew(self) -> None:
+        """Trace the step again, if what it reads has changed."""
+        self._traced = None if self._traced is None else self._traced.renewed()
 
     def _of_own(self, name: str) -> Any:
         return getattr(self.own, name, None)
@@ -347,6 +361,22 @@ def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
     count = len(a) if a.ndim == 2 else len(b)
     pairs = zip(np.broadcast_to(a, (count, a.shape[-1])), np.broadcast_to(b, (count, b.shape[-1])), strict=True)
     return np.array([function(*pair) for pair in pairs])
+
+
+def followed(name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Array | None = None) -> TracedFunction:
+    """A user's function as compiled code with its derivatives; ModelError if it cannot be traced, or is wrong."""
+    try:
+        found = TracedFunction(name, f, nx, nu, parameters)
+    except FollowError as reason:
+        raise ModelError(
+            f'{name}: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
+            " does an object of the Dynamics protocol with derivatives of yours"
+        ) from reason.__cause__
+    except Exception as reason:
+        raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+    if found.shape != (nx,):
+        raise ModelError(f"{name}: expected a next state of shape ({nx},), got {found.shape}")
+    return found
 
 
 def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:

@@ -36,6 +36,9 @@ class Dynamics(Protocol):
     nominal_control(x)              (nu,), what a solve without a guess begins with; default zeros
     control_limits                  (nu, 2), lower and upper; default none
     thread_safe                     whether threads may call it at once; default no
+    derivatives                     "traced": step is called once with numbers that remember how they were made, and
+                                    compiled with exact derivatives, where no others and no manifold are given; default
+                                    differences
     """
 
     @property

@@ -16,13 +16,15 @@ from numpy.typing import ArrayLike
 
 from ddp import differences
 from ddp.costs.terms import TermError
-from ddp.errors import REAL, ProblemError, as_array, axes, line_of, said
+from ddp.errors import REAL, ProblemError, as_array, axes, choice, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
 from ddp.tracing.function import TracedFunction, is_flat
 from ddp.tracing.trace import FollowError
 
 Function = Callable[[Any, Any], Any]
+
+DERIVATIVES = "traced", "differences"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class Equality:
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
-        _check_derivatives(self.derivatives)
+        choice("derivatives", self.derivatives, DERIVATIVES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class Inequality:
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
-        _check_derivatives(self.derivatives)
+        choice("derivatives", self.derivatives, DERIVATIVES)
 
 
 ConstraintLike = Constraint | Equality | Inequality
@@ -69,11 +71,6 @@ def _check_functions(function: Any, jacobian: Any) -> None:
     for name, thing in (("function", function), ("jacobian", jacobian)):
         if not callable(thing) and not (thing is None and name == "jacobian"):
             raise ProblemError(f"{name}: expected a function of (x, u), got {said(thing)}")
-
-
-def _check_derivatives(derivatives: Any) -> None:
-    if derivatives not in ("traced", "differences"):
-        raise ProblemError(f"derivatives: expected 'traced' or 'differences', got {said(derivatives)}")
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:

@@ -34,7 +34,8 @@ def is_traced(term: Any, dynamics: System) -> bool:
     if isinstance(term, (type, BatchTerm)) or not isinstance(term, (Term, JittedTerm)):
         return False
     given = getattr(term, "gradient", None), getattr(term, "hessian", None)
-    return given == (None, None) and getattr(term, "derivatives", "traced") == "traced" and is_flat(dynamics)
+    plain = all(one is None for one in given) and getattr(term, "derivatives", None) != "differences"
+    return plain and is_flat(dynamics)
 
 
 class TracedTerm:

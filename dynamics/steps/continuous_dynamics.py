@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ddp.derived_dynamics import ByKnot
-from ddp.errors import ProblemError, positive, positive_integer, said
+from ddp.errors import ProblemError, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
 from dynamics.steps.function_dynamics import FunctionDynamics
@@ -66,6 +66,10 @@ INTEGRATORS = {"euler": explicit(EULER), "rk4": explicit(RK4), "semi-implicit-eu
 """Steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and nx."""
 
 
+MOST_PARTS = 1000
+"""Parts of a step, at most: what is traced has the operations of all of them."""
+
+
 @dataclass(frozen=True)
 class ContinuousDynamics(ByKnot):
     """A system in continuous time on a Euclidean state space, given as a function, in steps of dt.
@@ -93,10 +97,11 @@ class ContinuousDynamics(ByKnot):
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise ProblemError(f"f: expected a function dx/dt = f(x, u), got {said(self.f)}")
-        if not isinstance(self.integrator, str) or self.integrator not in INTEGRATORS:
-            raise ProblemError(f"integrator: expected one of {', '.join(INTEGRATORS)}, got {said(self.integrator)}")
+        choice("integrator", self.integrator, INTEGRATORS)
         nx, nu, dt = positive_integer("nx", self.nx), positive_integer("nu", self.nu), positive("dt", self.dt)
         substeps = positive_integer("substeps", self.substeps)
+        if substeps > MOST_PARTS:
+            raise ProblemError(f"substeps: expected at most {MOST_PARTS}, got {substeps}")
         one = INTEGRATORS[self.integrator](self.f, dt / substeps, nx)
 
         def step(x: Any, u: Any, *p: Any) -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ddp.derived_dynamics import ByKnot, checked_state
-from ddp.errors import ModelError, ProblemError, affordable, as_array, line_of, positive, positive_integer, said
+from ddp.derived_dynamics import ByKnot, checked_state, followed
+from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
-from ddp.tracing.trace import FollowError
 from ddp.tracing.undefined import is_undefined
 
 DERIVATIVES = "traced", "differences"
@@ -56,8 +55,7 @@ class FunctionDynamics(ByKnot):
             raise ProblemError(f"f: expected a function x' = f(x, u), got {said(self.f)}")
         object.__setattr__(self, "nx", positive_integer("nx", self.nx))
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
-        if self.derivatives not in DERIVATIVES:
-            raise ProblemError(f"derivatives: expected one of {', '.join(DERIVATIVES)}, got {said(self.derivatives)}")
+        choice("derivatives", self.derivatives, DERIVATIVES)
         for name in ("nx", "nu"):
             affordable(name, getattr(self, name), ByKnot.record_size.fget(self))  # type: ignore[attr-defined]
         object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
@@ -70,7 +68,7 @@ class FunctionDynamics(ByKnot):
                 if not is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
         if self.derivatives == "traced":
-            object.__setattr__(self, "_traced", self._followed())
+            object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters))
 
     @property
     def traced(self) -> TracedFunction | None:
@@ -83,20 +81,6 @@ class FunctionDynamics(ByKnot):
         if before is not None:
             object.__setattr__(self, "_traced", before.renewed())
         return self._traced is not before
-
-    def _followed(self) -> TracedFunction:
-        try:
-            found = TracedFunction("f", self.f, self.nx, self.nu, self.parameters)
-        except FollowError as reason:
-            raise ModelError(
-                f'f: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
-                " does an object of the Dynamics protocol with derivatives of yours"
-            ) from reason.__cause__
-        except Exception as reason:
-            raise ModelError(f"f: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
-        if found.shape != (self.nx,):
-            raise ModelError(f"f: expected a next state of shape ({self.nx},), got {found.shape}")
-        return found
 
     def _called(self, x: Any, u: Any) -> Any:
         if self.parameters is None:

@@ -4,7 +4,7 @@ import numpy as np
 
 import dynamics
 from abuse.subjects import Subject
-from dynamics import Contact, FunctionDynamics, OneSample, Phase, PhasedDynamics, RobotDynamics
+from dynamics import Contact, ContinuousDynamics, FunctionDynamics, OneSample, Phase, PhasedDynamics, RobotDynamics
 
 
 def subjects():
@@ -102,6 +102,7 @@ def _of_systems(arm, solo, v, rng):
     found = [
         Subject("RobotDynamics", RobotDynamics, {"robot": arm, "dt": 0.01, "actuation": np.eye(6)}),
         Subject("FunctionDynamics", FunctionDynamics, {"f": _turn, "nx": 2, "nu": 1}),
+        Subject("ContinuousDynamics", ContinuousDynamics, {"f": _turn, "nx": 2, "nu": 1, "dt": 0.1}),
         Subject("Phase", Phase, {"contacts": [foot], "knots": 4}),
         Subject("PhasedDynamics", PhasedDynamics, {"robot": solo, "dt": 0.01, "phases": [Phase([foot], 4)]}),
     ]

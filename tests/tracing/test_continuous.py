@@ -64,7 +64,7 @@ def damped(x, u, p):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"integrator": "rk45"}, "integrator: expected one of euler, rk4"),
+        ({"integrator": "rk45"}, "integrator: unknown 'rk45'"),
         ({"integrator": "semi-implicit-euler", "nx": 3}, "nx: expected an even number"),
         ({"substeps": 0}, "substeps: expected"),
         ({"f": 3}, "f: expected a function"),

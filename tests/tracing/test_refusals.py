@@ -157,6 +157,22 @@ def test_what_a_function_reads_may_change_between_solves():
     assert first.cost < second.cost
 
 
+def test_a_system_of_ones_own_is_traced_where_it_asks_for_that():
+    class Own:
+        nx, nu, dt, derivatives, gain = 2, 1, 0.1, "traced", 1.0
+
+        def step(self, x, u):
+            return x + self.gain * np.array([x[1], u[0] - np.sin(x[0])])
+
+    own = Own()
+    problem = ddp.Problem(own, [COST], [COST], np.ones(2), 5)
+    plain = FunctionDynamics(lambda x, u: x + np.array([x[1], u[0] - np.sin(x[0])]), 2, 1, 0.1)
+    expected = ddp.solve(ddp.Problem(plain, [COST], [COST], np.ones(2), 5))
+    assert np.array_equal(ddp.solve(problem).X, expected.X)
+    own.gain = 0.5
+    assert ddp.solve(problem).X[1, 0] == 1.5
+
+
 def test_traced_functions_cross_processes_where_python_functions_do():
     dynamics = pickle.loads(pickle.dumps(FunctionDynamics(truncated_no_more, 2, 1)))
     np.testing.assert_array_equal(dynamics.step(np.ones(2), np.ones(1)), [1.1, 1.0])
