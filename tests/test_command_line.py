@@ -38,8 +38,9 @@ def test_the_robots_are_listed_with_their_degrees_of_freedom():
     assert result.exit_code == 0
     assert listed["ur5"] == (6, "fixed")
     assert listed["go2"] == (18, "floating")
-    assert "cassie" not in listed
-    assert "cassie" in result.stderr
+    assert listed["cassie"] == (32, "floating")
+    assert "romeo" not in listed
+    assert "romeo" in result.stderr
     assert {row["name"] for row in json.loads(mayne("list", "robots", "--json").stdout)} == set(listed)
 
 

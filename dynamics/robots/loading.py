@@ -6,7 +6,7 @@ import logging
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import coal
 import numpy as np
@@ -14,7 +14,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from ddp.errors import ModelError, as_array, nearest, numbers, said
-from dynamics.robots import inspection, meshes, surfaces, urdf
+from dynamics.robots import inspection, meshes, sdf, surfaces, urdf
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf import reading, shapes
@@ -101,8 +101,8 @@ def read_named(name: str, root: str | None) -> Found:
             f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]
-    if not entry.urdf_filename:
-        raise ModelError(f"robot: {name!r} is an SDF model with closed loops, which is not supported")
+    if entry.sdf_filename:
+        return _named_sdf(name, entry, root)
     inside = Path(entry.path, entry.urdf_subpath, entry.urdf_filename)
     folder = Path(getModelPath(str(inside)))
     floating = entry.free_flyer if root is None else root == "free-flyer"
@@ -122,6 +122,36 @@ def read_named(name: str, root: str | None) -> Found:
         srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
     return Found(model, q0, _named(source))
+
+
+LOCKED = {"cassie": ("knee-spring-joint", "shin-spring-joint")}
+"""Joints of SDF models left out: triangles of bodies about leaf springs, whose bending another joint models."""
+
+
+def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
+    """The robot of an SDF file of example-robot-data, in its usual posture."""
+    from example_robot_data.utils import getModelPath
+
+    inside = Path(entry.path, entry.sdf_subpath, entry.sdf_filename)
+    path = Path(getModelPath(str(inside))) / inside
+    where = f"robot file {str(path)!r}"
+    document = inspection.parse(inspection.read_bytes(path, where), where)
+    fixed = [f"{side}-{joint}" for joint in LOCKED.get(name, ()) for side in ("left", "right")]
+    floating = entry.free_flyer if root is None else root == "free-flyer"
+    model, equipment, loops, omissions = sdf.read(document, where, _root(document, floating), fixed)
+    model.name = name
+    q0 = pin.neutral(model)
+    if entry.srdf_filename and floating == entry.free_flyer:
+        folder = path.parents[len(inside.parts) - 1]
+        srdf = folder / entry.path / entry.srdf_subpath / entry.srdf_filename
+        pin.loadReferenceConfigurations(model, str(srdf), False)
+        q0 = pin.normalize(model, model.referenceConfigurations[entry.ref_posture])
+    return Found(model, q0, Source(str(path), (), is_named=True), equipment, omissions, loops)
+
+
+def _root(document: ElementTree.Element, floating: bool) -> list[object]:
+    """The joint between world and base, and its name; nothing for one that is fixed."""
+    return [pin.JointModelFreeFlyer(), _root_name(document)] if floating else []
 
 
 def _named(source: Source | None) -> Source | None:
@@ -155,16 +185,15 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         source = source._replace(mjcf=text.encode())
         model, q0, equipment, loops, omissions = reading.read(_mjcf_path(source), source.mjcf, root)
         return Found(model, q0, source, equipment, omissions, loops)
-    joint = [pin.JointModelFreeFlyer(), _root_name(document)] if root == "free-flyer" else []
+    joint = _root(document, root == "free-flyer")
     if document.tag == "robot":
         urdf.check(document, where)
         urdf.without_spaces(document)
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":
-        if not (pin.WITH_SDFORMAT and source.path):
-            raise ModelError(f"{where}: this Pinocchio cannot read SDF; convert it to URDF")
-        reader, given = (lambda *arguments: pin.buildModelsFromSdf(*arguments)[0]), source.path
+        model, equipment, loops, omissions = sdf.read(document, where, joint)
+        return Found(model, None, source, equipment, omissions, loops)
     else:
         raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
     try:

@@ -221,6 +221,9 @@ def load(
     ``robot.q0`` is the reference posture of a named robot or a RobotWrapper's q0; else the neutral configuration, with
     revolute and prismatic joints clipped into their limits.
 
+    SDF is read up to version 1.6: rotors of gearboxes become armature and motors, joints of a link beyond its first
+    become loops. "cassie" is such a model.
+
     Universal, spherical ZYX and composite joints become chains with the same q and v, so that ``robot.model`` has more
     joints than the source. Rotor inertia becomes armature.
 

@@ -71,7 +71,7 @@ class RobotDynamics(SteppedRobot):
         torques = self.holding_torques(x)
         if self.robot.loops:
             J = loop.errors(self.robot.model, self.robot.loops, np.asarray(x)[: self.robot.nq])[1]
-            return np.asarray((np.linalg.pinv(np.hstack([self.actuation, J.T])) @ torques)[: self.nu])
+            return np.asarray((np.linalg.pinv(np.hstack([self.actuation, J.T]), rcond=1e-4) @ torques)[: self.nu])
         return np.asarray(self._balance @ torques)
 
     @cached_property

@@ -1,0 +1,250 @@
+"""SDF files as robots: a tree of links, rotors of gearboxes as armature, and loops where a link has several joints.
+
+Read is what SDF up to 1.6 has: poses of links in the model, of joints in their child, axes in the joint or the model.
+The first joint of a link carries it, the others close loops: those that turn as a ball at one point, since hinges that
+are not exactly parallel would lock; welds where they are fixed.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+from ddp.errors import ModelError
+from dynamics.robots import loop
+from dynamics.robots.equipment import Equipment
+from dynamics.robots.loop import Loop
+from dynamics.robots.omissions import Omissions
+
+Array = NDArray[np.float64]
+
+MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
+"""Types of joints that can carry a link."""
+
+CLOSING = {"revolute": "rx ry rz", "continuous": "rx ry rz", "ball": "rx ry rz", "fixed": ""}
+"""Directions that joints leave free which close loops."""
+
+
+class Described(NamedTuple):
+    """A file's model, its actuators, springs and loops, and what of it is left out."""
+
+    model: pin.Model
+    equipment: Equipment
+    loops: tuple[Loop, ...]
+    omissions: Omissions
+
+
+class _Joint:
+    """A joint of the file: where it is in the model, its axis in its own frame, and numbers of the axis."""
+
+    def __init__(self, element: ElementTree.Element, links: dict[str, pin.SE3], where: str) -> None:
+        self.name, self.type = element.get("name", ""), element.get("type", "")
+        self.parent, self.child = _text(element, "parent"), _text(element, "child")
+        for link in (self.parent, self.child):
+            if link not in links:
+                raise ModelError(f"{where}: joint {self.name!r} joins a link {link!r} that the SDF model does not have")
+        self.place = links[self.child] * _pose(element, where)
+        axis = _numbers(element, "axis/xyz", [0.0, 0.0, 1.0], where)
+        if _text(element, "axis/use_parent_model_frame") in ("1", "true"):
+            axis = self.place.rotation.T @ axis
+        if not np.linalg.norm(axis) > 1e-6:
+            raise ModelError(f"{where}: joint {self.name!r} has an axis of no length in SDF")
+        self.axis = axis / np.linalg.norm(axis)
+        self.ratio = _number(element, "gearbox_ratio", 1.0, where)
+        dynamics, limit = "axis/dynamics/", "axis/limit/"
+        self.damping = _number(element, dynamics + "damping", 0.0, where)
+        self.stiffness = _number(element, dynamics + "spring_stiffness", 0.0, where)
+        self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
+        self.friction = _number(element, dynamics + "friction", 0.0, where)
+        self.lower, self.upper = (_number(element, limit + end, np.nan, where) for end in ("lower", "upper"))
+
+    @property
+    def model(self) -> object:
+        """Pinocchio's joint."""
+        if self.type == "prismatic":
+            return pin.JointModelPrismaticUnaligned(self.axis)
+        return pin.JointModelSpherical() if self.type == "ball" else pin.JointModelRevoluteUnaligned(self.axis)
+
+
+def read(
+    document: ElementTree.Element, where: str, root: list[object], fixed: Collection[str] = ()
+) -> Described:  # fmt: skip
+    """The robot of an SDF document. root: the joint between world and base, and its name; none to fix it.
+
+    fixed: joints whose links stay where they are on those that carry them.
+    """
+    found = document.find("model")
+    if found is None or found.find("link") is None:
+        raise ModelError(f"{where}: expected an SDF model with links, got none")
+    links = {link.get("name", ""): _pose(link, where) for link in found.findall("link")}
+    inertias = {link.get("name", ""): _inertia(link, where) for link in found.findall("link")}
+    links["world"] = pin.SE3.Identity()
+    joints = [_Joint(element, links, where) for element in found.findall("joint")]
+    omissions, gears = Omissions(), [joint for joint in joints if joint.type == "gearbox"]
+    rotors = {joint.parent: joint for joint in gears}
+    model = pin.Model()
+    model.name = found.get("name", "") or "robot"
+    carriers, moving, closing = _tree(joints, links, rotors, fixed, omissions)
+    base = next((name for name in links if name not in carriers and name not in rotors), "world")
+    body = {"world": (0, pin.SE3.Identity()), base: (0, links[base])}
+    if root:
+        body[base] = (model.addJoint(0, root[0], links[base], root[1]), pin.SE3.Identity())
+    _add(model, base, inertias, body)
+    for joint in moving:
+        parent, offset = body[joint.parent]
+        place = offset * links[joint.parent].actInv(joint.place)
+        if joint.type == "fixed" or joint.name in fixed:
+            body[joint.child] = parent, offset * links[joint.parent].actInv(links[joint.child])
+        else:
+            index = model.addJoint(parent, joint.model, place, joint.name)
+            body[joint.child] = index, joint.place.actInv(links[joint.child])
+        _add(model, joint.child, inertias, body)
+    equipment = _equip(model, joints, rotors, links, inertias, body, omissions)
+    loops = [_close(model, joint, links, body) for joint in closing if joint.name not in fixed]
+    return Described(model, equipment, loop.independent(model, loops, pin.neutral(model)), omissions)
+
+
+def _tree(
+    joints: list[_Joint], links: dict[str, pin.SE3], rotors: dict[str, _Joint], fixed: Collection[str],
+    omissions: Omissions,
+) -> tuple[set[str], list[_Joint], list[_Joint]]:  # fmt: skip
+    """Links that are carried, the joints that carry them, parents first, and those that close loops."""
+    carriers: set[str] = set()
+    chosen, closing = [], []
+    for joint in joints:
+        if joint.type == "gearbox" or joint.child in rotors:
+            continue
+        if joint.type not in MOVING or (joint.child in carriers and joint.type not in CLOSING):
+            if joint.name not in fixed:
+                omissions.drop("joints {} of types that mayne has not, or not in loops, are not modelled", joint.name)
+        elif joint.child in carriers:
+            closing.append(joint)
+        else:
+            carriers.add(joint.child)
+            chosen.append(joint)
+    ordered: list[_Joint] = []
+    placed = {name for name in links if name not in carriers}
+    while len(ordered) < len(chosen):
+        ready = [joint for joint in chosen if joint.parent in placed and joint.child not in placed]
+        if not ready:
+            raise ModelError(f"the SDF model's joints {', '.join(joint.name for joint in chosen)} form a circle")
+        ordered += ready
+        placed |= {joint.child for joint in ready}
+    return carriers, ordered, closing
+
+
+def _add(
+    model: pin.Model, link: str, inertias: dict[str, pin.Inertia], body: dict[str, tuple[int, pin.SE3]]
+) -> None:  # fmt: skip
+    """Enter a link's inertia and frame."""
+    joint, place = body[link]
+    if joint and link in inertias:
+        model.appendBodyToJoint(joint, inertias[link], place)
+    if link != "world":
+        model.addFrame(pin.Frame(link, joint, 0, place, pin.FrameType.BODY), False)
+
+
+def _equip(
+    model: pin.Model, joints: list[_Joint], rotors: dict[str, _Joint], links: dict[str, pin.SE3],
+    inertias: dict[str, pin.Inertia], body: dict[str, tuple[int, pin.SE3]], omissions: Omissions,
+) -> Equipment:  # fmt: skip
+    """Springs, damping, limits; rotors of gearboxes as armature and mass of what they sit on, one motor for each."""
+    stiffness, springref, damping = np.zeros((3, model.nv))
+    lower, upper = np.array(model.lowerPositionLimit), np.array(model.upperPositionLimit)
+    armature, S = np.zeros(model.nv), []
+    for joint in joints:
+        if not model.existJointName(joint.name):
+            continue
+        own = model.joints[model.getJointId(joint.name)]
+        damping[own.idx_v : own.idx_v + own.nv] = joint.damping
+        if joint.friction:
+            omissions.drop("dry friction of {} is not modelled", repr(joint.name))
+        if own.nv == 1:
+            stiffness[own.idx_v], springref[own.idx_v] = joint.stiffness, joint.rest
+            if joint.lower < joint.upper:
+                lower[own.idx_q], upper[own.idx_q] = joint.lower, joint.upper
+    for rotor, gear in rotors.items():
+        carried = next((joint for joint in joints if joint.child == rotor), None)
+        moved = (one for one in joints if one.child == gear.child and model.existJointName(one.name))
+        driven = next(moved, None)
+        if carried is None or driven is None:
+            omissions.drop("gearboxes {} without a joint on either side are not modelled", repr(gear.name))
+            continue
+        index, place = body[carried.parent]
+        if index:
+            model.appendBodyToJoint(index, inertias[rotor], place * links[carried.parent].actInv(links[rotor]))
+        axis = links[rotor].rotation.T @ gear.place.rotation @ gear.axis
+        k = model.joints[model.getJointId(driven.name)].idx_v
+        armature[k] += axis @ inertias[rotor].inertia @ axis / gear.ratio**2
+        S.append(np.eye(model.nv)[k])
+    model.armature, model.damping = armature, damping
+    model.lowerPositionLimit, model.upperPositionLimit = lower, upper
+    springs, rest = (stiffness, springref) if stiffness.any() else (None, None)
+    return Equipment(np.stack(S, axis=1) if S else None, None, springs, rest, damped=True)
+
+
+def _close(
+    model: pin.Model, joint: _Joint, links: dict[str, pin.SE3], body: dict[str, tuple[int, pin.SE3]]
+) -> Loop:  # fmt: skip
+    """The loop that a joint closes, between two frames where it is."""
+    names = []
+    for side, link in (("a", joint.child), ("b", joint.parent)):
+        carrier, place = body[link]
+        name = f"{joint.name}_{side}"
+        here = place * links[link].actInv(joint.place)
+        model.addFrame(pin.Frame(name, carrier, 0, here, pin.FrameType.OP_FRAME), False)
+        names.append(name)
+    return Loop(names[0], names[1], CLOSING[joint.type])
+
+
+def _text(element: ElementTree.Element, path: str) -> str:
+    return (element.findtext(path) or "").strip()
+
+
+def _numbers(element: ElementTree.Element, path: str, default: list[float], where: str) -> Array:
+    """Finite numbers of an element, as many as the default."""
+    text = _text(element, path)
+    try:
+        found = np.array([float(word) for word in text.split()]) if text else np.array(default)
+    except ValueError:
+        found = np.array([np.nan])
+    if found.shape != (len(default),) or (text and not np.isfinite(found).all()):
+        raise ModelError(
+            f"{where}: <{path}> of {element.get('name')!r}: expected {len(default)} finite numbers in SDF, got {text!r}"
+        )
+    return found
+
+
+def _number(element: ElementTree.Element, path: str, default: float, where: str) -> float:
+    return float(_numbers(element, path, [default], where)[0])
+
+
+def _pose(element: ElementTree.Element, where: str, path: str = "pose") -> pin.SE3:
+    """The pose that an element gives itself: x y z, and roll, pitch, yaw about fixed axes."""
+    found = element.find(path)
+    for attribute in ("frame", "relative_to"):
+        if found is not None and found.get(attribute):
+            raise ModelError(
+                f"{where}: {element.get('name')!r} is posed in {found.get(attribute)!r}: SDF is read up to version 1.6"
+            )
+    x = _numbers(element, path, [0.0] * 6, where)
+    return pin.SE3(pin.rpy.rpyToMatrix(x[3:]), x[:3])
+
+
+def _inertia(link: ElementTree.Element, where: str) -> pin.Inertia:
+    """Inertia of a link, in its own frame; of one without, none."""
+    if link.find("inertial") is None:
+        return pin.Inertia.Zero()
+    mass = _number(link, "inertial/mass", 1.0, where)
+    at = _pose(link, where, "inertial/pose")
+    xx, yy, zz, xy, xz, yz = (
+        _number(link, f"inertial/inertia/i{axes}", float(axes in ("xx", "yy", "zz")), where)
+        for axes in ("xx", "yy", "zz", "xy", "xz", "yz")
+    )
+    I = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return pin.Inertia(mass, at.translation, at.rotation @ I @ at.rotation.T)
