@@ -30,10 +30,17 @@ class Succession:
         return self._policies[0]
 
     def predicted(self, t: float, x: ArrayLike, later: float) -> Array:
-        """The state (nx,) at a later time [s] of a system in state x (nx,) at time t, its error being what it is then.
+        """The state (nx,) at a later time [s] of a system in state x (nx,) at time t, where a plan may begin.
 
-        x_r(later) ⊕ (x ⊖ x_r(t)) of references x_r in force: where a plan begins that takes time to be made.
+        x_r(later) ⊕ (x ⊖ x_r(t)): errors of a reference x_r in force stay until that of the next one begins.
         """
-        now, last = self.at(t), self._policies[-1]
-        error = now.system.difference(now.reference(t), as_state(now.system, "x", x))
-        return np.asarray(last.system.integrate(last.reference(later), error))
+        now = self.at(t)
+        state = as_state(now.system, "x", x)
+        ends = [*(float(policy.starts[0]) for policy in self._policies[1:]), np.inf]
+        for policy, end in zip(self._policies, ends, strict=True):
+            until = min(end, later)
+            error = policy.system.difference(policy.reference(t), state)
+            state, t = policy.system.integrate(policy.reference(until), error), until
+            if until == later:
+                break
+        return np.asarray(state)

@@ -17,7 +17,9 @@ from problems import ALL
 from problems.command import demo, dynamics_bench, output
 
 
-@pytest.mark.parametrize("command", ["", "list", "solve", "compare", "play", "view", "check", "demo", "bench"])
+@pytest.mark.parametrize(
+    "command", ["", "list", "solve", "compare", "play", "replan", "view", "check", "demo", "bench"]
+)
 def test_every_command_explains_itself(command):
     result = mayne(*command.split(), "--help")
     assert result.exit_code == 0
@@ -309,3 +311,18 @@ def test_the_help_of_a_gait_is_complete(gait):
         name = row.split()[0].removeprefix("--").removeprefix("weights-").replace("-", "_")
         assert name == "robot" or name in about
     assert "walk`" not in text
+
+
+def test_receding_horizons_control_their_robots(tmp_path):
+    page, plot = tmp_path / "motion.html", tmp_path / "errors.png"
+    files = "--html", str(page), "--plot", str(plot)
+    reach = mayne("replan", "arm/reach", "--horizon", "10", "--duration", "0.2", "--json", *files)
+    assert reach.exit_code == 0
+    assert json.loads(reach.stdout)["seconds"] == pytest.approx(0.2)
+    assert page.stat().st_size > 1000
+    assert plot.stat().st_size > 1000
+    trot = "replan", "quadruped/trot", "--robot", "solo12", "--duration", "0.1"
+    assert "stayed up" in mayne(*trot, "--command", "0:0.1,0,0;0.05:0.2,0,0.1").stdout
+    fails_with(mayne(*trot, "--command", "fast"), 2, "--command: expected three numbers")
+    fails_with(mayne(*trot, "--speed", "0.2"), 2, "--speed", "no such parameter")
+    fails_with(mayne("replan", "arm/reach", "--command", "0.1,0,0"), 2, "--command", "gaits walk by")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, choice, integer, positive, said
+from ddp.errors import ProblemError, affordable, as_array, choice, integer, positive, said
 from ddp.policy import Policy
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -111,7 +111,11 @@ def simulate_receding(
     period, step = positive("every", every), 1.0 / positive("rate", rate)
     count = max(1, round(positive("duration", duration) / step))
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
-    kicks = {round(t / step): pushed(push) for t, push in (pushes or {}).items()}
+    if pushes is not None and not isinstance(pushes, Mapping):
+        raise ProblemError(f"pushes: expected a mapping from times to velocities, got {said(pushes)}")
+    kicks = {
+        round(float(as_array("pushes", t, ())) / step): pushed(push, "pushes") for t, push in (pushes or {}).items()
+    }
     if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
         raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
     planner.restart()
@@ -161,10 +165,10 @@ def _as_function(command: Commands) -> Callable[[float], Sequence[float]]:
     if not isinstance(command, Mapping):
         only = as_command(command)
         return lambda t: only
-    times = np.array(sorted(command), float)
-    rows = [as_command(command[t]) for t in sorted(command)]
-    if not rows or times[0] > 0.0:
+    times = np.sort(as_array("command", list(command), (None,)))
+    if not times.size or times[0] > 0.0:
         raise ProblemError("command: expected one from time 0 on")
+    rows = [as_command(command[t]) for t in times.tolist()]
     return lambda t: rows[int(np.searchsorted(times, t + 1e-9, side="right")) - 1]
 
 

@@ -238,15 +238,15 @@ def _deviations(robot: Robot, spread: float) -> Array:
     return np.concatenate([*halves])
 
 
-def pushed(push: ArrayLike | None) -> Array | None:
+def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:
     """Velocity (3,) of a push: forward, to the left, upwards."""
     if push is None:
         return None
     if axes(push) == 0:
-        return np.array([0.0, float(as_array("push", push, ())), 0.0])
-    given = as_array("push", push, (None,))
+        return np.array([0.0, float(as_array(field, push, ())), 0.0])
+    given = as_array(field, push, (None,))
     if len(given) not in (2, 3):
-        raise ProblemError(f"push: expected one number, or two or three, got {len(given)}")
+        raise ProblemError(f"{field}: expected one number, or two or three, got {len(given)}")
     return np.concatenate([given, np.zeros(3 - len(given))])
 
 

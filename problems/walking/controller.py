@@ -97,16 +97,17 @@ class Walking:
         choice("gait", gait, schedule.ORDERS)
         stance = legs.stance(checks.loaded(robot, root_of_files="free-flyer"), feet, q0, ground)
         swing = gaits.STEP * stance.unit if step_duration is None else positive("step_duration", step_duration)
-        support = gaits.SUPPORT * stance.unit if support_duration is None else support_duration
+        given = gaits.SUPPORT * stance.unit if support_duration is None else support_duration
+        support = _not_less("support_duration", given)
+        flight = _not_less("flight_duration", flight_duration)
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
         for name, value, kind in (("weights", weights, Weights), ("solver", solver, DDP)):
             if not isinstance(value, kind):
                 raise ProblemError(f"{name}: expected {kind.__name__}(...), got {said(value)}")
-        self.latency = float(as_array("latency", latency, ()))
-        if self.latency < 0.0:
-            raise ProblemError(f"latency: expected at least 0 s, got {self.latency:g}")
+        self.latency = _not_less("latency", latency)
+        dt = positive("dt", dt)
         groups = schedule.in_turn(stance.corners(), gait)
-        cycle = repeating(stance, groups, swing, support, flight_duration, dt, lift, DAMPING)
+        cycle = repeating(stance, groups, swing, support, flight, dt, lift, DAMPING)
         self.windows = Windows(cycle, GaitTerms(stance, weights, friction, grip, effort), lift)
         units = Units(stance.height, stance.mass, stance.gravity)
         self._stiff = stiffness(units, stance.robot, cycle.system.actuation)
@@ -207,3 +208,11 @@ class Walking:
             return followed
         states[0], states[known:] = problem.x0, X[known:]
         return states, U
+
+
+def _not_less(field: str, value: float) -> float:
+    """A duration [s] that is not negative."""
+    given = float(as_array(field, value, ()))
+    if given < 0.0:
+        raise ProblemError(f"{field}: expected at least 0 s, got {given:g}")
+    return given

@@ -54,6 +54,7 @@ def subjects():
         Subject("solve with threads", ddp.solve, threads, ("problem", "guess", "callback")),
         Subject("check_derivatives", ddp.check_derivatives, {"problem": plain, "X": X, "U": U}),
         Subject("RecedingHorizon", ddp.RecedingHorizon, {"problem": plain}),
+        Subject("RecedingHorizon.plan", controller.plan, {"t": 0.0, "x": np.zeros(2)}, ("command",)),
         Subject("RecedingHorizon.solve", controller.solve, {"x": np.zeros(2)}),
         Subject("Solution.policy", solution.policy, {"t": 0.1, "x": X[1].copy()}),
         Subject("Solution.feedback", solution.feedback, {"feedback": "solver"}),

@@ -6,7 +6,7 @@ import pinocchio as pin
 import dynamics
 import problems
 from abuse.subjects import Subject
-from ddp import solve
+from ddp import ILQR, RecedingHorizon, solve
 from dynamics import Contact, RobotDynamics
 from problems import (
     arm,
@@ -108,7 +108,16 @@ def subjects():
             found.append(Subject(f"{term.name}.{part}", getattr(made, part), valid, others=others))
     pushed = {"problem": pendulum.swing_up(horizon=5), "steps": 2, "push": 0.1, "every": 1}
     found.append(Subject("close_loop", closed_loop.close_loop, pushed))
-    return [*found, *_of_legs()]
+    return [*found, *_of_legs(), *_of_plans(ur5)]
+
+
+def _of_plans(ur5):
+    planner = RecedingHorizon(arm.reach(ur5, horizon=3), ILQR(max_iterations=1))
+    given = {"planner": planner, "duration": 0.02, "pushes": None}
+    return [
+        Subject("simulate_receding", problems.simulate_receding, given, ("rate", "duration")),
+        Subject("Walking", problems.Walking, {"robot": "solo12"}, ("dt", "step_duration", "support_duration")),
+    ]
 
 
 def _weights(*names):

@@ -9,6 +9,7 @@ import pytest
 import ddp
 import problems
 from ddp.problem import Problem
+from ddp.succession import Succession
 from problems import arm, quadrotor
 from problems.walking.footholds import Command, Ground, Path
 from problems.walking.windows import Windows
@@ -94,6 +95,24 @@ def test_a_robot_that_is_pushed_walks_on_as_commanded(walking):
     assert np.array_equal(again.play.X, run.play.X[: len(again.play.X)])  # it began anew
 
 
+def test_errors_stay_from_policy_to_policy_until_a_plan_begins(walking):
+    system, rng, policies = walking.system, np.random.default_rng(3), Succession()
+    walking.restart()
+    one = walking.plan(0.0, walking.x0)
+    two = dataclasses.replace(one, starts=one.starts + 0.03)
+    three = dataclasses.replace(one, starts=one.starts + 0.05)
+    for policy in (one, two, three):
+        policies.add(policy)
+    for t, through in ((0.01, (one, two, three)), (0.04, (two, three)), (0.06, (three,))):
+        x = expected = state(walking, rng)
+        for policy, end in zip(through, (0.03, 0.05, 0.07)[-len(through) :], strict=True):
+            error = system.difference(policy.reference(max(t, policy.starts[0])), expected)
+            expected = system.integrate(policy.reference(end), error)
+        assert policies.predicted(t, x, 0.07) == pytest.approx(expected, abs=1e-12)
+        assert policies.at(t) is through[0]
+    assert policies.predicted(0.06, three.reference(0.06), 0.09) == pytest.approx(three.reference(0.09), abs=1e-12)
+
+
 @pytest.mark.parametrize(("given", "words"), [
     ({"gait": "hop"}, "gait: unknown 'hop'"),
     ({"latency": -0.1}, "latency: expected at least 0"),
@@ -115,6 +134,17 @@ def test_bad_plans_are_refused(walking):
     walking.plan(0.5, walking.x0)
     with pytest.raises(ddp.ProblemError, match="t: expected at least"):
         walking.plan(0.3, walking.x0)
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"planner": 3}, "planner: expected Walking"),
+    ({"pushes": [0.3]}, "pushes: expected a mapping"),
+    ({"command": {1.0: (0.0, 0.0, 0.0)}}, "command: expected one from time 0 on"),
+    ({"every": 0.0}, "every: expected a positive number"),
+])  # fmt: skip
+def test_bad_simulations_are_refused(walking, given, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        problems.simulate_receding(**({"planner": walking} | given))
 
 
 def test_arms_reach_by_plans_made_again_of_late_measurements():
