@@ -126,7 +126,11 @@ class Rewriter:
             return self._of_numpy(value)
         if type(value) is np.ndarray and value.dtype.kind == "f" and value.size <= LARGEST:
             return made(value)
-        return self._object(value)
+        if type(value) is list:
+            return list(map(self.value, value))
+        if type(value) is dict:
+            return {name: self.value(part) for name, part in value.items()}
+        return set(value) if type(value) is set else self._object(value)
 
     def _of_numpy(self, value: Any) -> Any:
         for table in (MAKING, MATH):
@@ -183,7 +187,7 @@ class Rewriter:
         make: Any = type(kind)
         try:
             view = object.__new__(make(kind.__name__, (kind,), members))
-            object.__setattr__(view, "__dict__", value.__dict__)
+            object.__setattr__(view, "__dict__", dict(value.__dict__))  # what a function writes is not the user's
         except Exception:  # whatever a class of classes has against it: the object is seen as it is
             return value
         return view

@@ -95,6 +95,8 @@ def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any
         for again in (False, True):
             try:
                 expected = np.asarray(function(*(part.copy() for part in point)), dtype=float)
+            except TraceError as reason:
+                raise FollowError(f"it keeps what it is given{users_line(reason)}") from reason
             except Exception:  # whatever it has against the point
                 continue
             found = np.asarray(compiled(*point)).reshape(expected.shape)

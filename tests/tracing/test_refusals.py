@@ -116,12 +116,27 @@ def cached():
     kept = {}
 
     def f(x, u):
-        return x + u * kept.setdefault("first", float(np.asarray(x[0]).real))
+        y = x + u * kept.get("last", 0.0)
+        kept["last"] = x[0]
+        return y
 
     return f
 
 
-@pytest.mark.parametrize("make", [drawn, remembering, counting, lambda: lambda x, u: x + u * np.random.normal()])  # noqa: NPY002
+class Keeping:
+    last = 0.0
+
+    def __call__(self, x, u):
+        y = x + u * self.last
+        self.last = x[1]
+        return y
+
+
+def drawn_globally():
+    return lambda x, u: x + u * np.random.normal()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("make", [drawn, drawn_globally, remembering, counting, cached, Keeping])
 def test_functions_that_differ_from_call_to_call_are_found(make):
     with pytest.raises(ddp.ModelError, match="does it keep something between calls, read what changes, or draw"):
         FunctionDynamics(make(), 2, 1)
