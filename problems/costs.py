@@ -232,7 +232,7 @@ class FramePose(RobotTerm):
         target = checks.pose("target", self.target)
         checks.settle(
             self,
-            _branch=checks.branch(self.robot, self.frame),
+            _branch=checks.branch(self.robot, self.frame, rods=True),
             weights=checks.weights("weights", self.weights, 6),
         )
         checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
@@ -258,7 +258,8 @@ class FramePosition(MovingTerm, RobotTerm):
     def __post_init__(self) -> None:
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
-        checks.settle(self, _branch=checks.branch(self.robot, self.frame), weight=checks.weight("weight", self.weight))
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame, rods=True))
+        checks.settle(self, weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
         return bind(frame_kernels.position_cost, self._branch, self._targets, self.weight)

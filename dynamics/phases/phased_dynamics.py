@@ -25,7 +25,7 @@ from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.held_steps import as_held
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
 from dynamics.steps.schemes import TOUCHING
@@ -52,6 +52,7 @@ class PhasedDynamics(SteppedRobot):
         damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__(robot, dt, actuation, damping, springs, control_limits)
+        check_rigid(robot)
         self.phases = (phases,) if isinstance(phases, Phase) else items("phases", phases, "Phases")
         for i, phase in enumerate(self.phases):
             if not isinstance(phase, Phase):

@@ -48,7 +48,7 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
         M[t, 3, 3] = 1.0
         for j in range(m):
             jacobian[t, :, branch.dof[j]] = J[j]
-        pull_back_displacement(branch, J, load6(weight, t), G, 1.0, True, unused, qq[t])
+        pull_back_displacement(branch, memory, J, load6(weight, t), G, 1.0, True, unused, qq[t])
 
 
 @kernel

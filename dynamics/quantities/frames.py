@@ -4,7 +4,8 @@
 Everything is exact to second order in exponential coordinates of the configuration. In the frame's own axes
 the columns J_j of its Jacobian obey, for j before k on the way from the root to the frame (other joints),
 ``D_k J_j = J_j × J_k`` and ``D_j J_k = 0``; between degrees of freedom of one joint the symmetric part
-vanishes. From it follow, with V_pj the velocity, in the frame, of the body that carries joint j:
+vanishes, unless it is a rod (rods/inverse.py). From it follow, with V_pj the velocity, in the frame, of the body
+that carries joint j:
 
     displacement   δ = Σ J_j dq_j + ½ Σ_{j<k} (J_j × J_k) dq_j dq_k + ...
     twist          D_k V = E_k = V_pk × J_k,   D_j D_k V = E_j × J_k   (in one joint: its symmetric part)
@@ -33,6 +34,7 @@ from dynamics.geometry.spatial import (
     join,
     linear,
     load6,
+    move_force,
     rotate,
     rotate_back,
     rotation_product,
@@ -42,8 +44,10 @@ from dynamics.geometry.spatial import (
     times6,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies, workspace
-from dynamics.robots.model import Robot
-from dynamics.robots.tree import Tree, segments
+from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.tree import HybridTree, Tree, segments
+from dynamics.rods.inverse import bend_rod
+from dynamics.rods.memory import has_rod
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
@@ -61,12 +65,23 @@ class Branch(Struct):
     dof: NDArray[np.int64] = integers()
 
 
+class HybridBranch(Branch):
+    """A branch with rods; the last one may end at a point before its tip."""
+
+    tree: HybridTree = nested(HybridTree)
+
+
 _known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
 """Branches that have been asked for: making one takes longer than most of what it is for."""
 
 
-def branch(robot: Robot, frame: str) -> Branch:
-    """The branch of a robot's tree that carries a frame, empty if no joint moves it."""
+def branch(robot: Robot, frame: str, rods: bool = False) -> Branch:
+    """The branch of a robot's tree that carries a frame, empty if no joint moves it.
+
+    rods: whether kernels that are given it know them; else ModelError for a robot that has some.
+    """
+    if not rods:
+        check_rigid(robot)
     known = _known.setdefault(robot, {})
     if frame not in known:
         known[frame] = _branch(robot, frame)
@@ -76,9 +91,9 @@ def branch(robot: Robot, frame: str) -> Branch:
 def _branch(robot: Robot, frame: str) -> Branch:
     """Make the branch."""
     tree = robot.tree
-    found = robot.model.frames[robot.frame_id(frame)]
+    body, placement, point = robot.carrier(frame)
     bodies: list[int] = []
-    b = int(found.parentJoint) - 1
+    b = body
     while b >= 0:
         bodies.insert(0, b)
         b = int(tree.parent[b])
@@ -97,7 +112,13 @@ def _branch(robot: Robot, frame: str) -> Branch:
         body=np.repeat(np.arange(len(bodies)), nj), previous=previous, segment=segment, relatives=relatives,
         weightless=None,
     )  # fmt: skip
-    placement = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
+    if isinstance(own, HybridTree):
+        own.rod = own.rod[chosen]
+        if point is not None:
+            count = own.count.copy()
+            count[own.rod[-1]] = point + 1
+            own.count = count
+        return HybridBranch(tree=own, count=len(dof), placement=placement, dof=dof)
     return Branch(tree=own, count=len(dof), placement=placement, dof=dof)
 
 
@@ -116,14 +137,7 @@ def place_frame(branch, q, memory, J):
     tree = branch.tree
     ws = Workspace(memory_of(memory), tree)
     place_bodies(tree, rows_of(q), False, ws)
-    F = branch.placement
-    R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
-    p = (F[9], F[10], F[11])
-    last = tree.nb - 1
-    if last >= 0:
-        Rb = ws.R[last]
-        p = add3(ws.p[last], rotate(Rb, p))
-        R = rotation_product(Rb, R)
+    R, p = placed(branch, ws)
     for j in range(J.shape[0]):
         s = ws.s[j]
         moved = add3(linear(s), cross3(angular(s), p))
@@ -131,10 +145,25 @@ def place_frame(branch, q, memory, J):
     return R, p
 
 
+@inline
+def placed(branch, ws):
+    """(R, p) of the frame in the world, after ``place_bodies``."""
+    F, tree = branch.placement, branch.tree
+    R = (F[0], F[1], F[2], F[3], F[4], F[5], F[6], F[7], F[8])
+    p = (F[9], F[10], F[11])
+    last = tree.nb - 1
+    if last >= 0:
+        Rb = ws.R[last]
+        p = add3(ws.p[last], rotate(Rb, p))
+        R = rotation_product(Rb, R)
+    return R, p
+
+
 @kernel
-def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian):
+def pull_back_displacement(branch, memory, J, force, G, scale, curved, gradient, hessian):
     """Add ``scale`` times the first and second variation of a function of the frame's placement M.
 
+    memory, J: as ``place_frame`` left them.
     force (6,), G (6, 6) symmetric: gradient and Hessian of d -> f(M Exp(d)) at 0.
     """
     joint = branch.tree.body
@@ -151,6 +180,13 @@ def pull_back_displacement(branch, J, force, G, scale, curved, gradient, hessian
             h = scale * dot6(load6(J, k), turned if joint[k] != joint[j] else Ga)
             hessian[jd, branch.dof[k]] += h
             hessian[branch.dof[k], jd] += h
+    if curved:
+        ws = Workspace(memory_of(memory), branch.tree)
+        for b in range(branch.tree.nb):
+            if has_rod(branch.tree, b):
+                R, p = placed(branch, ws)
+                first = branch.dof[branch.tree.iv[b]]
+                bend_rod(branch.tree, b, ws, move_force(R, p, force), scale, first, hessian)
 
 
 # -- velocity ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ddp.errors import choice
 from dynamics.quantities import batch as quantity_batch
 from dynamics.quantities import frames
 from dynamics.rigid_bodies.samples import Stack
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_rigid
 
 Array = NDArray[np.float64]
 
@@ -135,6 +135,7 @@ def momentum_hessian(
 
 
 def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
+    check_rigid(s.robot)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 3)), np.empty((N, 3, nv)), np.zeros((N, nv, nv))
     quantity_batch.center_of_mass(s.robot.tree, s.q, s.rows("weight", weight, 3), *out)
@@ -144,7 +145,7 @@ def _center(s: Stack, weight: ArrayLike | None) -> tuple[Array, ...]:
 def _placement(s: Stack, frame: str, weight: ArrayLike | None) -> tuple[Array, ...]:
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 4, 4)), np.zeros((N, 6, nv)), np.zeros((N, nv, nv))
-    branch = frames.branch(s.robot, frame)
+    branch = frames.branch(s.robot, frame, rods=True)
     quantity_batch.frame_placement(branch, s.q, s.rows("weight", weight, 6), *out)
     return s.results(out)
 
@@ -159,6 +160,7 @@ def _velocity(s: Stack, v: ArrayLike, frame: str, reference: str, weight: ArrayL
 
 
 def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
+    check_rigid(s.robot)
     N, nv = s.N, s.robot.nv
     out = np.empty(N), np.empty((N, nv)), np.empty((N, nv)), np.zeros((N, 2 * nv, 2 * nv))
     quantity_batch.energy(s.robot.tree, s.q, s.rows("v", v, nv), *out)
@@ -166,6 +168,7 @@ def _energy(s: Stack, v: ArrayLike) -> tuple[Array, ...]:
 
 
 def _momentum(s: Stack, v: ArrayLike, about: str, weight: ArrayLike | None) -> tuple[Array, ...]:
+    check_rigid(s.robot)
     choice("about", about, POINTS)
     N, nv = s.N, s.robot.nv
     out = np.empty((N, 6)), np.empty((N, 6, nv)), np.empty((N, 6, nv)), np.zeros((N, 2 * nv, 2 * nv))

@@ -11,7 +11,7 @@ from ddp.errors import ModelError, numbers
 from ddp.machine.memory import as_matrix, rows_of
 from dynamics.rigid_bodies.batch import forward_dynamics_derivatives, size
 from dynamics.rigid_bodies.results import ForwardDerivatives
-from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.model import Robot, check_rigid
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ class OneSample:
     """
 
     def __init__(self, robot: Robot) -> None:
-        check_robot(robot)
+        check_rigid(robot)
         self.robot = robot
         self._memory = np.zeros(size(robot.tree.nb, robot.nq, robot.nv))
         self._out = np.zeros((3, 1, robot.nv, robot.nv))

@@ -286,6 +286,20 @@ class HybridRobot(Robot):
     def has_frame(self, name: object) -> bool:
         return isinstance(name, str) and name in self.recipe.places
 
+    def carrier(self, name: str) -> tuple[int, Array, int | None]:
+        if not self.has_frame(name):
+            raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, self.recipe.places)}")
+        part, pose, point = self.recipe.places[name]
+        return part, np.concatenate([pose.rotation.ravel(), pose.translation]), point
+
+    def frame_id(self, name: str) -> int:
+        """Refuse: the frames of rods are none of Pinocchio's."""
+        raise ModelError(f"frame {name!r}: expected a robot of rigid bodies, got {self.name}, which has rods")
+
+    def visuals(self) -> tuple[pin.GeometryModel, list[str]]:
+        """Refuse: rods have no shapes yet."""
+        raise ModelError(f"{self.name}: rods are not drawn; draw robot.chain at robot.to_chain(X) instead")
+
     def __getstate__(self) -> Recipe:  # type: ignore[override]
         return self.recipe
 

@@ -167,6 +167,12 @@ class Robot:
             raise ModelError(f"frame: {self.name} has no frame {said(name)}; {nearest(name, known)}")
         return int(self.model.getFrameId(name))
 
+    def carrier(self, name: str) -> tuple[int, Array, int | None]:
+        """Body that carries a frame, -1 for the world; pose (12,) on it; of a frame within a rod, the rod's point."""
+        found = self.model.frames[self.frame_id(name)]
+        pose = np.concatenate([found.placement.rotation.ravel(), found.placement.translation])
+        return int(found.parentJoint) - 1, pose, None
+
     def has_frame(self, name: object) -> bool:
         """Whether a frame is called so."""
         return isinstance(name, str) and name.isprintable() and bool(self.model.existFrame(name))
@@ -259,6 +265,13 @@ def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
     """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
     if not isinstance(robot, Robot):
         raise error(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+
+
+def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:
+    """Raise ``error`` for a robot with rods."""
+    check_robot(robot, error)
+    if robot.room:
+        raise error(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
 
 
 def _ready(found: loading.Found, massless: str | None, strict: bool) -> Robot:

@@ -128,22 +128,53 @@ def derivatives_of_rod(tree, b, ws, dq, dv):
 def add_point(tree, b, k, at, ws, m, dq, dv):
     """Terms of ``derivatives_of_rod`` of point k and the segment that it ends, whose columns begin at ``at``."""
     n, iv, I, hK, f = tree.nj[b], tree.iv[b], m.I[k], m.hK[k], m.f[k]
-    c, twist, pressed = bend(tree.length[k]), m.twist[k], seen_force(m.R[k - 1], m.p[k - 1], m.f[k])
+    for i in range(n):
+        s = m.s[at + i]
+        load = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
+        by_v = add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s))
+        m.load[at + i] = load
+        ws.Y[iv + i] = add6(ws.Y[iv + i], inertia_times(I, s))
+        m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
+        m.F[iv + i] = add6(m.F[iv + i], add6(load, cross_force(m.ds[at + i], f)))
+        m.V[iv + i] = add6(m.V[iv + i], by_v)
+        for j in range(n):
+            dv[iv + j, iv + i] += dot6(m.s[at + j], by_v)
+    add_turned_forces(tree, b, k, at, f, 1.0, False, iv, m, dq)
+
+
+@kernel
+def add_turned_forces(tree, b, k, at, f, scale, both, first, m, out):
+    """Add s_j·load_i and the rates of s_j·f, f turning with the segment's end, to rows j, columns i from ``first`` on.
+
+    both: whether their transposes are added, too.
+    """
+    n, c, twist, pressed = tree.nj[b], bend(tree.length[k]), m.twist[k], seen_force(m.R[k - 1], m.p[k - 1], f)
     omega = moving(twist, still(twist))
     factors = coefficients(omega)
     T, K = tangent(omega, factors), transposed_slope(omega, pressing(pressed, still(pressed)), factors)
     pull = scale6(c, on_wrench(T[0], T[1], pressed))
     for i in range(n):
-        s, psi = m.s[at + i], m.psi[at + i]
-        by_q = add6(add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, psi)), cross_force(m.ds[at + i], f))
-        by_v = add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s))
-        ws.Y[iv + i] = add6(ws.Y[iv + i], inertia_times(I, s))
-        m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
-        m.F[iv + i], m.V[iv + i] = add6(m.F[iv + i], by_q), add6(m.V[iv + i], by_v)
+        turned = add6(m.load[at + i], cross_force(m.ds[at + i], f))
         local = slope_transposed_on(K[0], K[1], m.Z[at + i])
-        first = cross_force(tree.basis[2 * (at + i) + 1], pull)
-        second = cross_force(tree.basis[2 * (at + i)], pull)
+        after = cross_force(tree.basis[2 * (at + i) + 1], pull)
+        before = cross_force(tree.basis[2 * (at + i)], pull)
         for j in range(n):
-            strained = dot6(tree.basis[2 * (at + j)], first) - dot6(tree.basis[2 * (at + j) + 1], second)
-            dq[iv + j, iv + i] += dot6(m.s[at + j], by_q) + dot6(m.Z[at + j], local) + strained
-            dv[iv + j, iv + i] += dot6(m.s[at + j], by_v)
+            strained = dot6(tree.basis[2 * (at + j)], after) - dot6(tree.basis[2 * (at + j) + 1], before)
+            rate = scale * (dot6(m.s[at + j], turned) + dot6(m.Z[at + j], local) + strained)
+            out[first + j, first + i] += rate
+            if both:
+                out[first + i, first + j] += rate
+
+
+@of_rods
+def bend_rod(tree, b, ws, f, scale, first, hessian):
+    """Add the Hessian of f·(displacement of the tip) by the rod's coordinates, after ``place_rod``.
+
+    f: a wrench that turns with the tip, in world axes.   first: the column of the rod's first coordinate.
+    """
+    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        at += n
+        for j in range(at, at + n):
+            m.load[j] = still(m.s[j])
+        add_turned_forces(tree, b, k, at, f, 0.5 * scale, True, first, m, hessian)

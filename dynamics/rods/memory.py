@@ -22,6 +22,7 @@ class RodMemory(Fields):
     columns: a row for each degree of freedom at each point.
       s, psi, psidd, eta, chi: as in ``Workspace``, of a body that the point carries.   ds, dv: what the segment adds to
       s, and the derivative of the velocity that it adds.   Z, Zd, Zdd, Zmu: derivatives of Ω, Ω', Ω'', Ω_μ by q.
+      load: I ψ'' + B ψ'.
     nv: a row for each degree of freedom of the tree, read where rods carry it: what ``inverse.py`` and ``hessian.py``
       make of s and composites of a body, summed over the rod's points.
     """
@@ -33,9 +34,9 @@ class RodMemory(Fields):
     s, psi, psidd, eta, chi = (
         rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6)
     )  # fmt: skip
-    ds, dv, Z, Zd, Zdd, Zmu = (
+    ds, dv, Z, Zd, Zdd, Zmu, load = (
         rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6),
-        rows("columns", 6),
+        rows("columns", 6), rows("columns", 6),
     )  # fmt: skip
     bt, F, V, P, couple, bw = (
         rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3)

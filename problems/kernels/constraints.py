@@ -25,7 +25,7 @@ PARALLEL = 1e-12
 
 
 @kernel
-def add_point_curvature(branch, R, J, force, gradient, out):
+def add_point_curvature(branch, memory, R, J, force, gradient, out):
     """Add the Hessian of ``force · p`` of a frame's origin p: M Exp(d) is at ``p + R (d_l + ½ d_a × d_l)``."""
     f = rotate_back(R, force)
     G = np.zeros((6, 6))
@@ -35,7 +35,7 @@ def add_point_curvature(branch, R, J, force, gradient, out):
         G[3 + b, a] = -0.5 * f[i]
         G[b, 3 + a] = 0.5 * f[i]
         G[3 + a, b] = 0.5 * f[i]
-    pull_back_displacement(branch, J, (f[0], f[1], f[2], 0.0, 0.0, 0.0), G, 1.0, True, gradient, out)
+    pull_back_displacement(branch, memory, J, (f[0], f[1], f[2], 0.0, 0.0, 0.0), G, 1.0, True, gradient, out)
 
 
 @kernel
@@ -66,7 +66,7 @@ def position_curvature(branch, X, weight, out):
     memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, _ = place_frame(branch, X[k], memory, J)
-        add_point_curvature(branch, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
+        add_point_curvature(branch, memory, R, J, (weight[k, 0], weight[k, 1], weight[k, 2]), gradient, out[k])
 
 
 @kernel
@@ -107,7 +107,7 @@ def pose_curvature(branch, target, X, weight, out):
             f[a] = 0.0
             for i in range(6):
                 f[a] += Jlog[i, a] * weight[k, i]
-        pull_back_displacement(branch, J, load_six(f, 0), G, 1.0, True, gradient, out[k])
+        pull_back_displacement(branch, memory, J, load_six(f, 0), G, 1.0, True, gradient, out[k])
 
 
 @kernel
@@ -307,6 +307,6 @@ def clearance_curvature(body, obstacles, X, weight, out):
                     for i in range(3):
                         h += J[i, a] * J[i, b]
                     out[k, body.dof[a], body.dof[b]] += w / length * h
-        add_point_curvature(first, R, J1, f1, gradient, out[k])
+        add_point_curvature(first, memory1, R, J1, f1, gradient, out[k])
         if body.long:
-            add_point_curvature(second, R2, J2, f2, gradient, out[k])
+            add_point_curvature(second, memory2, R2, J2, f2, gradient, out[k])

@@ -70,7 +70,7 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
             for a in range(6):
                 for c in range(6):
                     G[a, c] += weights[i] * Jlog[i, a] * Jlog[i, c]
-        pull_back_displacement(branch, J, force, G, scale, order == EXACT, lz[k], lzz[k])
+        pull_back_displacement(branch, memory, J, force, G, scale, order == EXACT, lz[k], lzz[k])
 
 
 @kernel
@@ -94,7 +94,7 @@ def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz
                 G[3 + b, a] = -0.5 * f[i]
                 G[b, 3 + a] = 0.5 * f[i]
                 G[3 + a, b] = 0.5 * f[i]
-        pull_back_displacement(branch, J, f, G, scale, order == EXACT, lz[k], lzz[k])
+        pull_back_displacement(branch, memory, J, f, G, scale, order == EXACT, lz[k], lzz[k])
 
 
 @kernel

@@ -17,7 +17,7 @@ from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, World
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.play.policies import POLICIES, named
@@ -100,6 +100,7 @@ def simulate(
         raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     choice("inside", inside, ("mujoco",))
     problem, system = _problem(solution)
+    check_rigid(system.robot)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
     every, spread = 1.0 / positive("rate", rate), at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
