@@ -164,6 +164,7 @@ def _of_legs():
         ),
         Subject("legged", legged.legged, {"laid": laid}, others={"sole": ("sole",), "cones": ("cones",)}),
         Subject("Weights", legged.Weights, {}),
+        Subject("legged.tracking", legged.tracking, {"solution": solution, "weights": legged.Weights()}),
         Subject("follow_nominal", legged.follow_nominal, {"problem": problem}),
         Subject("FreeDurations", durations.FreeDurations, {}),
         Subject(
