@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, positive, said
+from ddp.errors import ProblemError, affordable, as_array, axes, positive, said
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 Array = NDArray[np.float64]
@@ -45,7 +45,9 @@ def simulate(
     if not isinstance(system, RobotDynamics):
         raise ProblemError(f"system: expected a RobotDynamics, got {said(system)}")
     dt = system.dt
-    N = round(positive("seconds", seconds) / dt)
+    steps = positive("seconds", seconds) / dt
+    affordable("seconds", seconds, int(min(steps, 1e30)) * (2 + system.nx + 2 * system.nu))
+    N = round(steps)
     if N < 1 or abs(N * dt - seconds) > 1e-6 * dt * N:
         raise ProblemError(f"seconds: expected a multiple of the system's step of {dt} s, got {seconds}")
     t: Array = dt * np.arange(N + 1, dtype=np.float64)
@@ -62,8 +64,7 @@ def _controls(
     """Controls (nu,) by time."""
     if callable(u):
         return lambda time: as_array("u(t)", u(time), (system.nu,))
-    given = np.asarray(u)
-    if given.ndim == 1:
+    if axes(u) < 2:
         constant = as_array("u", u, (system.nu,))
         return lambda time: constant
     rows = as_array("u", u, (N, system.nu))
@@ -79,7 +80,7 @@ def _adapted(
     X[0] = x
     for i, begin in enumerate(t[:-1]):
         place = 0  # in units of the finest step
-        while place < whole:
+        while place < whole and np.isfinite(x).all():
             if len(finer) < k + 2:
                 h = s.dt / 2 ** (k + 1)
                 options = s.damping, s.springs, s.control_limits
@@ -87,9 +88,10 @@ def _adapted(
             length, time, h = whole >> k, begin + s.dt * place / whole, s.dt / 2**k
             once = finer[k].step(x, at(time + 0.5 * h))
             half = finer[k + 1].step(x, at(time + 0.25 * h))
-            twice = finer[k + 1].step(half, at(time + 0.75 * h))
+            twice = finer[k + 1].step(half, at(time + 0.75 * h)) if np.isfinite(half).all() else half
             taken += 3
-            error = np.abs(s.difference(once, twice)).max()
+            ended = np.isfinite(once).all() and np.isfinite(twice).all()
+            error = np.abs(s.difference(once, twice)).max() if ended else np.inf
             if error <= tolerance * length / whole or k + 1 >= FINEST:
                 x, place = twice, place + length
                 if error < 0.1 * tolerance * length / whole and k > 0 and place % (2 * length) == 0:

@@ -28,6 +28,12 @@ def subjects():
         Subject("JointSensor", dynamics.JointSensor, {"robot": arm, "joints": arm.joint_names[:2]}),
         Subject("FrameSensor", dynamics.FrameSensor, {"robot": arm, "frame": "tool0"}),
         Subject("OneSample", OneSample, {"robot": arm}),
+        Subject("Loop", dynamics.Loop, {"frame_a": "tool0", "frame_b": "universe", "free": "x ry"}),
+        Subject("statics", dynamics.statics, {"robot": arm, "u": mu, "q0": q}),
+        Subject(
+            "simulate", dynamics.simulate,
+            {"system": RobotDynamics(arm, 0.01), "x0": np.r_[q, v], "u": mu, "seconds": 0.05, "tolerance": 1e-2},
+        ),
         Subject("neutral", arm.neutral, {}),
         Subject("random_configuration", arm.random_configuration, {"rng": rng}),
         Subject("center_of_mass", dynamics.center_of_mass, {"robot": arm, "q": q}),
