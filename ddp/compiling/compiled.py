@@ -167,20 +167,20 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def _compile(self, args: Any) -> tuple[library.Code, bool]:
         with _told(self.py_func.__qualname__):
-            return self._built(self.py_func, args, self.targetoptions, int(numba.config.OPT))
+            return self._built(self.builder, self.py_func, args, self.targetoptions, int(numba.config.OPT))
 
-    def _built(self, function: Any, args: Any, options: Any, level: int) -> tuple[library.Code, bool]:
+    def _built(
+        self, builder: type[Builder], function: Any, args: Any, options: Any, level: int
+    ) -> tuple[library.Code, bool]:
         """Code of a function for types of arguments, and whether it holds in other processes."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, options)
         flags.no_compile = True  # which the builder does
-        builder = self.builder(self.targetctx, function.__qualname__)
+        own = builder(self.targetctx, function.__qualname__)
         contexts = self.typingctx, self.targetctx
-        found = compiler.compile_extra(
-            *contexts, function, args, None, flags, {}, library=builder, pipeline_class=Pipeline
-        )
+        found = compiler.compile_extra(*contexts, function, args, None, flags, {}, library=own, pipeline_class=Pipeline)
         is_called = self.is_apart or not (options["no_cpython_wrapper"] and options["no_cfunc_wrapper"])
-        return builder.build(found, level, is_called)
+        return own.build(found, level, is_called)
 
     @property
     def _name(self) -> str:
@@ -227,7 +227,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         names["entry"].__qualname__ = f"{self.py_func.__qualname__}.entry"
         counted = not calls.is_borrowing(self.overloads[args].signature)
         options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}
-        return self._built(names["entry"], args, options, 1)
+        return self._built(Builder, names["entry"], args, options, 1)
 
 
 class Callback(Kernel):
