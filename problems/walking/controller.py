@@ -78,6 +78,8 @@ class Walking:
     the last plan leads to until then from the state that was measured. Feet that stand are held where they are, others
     land where the commanded motion of the body takes them, and further out where it is faster (footholds.py).
 
+    Feet touch down by the gait's clock, whether they are felt to or not.
+
     robot, gait ("walk", "trot", "pace" or "bound"), step_height [m], step_duration [s], support_duration [s],
     flight_duration [s], friction, effort, grip, ground [m], feet, q0 (nq,), dt [s]: as of `gaits.trot`; durations are
     rounded to steps of dt.
