@@ -15,6 +15,16 @@ from dynamics.continuous.linearize import held_directions, linearize
 from dynamics.phases.contact_forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.quantities.internal_forces import (
+    InternalDerivatives,
+    TendonDerivatives,
+    TendonHessian,
+    internal_forces,
+    internal_forces_derivatives,
+    tendon_forces,
+    tendon_forces_derivatives,
+    tendon_forces_hessian,
+)
 from dynamics.quantities.quantities import (
     center_of_mass,
     center_of_mass_derivatives,
@@ -56,20 +66,10 @@ from dynamics.rigid_bodies.rigid_body import (
     inverse_mass_matrix_derivatives,
     mass_matrix,
 )
-from dynamics.robots.assembly import Assembly
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, load
 from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
-from dynamics.rods.internal import (
-    InternalDerivatives,
-    TendonDerivatives,
-    TendonHessian,
-    internal_forces,
-    internal_forces_derivatives,
-    tendon_forces,
-    tendon_forces_derivatives,
-    tendon_forces_hessian,
-)
+from dynamics.rods.assembly import Assembly
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
