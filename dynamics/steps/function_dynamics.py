@@ -57,7 +57,8 @@ class FunctionDynamics(ByKnot):
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
         choice("derivatives", self.derivatives, DERIVATIVES)
         for name in ("nx", "nu"):
-            affordable(name, getattr(self, name), ByKnot.record_size.fget(self))  # type: ignore[attr-defined]
+            tensors = 1 if self.derivatives == "traced" else self.nx
+            affordable(name, getattr(self, name), tensors * (self.nx + self.nu) ** 2)
         object.__setattr__(self, "dt", 1.0 if self.dt is None else positive("dt", self.dt))
         if self.parameters is not None:
             object.__setattr__(self, "parameters", as_array("parameters", self.parameters, (None,)))
