@@ -60,3 +60,14 @@ def integrate_batch(tree, X, dX, out):
     """Row by row, out := X ⊕ dX."""
     for t in range(X.shape[0]):
         integrate_state(tree, X[t], dX[t], out[t])
+
+
+@kernel
+def turn_columns(m, iv, nj, T, J, scale, out, shift):
+    """out := scale J T in m rows of the columns from iv on of a joint whose motions do not commute, shifted in out."""
+    for r in range(m):
+        for j in range(nj):
+            total = J[r, iv] * T[0, j]
+            for k in range(1, nj):
+                total += J[r, iv + k] * T[k, j]
+            out[r, shift + iv + j] = scale * total

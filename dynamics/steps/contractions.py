@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,8 @@ def _contract_one(context, record, weight, hessian):
     tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu
     records = as_matrix(floats_at(record), 1, modes.end)
     mode = mode_of(modes, records[0], tree.nq, tree.nv)
-    memory = np.empty(size(tree, layout_of(modes), modes.table[mode, 1], modes.table[mode, 2], 1))
+    m, nc = max(modes.table[mode, 1], modes.loops.entries), max(modes.table[mode, 2], modes.loops.nc)
+    memory = np.empty(size(tree, layout_of(modes), m, nc, 1))
     weights, out = as_matrix(floats_at(weight), 1, 2 * tree.nv), as_matrix(floats_at(hessian), 1, nz * nz)
     curve(modes, mode, bench(modes, mode, memory_of(memory)), records, weights, out)
     hold(memory)
@@ -65,19 +65,18 @@ class Contractor:
     """
 
     def __init__(self, name: str, size: Callable[..., int], bench: Any, curve: Any) -> None:
-        parts = {"size": size, "bench": bench, "curve": curve}
-        self._size = size
-        self.contract = kernel(specialised(_contract, f"contract_{name}", **parts))
-        self._one = specialised(_contract_one, f"contract_one_{name}", **parts)
+        self._name, self._parts = name, {"size": size, "bench": bench, "curve": curve}
+        self.contract = kernel(specialised(_contract, f"contract_{name}", **self._parts))
+        self._callbacks: dict[type[Modes], Any] = {}
 
     def room(self, tree: Tree, layout: Layout, m: int, nc: int) -> int:
         """How many lanes of memory ``contract`` takes, for at most m contacts and nc forces."""
-        return int(self._size(tree, layout, m, nc, WIDTH))
-
-    @cached_property
-    def _callback(self) -> Any:
-        return callback(self._one)
+        return int(self._parts["size"](tree, layout, m, nc, WIDTH))
 
     def contraction(self, modes: Modes) -> Contraction:
         """The contraction of single knots, for backward sweeps that know weights knot by knot."""
-        return Contraction(self._callback.address, modes.address, modes)
+        kind = type(modes)
+        if kind not in self._callbacks:
+            name = f"contract_one_{self._name}_{kind.__name__}"
+            self._callbacks[kind] = callback(specialised(_contract_one, name, Modes=kind, **self._parts))
+        return Contraction(self._callbacks[kind].address, modes.start, modes)

@@ -32,7 +32,7 @@ from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts, pose_jacobian
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response, respond_to_units
-from dynamics.geometry.configuration import integrate_configuration
+from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, joint_transport, twist_of
 from dynamics.geometry.spatial import times6
 from dynamics.rigid_bodies.bodies import place_body
@@ -121,7 +121,7 @@ def end_step(tree, contacts, nc, q, w):
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
             joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree.iv[b], tree.nj[b], nc, w.T, w.J, w.C)
+            turn_columns(nc, tree.iv[b], tree.nj[b], w.T, w.J, 1.0, w.C, 0)
     return total
 
 
@@ -138,17 +138,6 @@ def turn_poses(tree, contacts, place, J):
                 for a in range(6):
                     J[r + a, k] = turned[a]
                 k = tree.previous[k]
-
-
-@kernel
-def turn_columns(iv, nj, nc, T, J, out):
-    """out := J T in the columns from iv on of a joint whose motions do not commute."""
-    for r in range(nc):
-        for j in range(nj):
-            total = J[r, iv] * T[0, j]
-            for k in range(1, nj):
-                total += J[r, iv + k] * T[k, j]
-            out[r, iv + j] = total
 
 
 @kernel
@@ -222,7 +211,7 @@ def relate_held(tree, contacts, h, q, v, tau, no_fext, ws, place, r, w):
     for b in range(tree.nb):
         if is_group(tree.kind[b]):
             joint_transport(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], w.xi, tree.iv[b], 1.0), w.T)
-            turn_columns(tree.iv[b], tree.nj[b], nc, w.T, w.J, r.cq)
+            turn_columns(nc, tree.iv[b], tree.nj[b], w.T, w.J, 1.0, r.cq, 0)
     for i in range(nc):
         for j in range(nv):
             r.cq[i, j] = r.cq[i, j] / (h * h)

@@ -12,12 +12,9 @@ second_order.py. sym[A] = A + Aᵀ. Knots of eight lanes at a time, or one; prod
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
 from ddp.machine.memory import (
     address_of,
@@ -25,16 +22,12 @@ from ddp.machine.memory import (
     as_vector,
     columns_from,
     floats_at,
-    hold,
-    memory_of,
     numbers_between,
-    rows_of,
 )
 from ddp.machine.number import width
-from ddp.machine.packing import pack, unpack
+from ddp.machine.packing import pack, unpack_columns
 from ddp.machine.rows import add_rows, add_transposed, clear_rows, mirror, write_rows
 from ddp.machine.tiles import add_product
-from ddp.system import Contraction
 from dynamics.arrays.elimination import solve_transposed
 from dynamics.geometry.joint_motion import (
     is_group,
@@ -45,21 +38,19 @@ from dynamics.geometry.joint_motion import (
     twist_of,
 )
 from dynamics.rigid_bodies.kinematics import Workspace, clear
-from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, curve_loops, looping, see_loops
+from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, curve_loops, see_loops
 from dynamics.rigid_bodies.residual import residual_hessian
-from dynamics.robots.tree import Tree
 from dynamics.steps.implicit_linearization import (
     Rates,
     begin_rates,
     displaced_rates,
     numbers_of_stage,
-    rates_memory,
     rates_of_stage,
     see_velocity,
     z_of,
 )
 from dynamics.steps.implicit_steps import Solving, see_stage
-from dynamics.steps.modes import HybridModes, Layout, Modes, step_of, whole
+from dynamics.steps.modes import step_of, whole
 
 
 class Weighing(Fields):
@@ -83,63 +74,86 @@ class Assembling(Fields):
                          rows_apart("6", 6))  # fmt: skip
 
 
-def size(tree: Tree, where: Layout, m: int, nc: int) -> int:
-    """How many numbers of memory ``contract`` takes."""
-    own = Weighing.size(tree, nc=nc) + Solving.size(tree, nc=nc)
-    return own + Workspace.size(tree) + Looping.size(tree, nc=nc, entries=m)
+class Adjoint(Fields):
+    """Floats of one knot: weights on where a stage ends and on v', blocks, half of the Hessian."""
+
+    carried, on_next, blocks = vector("2 nv"), vector("nv"), matrix_of("4 nv + nc + cables", "nv")
+    H = matrix_of("ld", "ld")
+
+
+class ImplicitCurvature(NamedTuple):
+    """Working memory of ``curve_implicitly``; knots: rows of floats for ``Adjoint``; r, y: floats."""
+
+    x: Any
+    ws: Any
+    s: Any
+    lp: Any
+    knots: Any
+    r: Any
+    y: Any
 
 
 @kernel
-def contract(context, memory, record, weight, out):
-    """out (M, nz, nz): Hessians of weight·(f(x ⊕ dx, u + du) ⊖ f(x, u)) of M knots, from their records (M, .)."""
-    modes = Modes(context)
-    tree, method, nu, dt = modes.tree, modes.method, modes.nu, step_of(modes, 0)
-    nq, nv, count, loops, nc = tree.nq, tree.nv, len(method), modes.loops, modes.loops.nc
-    n, nz, ld, own = 2 * nv, 2 * nv + nu, whole(2 * nv + nu), numbers_of_stage(nq, nv, nu, nc)
-    square, packed = nv * (4 * nv + nc + tree.cables), nq + n + nc + (nv + nc) * (nv + nc)
-    records, weights, hessians = rows_of(record), rows_of(weight), rows_of(out)
-    x = Weighing(memory_of(memory), tree, nc)
+def implicit_records(memory, tree, m, nc, ld):
+    """Working memory of knots, floats that follow, and how many of them are an ``Adjoint``."""
+    x = Weighing(memory, tree, nc)
     ws = Workspace(x.end, tree)
     s = Solving(ws.end, tree, nc)
-    lp = looping(s.end, loops, nv)
-    clear(as_vector(x.qq), square)
-    lanes = width(x.end)
-    floats, carried, on_next = rates_memory(nv, nu, nc), np.empty((lanes, n)), np.empty((lanes, nv))
-    blocks, room = np.empty((lanes, square)), np.empty((4 * nv + 7) * ld + 12 + 180 + 16)
-    hessian = np.empty((lanes, ld * ld))
-    of_carried, of_next, of_blocks, of_hessian = rows_of(carried), rows_of(on_next), rows_of(blocks), rows_of(hessian)
-    r, y = Rates(memory_of(floats), nv, ld, nc), Assembling(memory_of(room), nv, ld)
-    for t in range(0, len(records), lanes):
-        M = min(lanes, len(records) - t)
-        for k in range(M):
-            clear_rows(address_of(of_hessian[k]), ld, ld, ld)
-            for j in range(n):
-                of_carried[k, j] = weights[t + k, j]
-        for i in range(count - 1, -1, -1):
-            theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-            pack(columns_from(records, i * own), t, x.q, packed)
-            pack(columns_from(records, (i + 1) * own - nu), t, x.pull, tree.cables)
-            pack(of_carried[:M], 0, x.weight, n)
-            weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp)
-            unpack(x.on_next, nv, of_next[:M], 0)
-            unpack(as_vector(x.qq), square, of_blocks[:M], 0)
-            for k in range(M):
-                whole_record, kept = records[t + k], records[t + k][i * own :]
-                begin_rates(tree, nu, nc, i, count, whole_record, r)
-                rates_of_stage(tree, nu, nc, theta, i, kept, r)
-                both = of_carried[k], of_next[k]
-                add_stage(tree, nu, nc, theta, h, kappa, kept, both, of_blocks[k], r, y, of_hessian[k])
-        for k in range(M):
-            H = address_of(of_hessian[k])
-            add_transposed(H, ld, ld)
-            mirror(H, ld)
-            write_rows(address_of(hessians[t + k]), nz, H, ld, nz, nz)
-    hold(floats)
-    hold(carried)
-    hold(on_next)
-    hold(blocks)
-    hold(room)
-    hold(hessian)
+    lp = Looping(s.end, tree, nc, m)
+    floats = floats_at(address_of(lp.end))
+    return x, ws, s, lp, floats, numbers_between(floats, Adjoint(floats, tree, nc, ld).end)
+
+
+@kernel
+def size(tree, where, m, nc, lanes):
+    """How many numbers of so many lanes ``implicit_curvature`` takes."""
+    memory = floats_at(64)
+    _, _, _, lp, floats, numbers = implicit_records(memory, tree, m, nc, where.ld)
+    y = Assembling(Rates(floats, tree.nv, where.ld, nc).end, tree.nv, where.ld)
+    return numbers_between(memory, lp.end) + numbers + (numbers_between(floats, y.end) + 16) // lanes + 1
+
+
+@kernel
+def implicit_curvature(modes, mode, memory):
+    """Working memory of ``curve_implicitly``."""
+    tree, nc, ld, lanes = modes.tree, modes.loops.nc, modes.ld, width(memory)
+    x, ws, s, lp, floats, numbers = implicit_records(memory, tree, modes.loops.entries, nc, ld)
+    clear(as_vector(x.qq), tree.nv * (4 * tree.nv + nc + tree.cables))
+    clear(as_vector(lp.J), nc * tree.nv)
+    r = Rates(floats[lanes * numbers :], tree.nv, ld, nc)
+    return ImplicitCurvature(x, ws, s, lp, as_matrix(floats, lanes, numbers), r, Assembling(r.end, tree.nv, ld))
+
+
+@inline
+def curve_implicitly(modes, mode, w, record, weight, out):
+    """Hessians of some knots, as many as there are in a record, at most one to a lane."""
+    tree, method, nu, dt, ld, loops = modes.tree, modes.method, modes.nu, step_of(modes, mode), modes.ld, modes.loops
+    nq, nv, count, nc, x, r = tree.nq, tree.nv, len(method), loops.nc, w.x, w.r
+    n, nz, own, knots = 2 * nv, 2 * nv + nu, numbers_of_stage(nq, nv, nu, nc), w.knots[: len(record)]
+    for k in range(len(record)):
+        a = Adjoint(knots[k], tree, nc, ld)
+        clear(as_vector(a.H), ld * ld)
+        for j in range(n):
+            a.carried[j] = weight[k, j]
+    for i in range(count - 1, -1, -1):
+        theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
+        pack(columns_from(record, i * own), 0, x.q, nq + n + nc + (nv + nc) * (nv + nc))
+        pack(columns_from(record, (i + 1) * own - nu), 0, x.pull, tree.cables)
+        pack(knots, 0, x.weight, n)
+        weigh_stage(tree, loops, theta, h, kappa, x, w.ws, w.s, w.lp)
+        unpack_columns(x.on_next, nv, knots, 0, n)
+        unpack_columns(as_vector(x.qq), nv * (4 * nv + nc + tree.cables), knots, 0, n + nv)
+        for k in range(len(record)):
+            a, kept = Adjoint(knots[k], tree, nc, ld), record[k][i * own :]
+            begin_rates(tree, nu, nc, i, count, record[k], r)
+            rates_of_stage(tree, nu, nc, theta, i, kept, r)
+            both = a.carried, a.on_next
+            add_stage(tree, nu, nc, theta, h, kappa, kept, both, as_vector(a.blocks), r, w.y, as_vector(a.H))
+    for k in range(len(record)):
+        H = address_of(Adjoint(knots[k], tree, nc, ld).H)
+        add_transposed(H, ld, ld)
+        mirror(H, ld)
+        write_rows(address_of(out[k]), nz, H, ld, nz, nz)
 
 
 @kernel
@@ -271,33 +285,3 @@ def pull_weight(tree, b, theta, h, kappa, weight, y, r):
         weight[iv + i] = y.on_stage[i] + y.pulled[iv + i]
         through = (1.0 - kappa) * weight[nv + iv + i] + kappa * h * (1.0 - theta) * y.on_stage[6 + i]
         weight[nv + iv + i] = through + y.pulled[nv + iv + i]
-
-
-def contract_at(context, record, weight, hessian):  # type: ignore[no-untyped-def]
-    """The C function: addresses of `Modes`, a record, a weight (n,) and the Hessian (nz, nz) to write."""
-    modes = Modes(context)
-    tree, nz = modes.tree, 2 * modes.tree.nv + modes.nu
-    memory = np.empty(room_of_one(tree, modes.loops))
-    records, weights = as_matrix(floats_at(record), 1, modes.end), as_matrix(floats_at(weight), 1, 2 * tree.nv)
-    contract(context, memory, records, weights, as_matrix(floats_at(hessian), 1, nz * nz))
-    hold(memory)
-
-
-@kernel
-def room_of_one(tree, loops):
-    """How many floats ``contract`` of one knot takes."""
-    memory, nc = floats_at(64), loops.nc
-    s = Solving(Workspace(Weighing(memory, tree, nc).end, tree).end, tree, nc)
-    return numbers_between(memory, Looping(s.end, loops, tree.nv).end)
-
-
-@cache
-def _callback(hybrid: bool) -> Any:
-    if hybrid:
-        return callback(specialised(contract_at, "contract_hybrid_at", Modes=HybridModes))
-    return callback(contract_at)
-
-
-def contraction(modes: Modes) -> Contraction:
-    """``contract`` of single knots as a C function, for backward sweeps that know weights knot by knot."""
-    return Contraction(_callback(isinstance(modes, HybridModes)).address, modes.start, modes)

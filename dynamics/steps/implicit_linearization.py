@@ -17,23 +17,24 @@ A record holds q, v, z = (h λ, v'), the factors of K, Z, u of every stage, then
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
-from ddp.machine.memory import address_of, as_vector, hold, memory_of, rows_of
+from ddp.machine.memory import address_of, as_vector, floats_at
 from ddp.machine.number import width
-from ddp.machine.packing import pack, unpack_columns
+from ddp.machine.packing import unpack_columns
 from ddp.machine.rows import add_rows, clear_rows, copy_rows, write_rows
-from ddp.machine.tiles import add_product
+from ddp.machine.tiles import add_product, padded
 from dynamics.arrays.elimination import solve_columns
+from dynamics.geometry.configuration import turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_rates, joint_transport, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.loops import Looping, looping
 from dynamics.rigid_bodies.residual import residual_by_controls
 from dynamics.robots.tree import Tree
-from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving, turn_columns
-from dynamics.steps.modes import Layout, Modes, step_of, whole
+from dynamics.steps.implicit_steps import Solving, end_stage, solve_stage, solving
+from dynamics.steps.modes import Layout, step_of, whole
 
 
 class Stage(Fields):
@@ -61,7 +62,7 @@ def implicit_layout(nq: int, nv: int, nu: int, most: int, stages: int) -> Layout
     """The `Layout` of implicit steps, whose records are those of their stages and have no parts."""
     nz = 2 * nv + nu
     end = stages * Stage.size(nq=nq, nv=nv, nu=nu, nc=most) + (stages - 1) * 2 * nv * nz
-    return Layout(end, end, end, end, 0, 0)
+    return Layout(end, end, end, end, 0, padded(nz))
 
 
 @kernel
@@ -71,53 +72,60 @@ def numbers_of_stage(nq, nv, nu, nc):
     return nq + nv + nz + nz * nz + nz * (2 * nv + nu) + nu
 
 
+class ImplicitRelation(NamedTuple):
+    """Working memory of ``relate_implicitly``; q, u: where knots are read; r: floats."""
+
+    q: Any
+    u: Any
+    x: Any
+    kept: Any
+    ws: Any
+    s: Any
+    lp: Any
+    r: Any
+
+
 def size(tree: Tree, where: Layout, nu: int, stages: int, m: int, nc: int) -> int:
-    """How many numbers of memory ``linearize_implicit`` takes."""
-    own = Starting.size(tree, nu=nu) + Stage.size(tree, nu=nu, nc=nc)
+    """How many numbers of memory ``implicit_relation`` takes."""
+    own = Starting.size(tree, nu=nu) + Stage.size(tree, nu=nu, nc=nc) + Rates.size(tree, ld=where.ld, nc=nc)
     return own + Workspace.size(tree) + Solving.size(tree, nc=nc) + Looping.size(tree, nc=nc, entries=m)
 
 
 @kernel
-def linearize_implicit(context, memory, schedule, X, U, A, B, record):
-    """A (N, n, n), B (N, n, nu) and record (N, size) of every knot, of an implicit step."""
-    modes, N, nu = Modes(context), U.shape[0], U.shape[1]
-    tree, method, dt = modes.tree, modes.method, step_of(modes, 0)
-    nq, nv, count, nc = tree.nq, tree.nv, len(method), modes.loops.nc
-    n, own = 2 * nv, numbers_of_stage(nq, nv, nu, nc)
-    floats = rates_memory(nv, nu, nc)
-    r = Rates(memory_of(floats), nv, whole(n + nu), nc)
-    X, U, of_x, of_u, records = rows_of(X), rows_of(U), rows_of(A), rows_of(B), rows_of(record)
-    x = Starting(memory_of(memory), tree, nu)
-    kept = Stage(x.end, tree, nc, nu)
+def implicit_relation(modes, mode, memory):
+    """Working memory of ``relate_implicitly``."""
+    tree, nc = modes.tree, modes.loops.nc
+    x = Starting(memory, tree, modes.nu)
+    kept = Stage(x.end, tree, nc, modes.nu)
     ws = Workspace(kept.end, tree)
     s = solving(ws.end, tree, nc)
-    lp = looping(s.end, modes.loops, nv)
-    for t in range(0, N, width(x.end)):
-        pack(X, t, x.x, nq + nv)
-        pack(U, t, x.u, nu)
+    lp = looping(s.end, modes.loops, tree.nv)
+    r = Rates(floats_at(address_of(lp.end)), tree.nv, modes.ld, nc)
+    return ImplicitRelation(x.x, x.u, x, kept, ws, s, lp, r)
+
+
+@inline
+def relate_implicitly(modes, mode, w, A, B, record, t):
+    """A, B and records of the knots from t on."""
+    tree, method, dt, nu, nc, ld = modes.tree, modes.method, step_of(modes, mode), modes.nu, modes.loops.nc, modes.ld
+    nq, nv, count, x, s, kept, r = tree.nq, tree.nv, len(method), w.x, w.s, w.kept, w.r
+    n, own = 2 * nv, numbers_of_stage(nq, nv, nu, nc)
+    for i in range(count):
+        theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
+        wrong = solve_stage(modes, theta, h, x.x, x.x[nq:], x.u, w.ws, s, w.lp)
+        keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, s, w.lp, modes.loops, kept)
+        unpack_columns(kept.q, own, record, t, i * own)
+        end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)
+    for k in range(t, min(t + width(x.end), len(A))):
         for i in range(count):
-            theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-            wrong = solve_stage(modes, theta, h, x.x, x.x[nq:], x.u, ws, s, lp)
-            keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, s, lp, modes.loops, kept)
-            unpack_columns(kept.q, own, records, t, i * own)
-            end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)
-        for k in range(t, min(t + width(x.end), N)):
-            for i in range(count):
-                begin_rates(tree, nu, nc, i, count, records[k], r)
-                rates_of_stage(tree, nu, nc, method[i, 0], i, records[k][i * own :], r)
-                end_rates(tree, nu, nc, method[i, 0], dt * method[i, 1], method[i, 2], records[k][i * own :], r)
-                if i + 1 < count:
-                    after = address_of(records[k][count * own + i * n * (n + nu) :])
-                    write_rows(after, n + nu, address_of(as_vector(r.Qn)), whole(n + nu), n, n + nu)
-            write_rows(address_of(of_x[k]), n, address_of(as_vector(r.Qn)), whole(n + nu), n, n)
-            write_columns(n, nu, r, of_u[k])
-    hold(floats)
-
-
-@kernel
-def rates_memory(nv, nu, nc):
-    """Floats for ``Rates`` of one knot."""
-    return np.zeros((6 * nv + nc + 1) * whole(2 * nv + nu) + 72 + 16)
+            begin_rates(tree, nu, nc, i, count, record[k], r)
+            rates_of_stage(tree, nu, nc, method[i, 0], i, record[k][i * own :], r)
+            end_rates(tree, nu, nc, method[i, 0], dt * method[i, 1], method[i, 2], record[k][i * own :], r)
+            if i + 1 < count:
+                after = address_of(record[k][count * own + i * n * (n + nu) :])
+                write_rows(after, n + nu, address_of(as_vector(r.Qn)), ld, n, n + nu)
+        write_rows(address_of(A[k]), n, address_of(as_vector(r.Qn)), ld, n, n)
+        write_columns(n, nu, r, B[k])
 
 
 @kernel

@@ -28,7 +28,7 @@ from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
 from dynamics.arrays.elimination import eliminate, solve
-from dynamics.geometry.configuration import integrate_configuration
+from dynamics.geometry.configuration import integrate_configuration, turn_columns
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
@@ -210,17 +210,6 @@ def push_loops(tree, loops, h, ws, s, lp):
         for j in range(tree.nv):
             s.R[j] -= lp.J[r, j] * s.force[r]
     add_loop_stiffness(tree, loops, -1.0, s.force, lp, s.Rq)
-
-
-@kernel
-def turn_columns(m, iv, nj, T, J, scale, out, shift):
-    """out := scale J T in m rows of the columns from iv on of a joint whose motions do not commute, shifted in out."""
-    for r in range(m):
-        for j in range(nj):
-            total = J[r, iv] * T[0, j]
-            for k in range(1, nj):
-                total += J[r, iv + k] * T[k, j]
-            out[r, shift + iv + j] = scale * total
 
 
 @kernel

@@ -110,8 +110,8 @@ def turn_rows(tree, h, nu, v, a, Z, ld, w, A, B, t):
         if is_group(kind):
             of_x, of_u = w.rows, w.rows[nj * n :]
             joint_rates(kind, nj, next_twist(kind, v, a, iv, h), w.T, w.J)
-            turn_columns(nj, h, w.J, Z, iv * ld, ld, n, of_x, n)
-            turn_columns(nj, h, w.J, Z, iv * ld + n, ld, nu, of_u, nu)
+            turn_rates(nj, h, w.J, Z, iv * ld, ld, n, of_x, n)
+            turn_rates(nj, h, w.J, Z, iv * ld + n, ld, nu, of_u, nu)
             for i in range(nj):
                 for k in range(nj):
                     of_x[i * n + iv + k] += w.T[i, k]
@@ -121,7 +121,7 @@ def turn_rows(tree, h, nu, v, a, Z, ld, w, A, B, t):
 
 
 @kernel
-def turn_columns(nj, h, J, x, start, stride, m, out, ld):
+def turn_rates(nj, h, J, x, start, stride, m, out, ld):
     """Columns of a joint's rows of δq', ld long, := h² J times its rows of m rates in x, a stride apart."""
     square = h * h
     for j in range(m):

@@ -92,6 +92,14 @@ _STAGES = Contractor(
     "stages", runge_kutta_curvature.size, runge_kutta_curvature.explicit_curvature,
     runge_kutta_curvature.curve_explicitly,
 )  # fmt: skip
+_IMPLICIT = roller("implicitly", implicit_steps.size, implicit_bench, advance_implicitly)
+_EXPAND_IMPLICITLY = expansion(
+    "implicitly", implicit_linearization.implicit_relation, implicit_linearization.relate_implicitly
+)
+_IMPLICIT_STAGES = Contractor(
+    "implicit_stages", implicit_curvature.size, implicit_curvature.implicit_curvature,
+    implicit_curvature.curve_implicitly,
+)  # fmt: skip
 
 SEMI_IMPLICIT = Scheme(
     _FREE, expansion("freely", linearization.free_relation, linearization.relate_freely), linearization.keep_rates,
@@ -114,15 +122,12 @@ def explicit(method: Array) -> Scheme:
     )  # fmt: skip
 
 
-_IMPLICIT = roller("implicitly", implicit_steps.size, implicit_bench, advance_implicitly)
-
-
 def implicit(method: Array) -> Scheme:
     """The scheme of implicit steps by a method of implicit_steps.py."""
     return Scheme(
-        _IMPLICIT, implicit_linearization.linearize_implicit, None, implicit_curvature.contract,
-        implicit_curvature.contraction, implicit_linearization.implicit_layout, implicit_linearization.size,
-        implicit_curvature.size, method, len(method), holds=bool((method[:, 0] == 1.0).all()),
+        _IMPLICIT, _EXPAND_IMPLICITLY, None, _IMPLICIT_STAGES.contract, _IMPLICIT_STAGES.contraction,
+        implicit_linearization.implicit_layout, implicit_linearization.size, _IMPLICIT_STAGES.room, method, len(method),
+        holds=bool((method[:, 0] == 1.0).all()),
     )  # fmt: skip
 
 
