@@ -3,15 +3,15 @@
 A scheme is all that a system needs to know of its steps. One that is listed in `INTEGRATORS` serves robots without
 contacts; `TOUCHING` serves phases of contacts.
 
-==================  =========================  ========================  ===========================================
-steps               next state                 first order               second order
-==================  =========================  ========================  ===========================================
-loops over knots    rollouts                   expansions                contractions
-without contacts    advance                    linearization             second_order, hessians; lane_contraction
-under contacts      advance, held_steps        contact_linearization     second_order, hessians
-explicit            advance, runge_kutta       runge_kutta_linearization runge_kutta_curvature
-implicit            implicit_steps             implicit_linearization    implicit_curvature
-==================  =========================  ========================  ===========================================
+==================  ====================  =========================  =========================================
+steps               next state            first order                second order
+==================  ====================  =========================  =========================================
+without contacts    advance               linearization              second_order, hessians; lane_contraction
+under contacts      advance, held_steps   contact_linearization      second_order, hessians
+explicit            advance, runge_kutta  runge_kutta_linearization  runge_kutta_curvature
+implicit            implicit_steps        implicit_linearization     implicit_curvature
+the loop over them  rollouts              expansions                 contractions
+==================  ====================  =========================  =========================================
 """
 
 from __future__ import annotations
