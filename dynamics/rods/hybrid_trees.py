@@ -1,0 +1,95 @@
+"""Trees of robots with rods: parts compiled into the flat arrays that kernels read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamics.geometry.joint_motion import ROD
+from dynamics.robots import joints
+from dynamics.robots.rods import Rod, Tendon
+from dynamics.robots.tree import HybridTree, heirs, moments, segments, turns
+from dynamics.rods.memory import RodMemory
+
+if TYPE_CHECKING:
+    from dynamics.rods.assembly import Recipe
+
+Array = NDArray[np.float64]
+
+
+def hybrid_tree(recipe: Recipe) -> HybridTree:
+    """The flat arrays of parts."""
+    parts = recipe.parts
+    kind = np.array([ROD if p.is_rod else joints.kind_of(p.moves, 1) for p in parts])
+    nj = np.array([p.moves.nv for p in parts])
+    sizes_q = np.array([p.nq for p in parts])
+    iq, iv, nv = np.cumsum(sizes_q) - sizes_q, np.cumsum(nj) - nj, int(nj.sum())
+    parent = np.array([part.parent for part in parts])
+    previous = np.arange(nv) - 1
+    for b in range(len(parts)):
+        previous[iv[b]] = -1 if parent[b] < 0 else iv[parent[b]] + nj[parent[b]] - 1
+    placement = np.array([[*p.placement.rotation.ravel(), *p.placement.translation] for p in parts])
+    subspace = np.concatenate([np.zeros((p.moves.nv, 6)) if p.is_rod else joints.subspace(p.moves, 1) for p in parts])
+    segment, relatives = segments(previous)
+    begun = recipe.begun.tree if recipe.begun is not None else None
+
+    def extended(values: Array | None) -> Array:
+        return np.concatenate([np.zeros(0) if values is None else values, np.zeros(nv)])[:nv]
+
+    damping, stiffness, springref, armature = (
+        extended(None if begun is None else getattr(begun, name))
+        for name in ("damping", "stiffness", "springref", "armature")
+    )
+    rods = [part.moves for part in parts if isinstance(part.moves, Rod)]
+    count = np.array([rod.gauss + 2 for rod in rods])
+    rows = np.array([(rod.gauss + 2) * rod.nv for rod in rods])
+    number = np.cumsum([isinstance(p.moves, Rod) for p in parts]) - 1
+    samples = [_samples(rod) for rod in rods]
+    squares = np.array([rod.nv**2 for rod in rods])
+    tendons = [(tendon, part.moves) for part in parts for tendon in part.tendons]
+    carried = np.cumsum([0, *(len(part.tendons) for part in parts if part.is_rod)])
+    routes = [_route(tendon, rod) for tendon, rod in tendons]
+    lengths = np.array([len(route) for route in routes], dtype=np.int64)
+    points, columns = int(count.sum()), int(rows.sum())
+    return HybridTree(
+        nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
+        iq=iq, iv=iv, nj=nj, placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
+        inertia=np.array([moments(i, p.name) for i, p in zip(recipe.inertias, parts, strict=True)]),
+        armature=armature, gravity=np.array([*recipe.gravity, 0.0, 0.0, 0.0]), damping=damping, stiffness=stiffness,
+        springref=springref, body=np.repeat(np.arange(len(parts)), nj), previous=previous, segment=segment,
+        relatives=relatives, weightless=None, room=RodMemory.size(points=points, columns=columns, nv=nv),
+        rod=np.where(kind == ROD, number, -1), first=np.cumsum(count) - count, count=count,
+        column=np.cumsum(rows) - rows, points=points, columns=columns,
+        length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
+        reference=np.concatenate([one[1] for one in samples]), basis=np.concatenate([one[2] for one in samples]),
+        weight=np.concatenate([_ends(rod.weights) for rod in rods]),
+        reference_there=np.concatenate([_ends(rod.rest_at_points) for rod in rods]),
+        basis_there=np.concatenate([rod.basis(rod.points).reshape(-1, 6) for rod in rods]),
+        square=np.cumsum(squares) - squares, elastic=np.concatenate([rod.stiffness().ravel() for rod in rods]),
+        viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
+        cables=len(tendons), cable=carried, route_of=np.cumsum(lengths) - lengths,
+        route=np.concatenate([np.zeros((0, 4)), *routes]),
+    )  # fmt: skip
+
+
+def _samples(rod: Rod) -> tuple[Array, Array, Array]:
+    """``length``, ``reference`` and ``basis`` of a tree with this rod."""
+    length = np.concatenate([[0.0], np.diff(rod.points)])
+    reference = np.concatenate([np.zeros((2, 6)), rod.rest])
+    pairs = rod.basis(rod.sampling_points()).reshape(-1, 2, rod.nv, 6).swapaxes(1, 2)
+    basis = np.concatenate([np.zeros((rod.nv, 2, 6)), pairs.reshape(-1, 2, 6)])
+    return length, reference, basis.reshape(-1, 6)
+
+
+def _ends(values: Array) -> Array:
+    """Values at Gauss points, with zeros for base and tip, where integrals have no weight."""
+    none = np.zeros_like(values[:1])
+    return np.concatenate([none, values, none])
+
+
+def _route(tendon: Tendon, rod: Rod) -> Array:
+    """``route`` of a tendon."""
+    path, slope = tendon.along(rod.points[1:-1] / rod.length)
+    return _ends(np.hstack([path, slope / rod.length]))
