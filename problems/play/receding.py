@@ -118,14 +118,14 @@ def simulate_receding(
     }
     if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
         raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
+    mu, soft, factor = positive("friction", friction), positive("softness", softness), positive("mass", mass)
+    late, spread = at_least_zero("delay", delay), at_least_zero("noise", noise)
+    rng = np.random.default_rng(integer("seed", seed))
     planner.restart()
     control = _Replanned(planner, period, wanted)
     with quietly():  # a fall is a result
-        world = world_of(system, planner.x0, positive("friction", friction), positive("softness", softness), step)
-        setting = Setting(
-            world, system, positive("mass", mass), step, count, kicks, at_least_zero("delay", delay),
-            at_least_zero("noise", noise), np.random.default_rng(integer("seed", seed)),
-        )  # fmt: skip
+        world = world_of(system, planner.x0, mu, soft, step)
+        setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
         play = played(setting, planner.x0, control, control.reference)
     commands = np.array([as_command(wanted(t)) for t in play.t])
     return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]))
