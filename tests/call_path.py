@@ -98,7 +98,8 @@ def described(frame: FrameType, known: dict[int, str]) -> str:
     handed = [told for name in code.co_varnames[: code.co_argcount] if (told := shown(name, frame.f_locals, known))]
     where = ".".join(file.relative_to(HOME).with_suffix("").parts)
     thing = getattr(sys.modules[where], code.co_name, None)
-    if thing is None or inspect.isfunction(thing) or "." in code.co_qualname:
+    is_kernel = code.co_argcount > 0 and not frame.f_locals  # machine code has no variables to show
+    if not is_kernel and (thing is None or inspect.isfunction(thing) or "." in code.co_qualname):
         return f"{where}.{code.co_qualname}({', '.join(handed)})"
     told = inspect.getdoc(thing) or ""
     return f"* {where}.{code.co_name}: {told.splitlines()[0] if told else ''}"

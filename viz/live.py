@@ -11,7 +11,7 @@ from ddp.errors import text
 from viz.bodies import Drawable
 from viz.html import Drawn, page
 from viz.obstacles import Obstacle
-from viz.scene import build
+from viz.scene import BESIDE, build
 from viz.server import show
 
 logger = logging.getLogger("mayne")
@@ -32,6 +32,7 @@ def animate(
     obstacles: Sequence[Obstacle] = (),
     ground: float | None = None,
     beside: ArrayLike | None = None,
+    beside_title: str = BESIDE,
 ) -> Drawn:
     """Show the motion X (N+1, nx), one state every dt [s], as the page that ``save_html`` writes; other arguments too.
 
@@ -44,7 +45,7 @@ def animate(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside,
+        beside=beside, beside_title=beside_title,
     )  # fmt: skip
     address = show(page(scene, heading or robot.name), open_browser)
     logger.info("%s moves at %s", robot.name, address)

@@ -83,8 +83,8 @@ def branch(robot: Robot, frame: str, rods: bool = False) -> Branch:
     if not rods:
         check_rigid(robot)
     known = _known.setdefault(robot, {})
-    if frame not in known:
-        known[frame] = _branch(robot, frame)
+    if not isinstance(frame, str) or frame not in known:
+        known[frame] = _branch(robot, frame)  # which refuses what is no name
     return known[frame]
 
 

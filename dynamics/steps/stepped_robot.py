@@ -70,6 +70,7 @@ class SteppedRobot(ABC):
         self._scheme, self._described = scheme, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, most[1], stages)
         self._modes = modes_of(tree, loops, self.actuation, scheme.method, modes, self._layout)
+        self._handle = self._modes.handle
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)
         self._room_of_contractions = scheme.contract_room(tree, self._layout, *most)
@@ -168,7 +169,7 @@ class SteppedRobot(ABC):
         if len(X) != len(U):
             raise ProblemError(f"u: expected {len(X)} controls for {len(X)} states, got {len(U)}")
         Xn = np.empty_like(X)
-        system = self._modes.handle, working_memory(self._room_of_rollouts), self._modes_from(first, len(U))
+        system = self._handle, working_memory(self._room_of_rollouts), self._modes_from(first, len(U))
         self._scheme.roller.step(*system, X, U, Xn)
         return Xn[0] if axes(x) == 1 else Xn
 
@@ -195,7 +196,7 @@ class SteppedRobot(ABC):
         forces = np.empty((s, N, 0)) if notes is None else notes
         schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
         self._scheme.roller.track(
-            self._modes.handle, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
+            self._handle, working_memory(self._room_of_rollouts), schedule, X, U, k, K, alphas, gaps, low, high,
             Xs, Us, forces,
         )  # fmt: skip
         return Xs, Us
@@ -214,17 +215,17 @@ class SteppedRobot(ABC):
         end = first + len(U)
         schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
         self._scheme.linearize(
-            self._modes.handle, working_memory(self._room_of_expansions), schedule, X, U, *out
+            self._handle, working_memory(self._room_of_expansions), schedule, X, U, *out
         )
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
         """Complete the records of ``expand``."""
         if self._scheme.complete is not None:
-            self._scheme.complete(self._modes.handle, *out)
+            self._scheme.complete(self._handle, *out)
 
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of ``weight @ f`` of M knots, and what costs asked for of forces in records."""
-        self._scheme.contract(self._modes.handle, working_memory(self._room_of_contractions), record, weight, out)
+        self._scheme.contract(self._handle, working_memory(self._room_of_contractions), record, weight, out)
 
     def contraction(self) -> Contraction:
         """The compiled second order of single knots."""
