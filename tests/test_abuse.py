@@ -19,7 +19,7 @@ MADE_BY_OTHERS = {
     "Drawn", "Dynamics", "Ending", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
-    "Motion", "Policy", "Rest", "Tracking",
+    "InternalDerivatives", "Motion", "Policy", "Rest", "TendonDerivatives", "TendonHessian", "Tracking",
 }  # fmt: skip
 """Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""
 

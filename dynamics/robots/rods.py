@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,9 @@ Profile = Callable[[float], float]
 
 STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """Strains [stretch, shear y, shear z; torsion, bending y, bending z] of a straight rod along its x axis."""
+
+MOST_POINTS = 100
+"""Gauss-Legendre points of one rod at most."""
 
 _ORDER = (3, 4, 5, 0, 1, 2)
 """Strains in the order of a rod's coordinates: torsion, bending y, bending z, stretch, shear y, shear z."""
@@ -32,11 +35,14 @@ class Material:
     damping: float = 0.0
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            number = float(as_array(field.name, getattr(self, field.name), (), ModelError))
+            object.__setattr__(self, field.name, number)
         positive("young", self.young, ModelError)
         positive("density", self.density, ModelError)
-        if not -1.0 < float(as_array("poisson", self.poisson, (), ModelError)) <= 0.5 + 1e-9:
+        if not -1.0 < self.poisson <= 0.5 + 1e-9:
             raise ModelError(f"poisson: expected a ratio in (-1, 0.5], got {self.poisson}")
-        if float(as_array("damping", self.damping, (), ModelError)) < 0.0:
+        if self.damping < 0.0:
             raise ModelError(f"damping: expected a number of at least 0 [Pa s], got {self.damping}")
 
     @property
@@ -158,17 +164,19 @@ class Rod:
         if not isinstance(material, Material):
             raise ModelError(f"material: expected a Material, got {said(material)}")
         self.material, self.gauss = material, integer("gauss", gauss, 1, ModelError)
-        degrees = (
-            torsion, *_pair("bending", bending), stretch, *_pair("shear", shear)
+        if self.gauss > MOST_POINTS:
+            raise ModelError(f"gauss: expected at most {MOST_POINTS} points, got {said(gauss)}; join several rods")
+        self.degrees = (
+            _degree("torsion", torsion), *_pair("bending", bending),
+            _degree("stretch", stretch), *_pair("shear", shear),
         )  # fmt: skip
-        self.degrees = tuple(None if d is None else integer("degree", d, 0, ModelError) for d in degrees)
         highest = max((d for d in self.degrees if d is not None), default=-1)
         if highest < 0:
             raise ModelError(f"rod {name!r}: expected a degree for at least one strain, got None for all")
         if self.gauss <= highest:
             raise ModelError(
-                f"gauss: expected at least {highest + 1} points for strains of degree {highest}, got {gauss}"
-                " (a strain that vanishes at all of them would have neither mass nor stiffness)"
+                f"gauss: expected at least {said(highest + 1)} points for strains of degree {said(highest)}, got"
+                f" {gauss} (a strain that vanishes at all of them would have neither mass nor stiffness)"
             )
         x, weights = legendre.leggauss(self.gauss)
         inner = 0.5 * (x + 1.0)
@@ -226,12 +234,16 @@ class Rod:
         return f"Rod({self.name!r}, length={self.length}, nv={self.nv})"
 
 
+def _degree(field: str, value: int | None) -> int | None:
+    return None if value is None else integer(field, value, 0, ModelError)
+
+
 def _pair(field: str, value: int | tuple[int | None, int | None] | None) -> tuple[int | None, int | None]:
     if isinstance(value, tuple):
         if len(value) != 2:
             raise ModelError(f"{field}: expected a degree or a pair of them for y and z, got {said(value)}")
-        return value
-    return value, value
+        return _degree(field, value[0]), _degree(field, value[1])
+    return (_degree(field, value),) * 2
 
 
 def _rest(rest: ArrayLike | Callable[[float], ArrayLike], x: float) -> Array:

@@ -155,7 +155,7 @@ class Assembly:
             raise ModelError(f"name: {self.name} has a frame {name!r} already")
 
     def _place(self, field: str, name: str) -> Place:
-        if name not in self.places:
+        if text(field, name, ModelError) not in self.places:
             raise ModelError(f"{field}: {self.name} has no frame {said(name)}; {nearest(name, self.places)}")
         place = self.places[name]
         if place.point is not None:

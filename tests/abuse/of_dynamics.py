@@ -4,7 +4,21 @@ import numpy as np
 
 import dynamics
 from abuse.subjects import Subject
-from dynamics import Contact, ContinuousDynamics, FunctionDynamics, OneSample, Phase, PhasedDynamics, RobotDynamics
+from dynamics import (
+    Assembly,
+    Circle,
+    Contact,
+    ContinuousDynamics,
+    FunctionDynamics,
+    Material,
+    OneSample,
+    Phase,
+    PhasedDynamics,
+    Rectangle,
+    RobotDynamics,
+    Rod,
+    Tendon,
+)
 
 
 def subjects():
@@ -67,6 +81,7 @@ def subjects():
         ),
         *_of_contacts(solo, rng),
         *_of_systems(arm, solo, v, rng),
+        *_of_rods(),
     ]  # fmt: skip
     return found
 
@@ -129,6 +144,36 @@ def _of_systems(arm, solo, v, rng):
             Subject(f"{name}.check_state", made.check_state, {"x": x, "field": "x"}, spare=("field",)),
         ]
     return found
+
+
+def _of_rods():
+    silicone, round_ = Material(1e5, 0.45, 1000.0, 100.0), Circle(0.02, 0.01)
+    given = {"name": "rod", "length": 0.3, "section": round_, "material": silicone, "bending": 1, "gauss": 2}
+    tendon = Tendon("side", _aside)
+    robot = Assembly().rod(Rod(**given), tendons=[tendon]).robot()
+    at, pulled = {"robot": robot, "q": np.full(4, 0.1)}, {"u": np.ones(1)}
+    moving = at | {"v": np.full(4, 0.2)}
+    found = [
+        Subject("Material", Material, {"young": 1e5, "poisson": 0.45, "density": 1000.0, "damping": 1.0}),
+        Subject("Circle", Circle, {"radius": 0.02, "tip": 0.01}, others={"tip": ("radius",)}),
+        Subject("Rectangle", Rectangle, {"y": 0.02, "z": 0.01}),
+        Subject("Tendon", Tendon, {"name": "side", "path": _aside}),
+        Subject(
+            "Rod", Rod, given, others=dict.fromkeys(("torsion", "bending", "stretch", "shear"), ("gauss", "rod")),
+        ),
+        Subject("Assembly", Assembly, {"name": "robot", "gravity": np.array([0.0, 0.0, -9.81])}),
+        Subject("Assembly.rod", lambda rod, on, tendons: Assembly().rod(rod, on, tendons=tendons),
+                {"rod": Rod(**given), "on": "world", "tendons": [tendon]}, others={"on": ("frame",)}),
+        Subject("tendon_forces_hessian", dynamics.tendon_forces_hessian, at | pulled | {"mu": np.full(4, 0.3)}),
+    ]  # fmt: skip
+    for name in ("", "_derivatives"):
+        found.append(Subject(f"internal_forces{name}", getattr(dynamics, f"internal_forces{name}"), moving))
+        found.append(Subject(f"tendon_forces{name}", getattr(dynamics, f"tendon_forces{name}"), at | pulled))
+    return found
+
+
+def _aside(x):
+    return 0.0, 0.01
 
 
 def _turn(x, u):
