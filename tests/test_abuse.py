@@ -29,7 +29,7 @@ def run(module, *arguments):
     return subprocess.run(command, cwd=HERE, env=None, capture_output=True, text=True, timeout=500)
 
 
-EVERY = {"dynamics": 199, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
+EVERY = {"dynamics": 399, "ddp": 41, "problems": 199, "viz": 31, "command": 31}
 """Of so many inputs one is tried here, all of them by `make abuse`; odd, so that each has its turn at every value."""
 
 

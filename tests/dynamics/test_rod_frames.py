@@ -23,13 +23,12 @@ def moved(robot, q, d):
     return out[0, : robot.nq]
 
 
-def pose_of(robot, name, q):
-    """Pose by Pinocchio's kinematics of the chain of rigid segments."""
+def pose_of(robot, data, name, q):
+    """Pose by Pinocchio's kinematics of the chain of rigid segments, whose data it overwrites."""
     rod, point = name.split("/")
     part = next(part for part in robot.recipe.parts if part.name == rod)
     last = part.moves.gauss + 1
     point = {"tip": last, "base": 0}.get(point) if point in ("tip", "base") else int(point)
-    data = robot.chain.createData()
     pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
     if point:
         return data.oMi[robot.chain.getJointId(f"{rod}/{point}")].copy()
@@ -40,13 +39,14 @@ def pose_of(robot, name, q):
 def test_frames_are_those_of_the_chain(seed, rng):
     robot = random_hybrid(seed)
     q, w = robot.random_configuration(rng), rng.normal(size=6)
+    data = robot.chain.createData()  # dozens of megabytes
     for rod, at in zip(robot.rods, ("2", "tip", "base"), strict=True):
         for name in (f"{rod.name}/{at}",):
-            here = pose_of(robot, name, q)
+            here = pose_of(robot, data, name, q)
             np.testing.assert_allclose(dynamics.frame_placement(robot, q, name), here.homogeneous, atol=1e-12)
 
             def twist(d, name=name, here=here):
-                return pin.log6(here.actInv(pose_of(robot, name, moved(robot, q, d)))).vector
+                return pin.log6(here.actInv(pose_of(robot, data, name, moved(robot, q, d)))).vector
 
             jacobian = dynamics.frame_placement_derivatives(robot, q, name)
             truth = np.array([fourth_order(lambda t, e=e, twist=twist: twist(t * e)) for e in np.eye(robot.nv)]).T
