@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, items, positive, said
 from ddp.protocols import Array
@@ -44,16 +44,9 @@ def Sphere(center: ArrayLike, radius: float) -> Capsule:
 
 
 class Body(NamedTuple):
-    """A capsule that two frames of a robot carry, for the kernels; without length if not ``long``.
+    """A capsule that two frames of a robot carry, for the kernels; without length if not ``long``."""
 
-    dof (m,): the degrees of freedom that move it; columns: where among them those of each branch are.
-    """
-
-    first: frames.Branch
-    second: frames.Branch
-    first_columns: NDArray[np.int64]
-    second_columns: NDArray[np.int64]
-    dof: NDArray[np.int64]
+    ends: frames.Pair
     radius: float
     long: bool
 
@@ -94,7 +87,8 @@ class SphereClearance(Clearance):
 
     def __post_init__(self) -> None:
         branch = checks.branch(self.robot, self.frame)
-        _settle(self, _body(branch, branch, checks.weight("radius", self.radius), False), self.obstacles, self.margin)
+        body = Body(frames.pair(branch, branch), checks.weight("radius", self.radius), False)
+        _settle(self, body, self.obstacles, self.margin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +114,11 @@ class CapsuleClearance(Clearance):
             raise ProblemError(f"frames: expected the names of two frames, got {said(names)}")
         for name in names:
             checks.frame_name(self.robot, name, "frames")
-        first, second = (frames.branch(self.robot, name) for name in names)
-        body = _body(first, second, checks.weight("radius", self.radius), True)
-        if body.dof.size == 0:
+        ends = frames.pair(*(frames.branch(self.robot, name) for name in names))
+        if ends.count == 0:
             raise ProblemError(f"frames: no joint of {self.robot.name} moves {names[0]!r} or {names[1]!r}")
+        body = Body(ends, checks.weight("radius", self.radius), True)
         _settle(self, body, self.obstacles, self.margin)
-
-
-def _body(first: frames.Branch, second: frames.Branch, radius: float, long: bool) -> Body:
-    dof = np.union1d(first.dof, second.dof)
-    return Body(first, second, np.searchsorted(dof, first.dof), np.searchsorted(dof, second.dof), dof, radius, long)
 
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:

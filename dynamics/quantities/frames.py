@@ -71,6 +71,21 @@ class HybridBranch(Branch):
     tree: HybridTree = nested(HybridTree)
 
 
+class Pair(Struct):
+    """Two frames of a robot.
+
+    count: m, how many degrees of freedom move either.   dof (m,): which of the robot's they are.
+    first_columns, second_columns: where among them those of each branch are.
+    """
+
+    first: Branch = nested(Branch)
+    second: Branch = nested(Branch)
+    count: int = integer()
+    dof: NDArray[np.int64] = integers()
+    first_columns: NDArray[np.int64] = integers()
+    second_columns: NDArray[np.int64] = integers()
+
+
 _known: WeakKeyDictionary[Robot, dict[str, Branch]] = WeakKeyDictionary()
 """Branches that have been asked for: making one takes longer than most of what it is for."""
 
@@ -86,6 +101,13 @@ def branch(robot: Robot, frame: str, rods: bool = False) -> Branch:
     if not isinstance(frame, str) or frame not in known:
         known[frame] = _branch(robot, frame)  # which refuses what is no name
     return known[frame]
+
+
+def pair(first: Branch, second: Branch) -> Pair:
+    """Both branches, and what moves them."""
+    dof = np.union1d(first.dof, second.dof)
+    columns = {f"{name}_columns": np.searchsorted(dof, one.dof) for name, one in (("first", first), ("second", second))}
+    return Pair(first=first, second=second, count=len(dof), dof=dof, **columns)
 
 
 def _branch(robot: Robot, frame: str) -> Branch:

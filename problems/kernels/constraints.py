@@ -188,7 +188,7 @@ def nearest(p, d, q, e):
 @kernel
 def clearance_values(body, obstacles, X, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
-    first, second = body.first, body.second
+    first, second = body.ends.first, body.ends.second
     memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
     memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
     for k in range(X.shape[0]):
@@ -227,18 +227,18 @@ def _columns(R, J, place, D):
 @kernel
 def clearance_jacobian(body, obstacles, X, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
-    first, second = body.first, body.second
+    first, second = body.ends.first, body.ends.second
     memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
     memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    m = body.dof.size
+    m, dof = body.ends.count, body.ends.dof
     D1, D2 = np.zeros((3, m)), np.zeros((3, m))
     for k in range(X.shape[0]):
         R, p = place_frame(first, X[k], memory1, J1)
-        _columns(R, J1, body.first_columns, D1)
+        _columns(R, J1, body.ends.first_columns, D1)
         d = (0.0, 0.0, 0.0)
         if body.long:
             R2, p2 = place_frame(second, X[k], memory2, J2)
-            _columns(R2, J2, body.second_columns, D2)
+            _columns(R2, J2, body.ends.second_columns, D2)
             d = sub3(p2, p)
         for o in range(obstacles.shape[0]):
             q = _load(obstacles[o], 0)
@@ -247,7 +247,7 @@ def clearance_jacobian(body, obstacles, X, out):
             n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
             for j in range(m):
                 for i in range(3):
-                    out[k, o, body.dof[j]] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
+                    out[k, o, dof[j]] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
 
 
 @kernel
@@ -257,19 +257,19 @@ def clearance_curvature(body, obstacles, X, weight, out):
     J = (1 - s) J_first + s J_second,   D_xx = Jᵀ J + |P - Q| n · ∂²P,   D_sx = dᵀ J + (P - Q)ᵀ (J_second - J_first),
     D_tx = -eᵀ J,   D_ss = dᵀd,   D_tt = eᵀe,   D_st = -dᵀe.
     """
-    first, second = body.first, body.second
+    first, second = body.ends.first, body.ends.second
     memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
     memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    m = body.dof.size
+    m, dof = body.ends.count, body.ends.dof
     D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
     g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
         R, p = place_frame(first, X[k], memory1, J1)
-        _columns(R, J1, body.first_columns, D1)
+        _columns(R, J1, body.ends.first_columns, D1)
         d, R2 = (0.0, 0.0, 0.0), R
         if body.long:
             R2, p2 = place_frame(second, X[k], memory2, J2)
-            _columns(R2, J2, body.second_columns, D2)
+            _columns(R2, J2, body.ends.second_columns, D2)
             d = sub3(p2, p)
         f1, f2 = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         for o in range(obstacles.shape[0]):
@@ -306,7 +306,7 @@ def clearance_curvature(body, obstacles, X, weight, out):
                     h -= ist * (ms[a] * mt[b] + mt[a] * ms[b])
                     for i in range(3):
                         h += J[i, a] * J[i, b]
-                    out[k, body.dof[a], body.dof[b]] += w / length * h
+                    out[k, dof[a], dof[b]] += w / length * h
         add_point_curvature(first, memory1, R, J1, f1, gradient, out[k])
         if body.long:
             add_point_curvature(second, memory2, R2, J2, f2, gradient, out[k])
