@@ -135,6 +135,7 @@ from mayne import (
     quadrotor as quadrotor,
     quadruped as quadruped,
     schedule as schedule,
+    soft as soft,
     strides as strides,
 )
 from problems import (

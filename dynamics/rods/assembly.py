@@ -131,7 +131,7 @@ class Assembly:
         self.places.update(own)
         return self
 
-    def robot(self) -> Robot:
+    def robot(self) -> HybridRobot:
         """Finish: a robot for all functions that know rods; others refuse it by a ModelError."""
         if not any(part.is_rod for part in self.parts):
             raise ModelError(f"{self.name}: expected at least one rod, got none (dynamics.load makes rigid robots)")

@@ -1,0 +1,3 @@
+"""Soft and hybrid robots, ready to simulate and to optimise: `problems.soft`."""
+
+from problems.soft import *

@@ -1,0 +1,63 @@
+"""An arm of silicone that hangs, with three cables along it and two that wind around it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.protocols import Array
+from dynamics.robots.rods import Circle, Material, Rod, Tendon
+from dynamics.rods.assembly import Assembly, HybridRobot
+from problems.soft.system import SoftSystem
+
+SILICONE = Material(young=1e6, poisson=0.5, density=1000.0, damping=1e4)
+HANGING = pin.SE3(np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]), np.zeros(3))
+"""Pose of a base whose rod hangs: along -z of the world."""
+
+_BASE, _TIP = 0.03, 0.015
+
+
+def straight(angle: float, base: float, tip: float, x: float) -> tuple[float, float]:
+    """Where a cable along a rod is at X/L, its distance from the axis going from ``base`` to ``tip`` [m]."""
+    distance = base + (tip - base) * x
+    return distance * np.sin(angle), distance * np.cos(angle)
+
+
+def helix(side: float, x: float) -> tuple[float, float]:
+    """Where a cable is that winds around the axis twice, at the tip's radius, to one side or the other."""
+    return _TIP * np.sin(4.0 * np.pi * x), side * _TIP * np.cos(4.0 * np.pi * x)
+
+
+def along(count: int, base: float, tip: float) -> list[Tendon]:
+    """Cables along a rod, at equal angles from its z axis on."""
+    angles = -2.0 * np.pi * np.arange(count) / count
+    return [Tendon(f"cable {k}", partial(straight, angle, base, tip)) for k, angle in enumerate(angles, 1)]
+
+
+def cable_arm(gauss: int = 5) -> HybridRobot:
+    """The arm: half a metre long, its radius 30 mm at the base and 15 mm at the tip; 24 degrees of freedom.
+
+    gauss: number of Gauss-Legendre points.   Controls: tensions [N] of cables 1 to 3 along it, then of the helices.
+    """
+    rod = Rod("arm", 0.5, Circle(_BASE, _TIP), SILICONE, torsion=4, bending=4, stretch=2, shear=2, gauss=gauss)
+    helices = [Tendon(f"helix {k}", partial(helix, side)) for k, side in ((1, 1.0), (2, -1.0))]
+    return Assembly("cable-arm").rod(rod, placement=HANGING, tendons=[*along(3, _BASE, _TIP), *helices]).robot()
+
+
+def tensions(t: float) -> Array:
+    """Tensions (5,) [N] at a time [s]."""
+    return np.array([
+        10.0 * (1.0 + np.sin(2.0 * t)), 10.0 * (1.0 + np.sin(3.0 * t + 1.0)), 10.0 * (1.0 - np.cos(2.5 * t)),
+        5.0 * (1.0 + np.sin(t + 2.0)), 5.0 * (1.0 - np.sin(1.7 * t)),
+    ])  # fmt: skip
+
+
+def system() -> SoftSystem:
+    """The arm, pulled about by all of its cables."""
+    robot = cable_arm()
+    return SoftSystem(
+        "soft/cable-arm", "an arm of silicone is pulled about by five cables", robot, np.zeros(robot.nq + robot.nv),
+        tensions, frames=("arm/tip",),
+    )  # fmt: skip

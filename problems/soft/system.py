@@ -1,0 +1,42 @@
+"""Systems that are ready to simulate: a robot, where it starts, and its controls by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ddp.protocols import Array
+from dynamics.robots.model import Robot
+from dynamics.steps.robot_dynamics import RobotDynamics
+from dynamics.steps.simulation import Motion, simulate
+
+
+@dataclass(frozen=True, eq=False)
+class SoftSystem:
+    """A robot that moves for some seconds under controls that are known in advance.
+
+    name: "soft/...".   description: one sentence.
+    x0 (nx,): the first state.   u: a function of time [s] to the controls (nu,), tensions [N] of tendons first.
+    seconds: how long.   dt [s], integrator: its steps, see ``RobotDynamics``.
+    frames: those worth tracing in a viewer.
+    """
+
+    name: str
+    description: str
+    robot: Robot
+    x0: Array
+    u: Callable[[float], Array]
+    seconds: float = 10.0
+    dt: float = 0.02
+    integrator: str = "sdirk2"
+    frames: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def dynamics(self) -> RobotDynamics:
+        """The system of its robot and steps."""
+        return RobotDynamics(self.robot, self.dt, integrator=self.integrator)
+
+    def simulate(self, seconds: float | None = None, tolerance: float | None = None) -> Motion:
+        """Its motion for so many seconds, by default its own; tolerance: see ``dynamics.simulate``."""
+        return simulate(self.dynamics, self.x0, self.u, self.seconds if seconds is None else seconds, tolerance)

@@ -1,0 +1,21 @@
+"""All systems of soft and hybrid robots that are ready to simulate, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ddp.errors import ProblemError, nearest, said
+from problems.soft import cables
+from problems.soft.system import SoftSystem
+
+SYSTEMS: dict[str, Callable[[], SoftSystem]] = {
+    "soft/cable-arm": cables.system,
+}
+"""Builders of the systems."""
+
+
+def system(name: str) -> SoftSystem:
+    """The system of a name; ProblemError with the nearest names if there is none."""
+    if not isinstance(name, str) or name not in SYSTEMS:
+        raise ProblemError(f"system: there is none called {said(name)}; {nearest(name, SYSTEMS)}")
+    return SYSTEMS[name]()
