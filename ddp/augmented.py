@@ -105,7 +105,7 @@ class AugmentedLagrangian:
         if not placed:
             return problem
         warm = isinstance(guess, Solution) and guess.multipliers.size > 0
-        lagrangian = Lagrangian(placed, np.ones(state_size(placed)), warm)
+        lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
             lagrangian.multipliers[:] = as_array("guess.multipliers", guess.multipliers, (lagrangian.multipliers.size,))

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.adjoint import costates
-from ddp.constraints.bounds import Inherited, as_limits
+from ddp.constraints.bounds import Inherited, as_limits, boxed
 from ddp.constraints.constraint import ConstraintLike
-from ddp.constraints.lagrangian import Lagrangian, Residual, Values, residuals, state_size
+from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, described, place
+from ddp.constraints.rows import Rows
 from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm
 from ddp.costs.batch import ability as of_terms
@@ -131,9 +132,14 @@ class Problem:
 
     def renew(self) -> None:
         """Trace functions again that were traced and are others by now, for what they read has changed."""
-        for thing in (self.dynamics, *(placed.constraint for placed in self._placed)):
-            if renew := getattr(thing, "renew", None):
+        if renew := getattr(self.dynamics, "renew", None):
+            renew()
+        for placed in self._placed:
+            if renew := getattr(placed.constraint, "renew", None):
                 renew()
+        for name in ("rows", "limited_rows"):
+            if name in vars(self) and not vars(self)[name].is_current:
+                del vars(self)[name]
         if self.objective.renew():
             object.__setattr__(self, "objective", replace(self.objective))  # tables are made anew
 
@@ -344,28 +350,40 @@ class Problem:
         """All constraints along X (N+1, nx) and U (N, nu); multipliers (m,): all in a row, default zeros."""
         if multipliers is None:
             multipliers = np.zeros(self.multiplier_count)
-        known = Values() if self.objective.lagrangian is None else self.objective.lagrangian.known
-        return residuals(self._placed, X, self.padded(U), multipliers, known)
+        return residuals(self.rows, X, U, multipliers)
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
-        return max(found.worst for found in self.residuals(X, U)) if self._placed else 0.0
+        if not self._placed:
+            return 0.0
+        rows = self.rows
+        beyond = np.abs(rows.beyond(rows.values(X, U)))
+        return float(np.where(rows.free, 0.0, beyond).max())
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""
-        U = self.padded(U)
-        for entry in self._placed:
-            knots = slice(entry.start, entry.stop)
-            J = entry.constraint.jacobian(X[knots], U[knots])
-            lz[knots] += np.einsum("ki,kia->ka", entry.own(multipliers), J)
+        self.rows.add_forces(self.rows.jacobian(X, U), multipliers, lz)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of all constraints: values, Jacobians, curvature."""
+        return Rows(self._placed, self.horizon, self.dynamics.n, self.dynamics.nu)
+
+    @cached_property
+    def limited_rows(self) -> Rows:
+        """`rows`, and behind them those of the limits of controls."""
+        own = boxed(self.lower, self.upper, self.dynamics.nx, self.dynamics.n, self.multiplier_count)
+        return Rows((*self._placed, *own), self.horizon, self.dynamics.n, self.dynamics.nu)
 
     def shifted(self, multipliers: Array, steps: int) -> Array:
         """Multipliers (m,) as they are ``steps`` knots later, the last ones repeated; those of single knots stay."""
         later = multipliers.copy()
         for entry in self._placed:
             own = entry.own(multipliers)
+            if entry.stop == self.horizon + 1:
+                own = own[:-1]  # those at x_N stay
             if len(own) > steps:
-                entry.own(later)[:] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
+                entry.own(later)[: len(own)] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
         return later
 
 

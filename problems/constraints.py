@@ -14,6 +14,9 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
+from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.compiled import KernelConstraint
+from ddp.constraints.selection import selection
 from ddp.errors import ProblemError, as_array, said
 from ddp.protocols import Array
 from ddp.system import System
@@ -25,56 +28,22 @@ from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.terms import OfRobot, OfSystem
 
+POSITION = Kernels(
+    constraint_kernels.position_values, constraint_kernels.position_jacobian, constraint_kernels.position_curvature
+)
+POSE = Kernels(constraint_kernels.pose_values, constraint_kernels.pose_jacobian, constraint_kernels.pose_curvature)
+STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
 
-class StateConstraint(Protocol):
-    """A constraint of the state alone: it writes ``_values``, ``_jacobian`` and ``_curvature`` itself."""
 
-    lower: Array
-    upper: Array
+class StateConstraint(KernelConstraint, Protocol):
+    """A constraint of the state alone."""
 
     @property
     def nx(self) -> int:
         """Numbers in a state."""
 
-    @property
-    def n(self) -> int:
-        """Numbers in a tangent vector of it."""
-
-    def _values(self, X: Array, out: Array) -> None:
-        """c into ``out`` (M, size)."""
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        """``∂c/∂z`` into ``out`` (M, size, nz), zeros before."""
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        """The Hessian of ``weight · c`` into ``out`` (M, nz, nz), zeros before."""
-
-    @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
-
-    def values(self, X: Array, U: Array) -> Array:
-        """c (M, size) at the states X (M, nx)."""
-        X = checks.rows("numbers in a state", X, self.nx)
-        out = np.zeros((len(X), self.lower.size))
-        self._values(X, out)
-        return out
-
-    def jacobian(self, X: Array, U: Array) -> Array:
-        """``∂c/∂z`` (M, size, nz), z = (dx, du)."""
-        X = checks.rows("numbers in a state", X, self.nx)
-        out = np.zeros((len(X), self.lower.size, self.n + U.shape[1]))
-        self._jacobian(X, out)
-        return out
-
-    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
-        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz); weight (M, size)."""
-        X = checks.rows("numbers in a state", X, self.nx)
-        nz = self.n + U.shape[1]
-        out = np.zeros((len(X), nz, nz))
-        self._curvature(X, np.ascontiguousarray(weight, dtype=np.float64), out)
-        return out
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        return checks.rows("numbers in a state", X, self.nx), np.ascontiguousarray(U, dtype=np.float64)
 
 
 class RobotConstraint(OfRobot, StateConstraint, Protocol):
@@ -86,14 +55,8 @@ class _Selection(RobotConstraint, Protocol):
 
     _rows: NDArray[np.int64]
 
-    def _values(self, X: Array, out: Array) -> None:
-        out[:] = X[:, self._rows[:, 0]]
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        out[:, np.arange(len(self._rows)), self._rows[:, 1]] = 1.0
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        """None."""
+    def _bound(self) -> CompiledConstraint:
+        return selection(self._rows[:, 0], self._rows[:, 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +97,7 @@ class VelocityLimits(_Selection):
 
 
 @dataclass(frozen=True, eq=False)
-class TorqueLimits:
+class TorqueLimits(KernelConstraint):
     """``|τ_j| <= limit`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
 
     limits (nv,): the model's effort limits unless given, infinite where there is none. Degrees of freedom that no
@@ -158,25 +121,21 @@ class TorqueLimits:
         checks.settle(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
 
     @property
-    def thread_safe(self) -> bool:
-        """Always."""
-        return True
+    def n(self) -> int:
+        """Numbers in a tangent vector of a state."""
+        return self.dynamics.n
 
-    def values(self, X: Array, U: Array) -> Array:
-        """τ (M, size)."""
-        U = checks.rows("controls", U, self.dynamics.nu)
-        return np.asarray(np.einsum("kj,ij->ki", U, self._actuation))  # BLAS would round by how many knots there are
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        return np.ascontiguousarray(X, dtype=np.float64), checks.rows("controls", U, self.dynamics.nu)
 
-    def jacobian(self, X: Array, U: Array) -> Array:
-        """(0, S) (M, size, nz)."""
-        J = np.zeros((len(U), self.lower.size, self.dynamics.n + U.shape[1]))
-        J[:, :, self.dynamics.n :] = self._actuation
-        return J
-
-    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
-        """None: zeros (M, nz, nz)."""
-        nz = self.dynamics.n + U.shape[1]
-        return np.zeros((len(U), nz, nz))
+    def _bound(self) -> CompiledConstraint:
+        S, (nx, n) = self._actuation, (self.dynamics.nx, self.dynamics.n)
+        if ((S != 0.0).sum(axis=1) == 1).all():
+            acting = np.argmax(S != 0.0, axis=1)
+            return selection(nx + acting, n + acting, S[np.arange(len(S)), acting])
+        acting = np.flatnonzero(S.any(axis=0))
+        kernels = Kernels(constraint_kernels.torque_values, constraint_kernels.torque_jacobian)
+        return bind(kernels, acting, S[:, acting].copy(), columns=n + acting)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +155,10 @@ class StateEquality(OfSystem, StateConstraint):
         zeros = np.zeros(self.dynamics.n)
         checks.settle(self, target_x=target, lower=zeros, upper=zeros, _layout=state_layout(self.dynamics))
 
-    def _values(self, X: Array, out: Array) -> None:
-        constraint_kernels.state_values(self._layout, self.target_x, X, out)
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        constraint_kernels.state_jacobian(self._layout, self.target_x, X, out)
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        constraint_kernels.state_curvature(self._layout, self.target_x, X, weight, out)
+    def _bound(self) -> CompiledConstraint:
+        flat = len(self._layout.group) == 0
+        kernels = STATE._replace(curvature=None) if flat else STATE
+        return bind(kernels, self._layout, self.target_x, columns=np.arange(self.n), diagonal=flat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,14 +176,8 @@ class FramePositionEquality(RobotConstraint):
         checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
 
-    def _values(self, X: Array, out: Array) -> None:
-        constraint_kernels.position_values(self._branch, self.target_xyz, X, out)
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        constraint_kernels.position_jacobian(self._branch, X, out)
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        constraint_kernels.position_curvature(self._branch, X, weight, out)
+    def _bound(self) -> CompiledConstraint:
+        return bind(POSITION, self._branch, self.target_xyz, columns=self._branch.dof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,14 +200,8 @@ class FramePoseEquality(RobotConstraint):
         checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
 
-    def _values(self, X: Array, out: Array) -> None:
-        constraint_kernels.pose_values(self._branch, self._pose, X, out)
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        constraint_kernels.pose_jacobian(self._branch, self._pose, X, out)
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        constraint_kernels.pose_curvature(self._branch, self._pose, X, weight, out)
+    def _bound(self) -> CompiledConstraint:
+        return bind(POSE, self._branch, self._pose, columns=self._branch.dof)
 
 
 def _limit(constraint: object, rows: NDArray[np.int64], lower: Array, upper: Array) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.errors import ProblemError, as_array, items, positive, said
 from ddp.protocols import Array
 from dynamics.quantities import frames
@@ -51,6 +52,11 @@ class Body(NamedTuple):
     long: bool
 
 
+CLEARANCE = Kernels(
+    constraint_kernels.clearance_values, constraint_kernels.clearance_jacobian, constraint_kernels.clearance_curvature
+)
+
+
 class Clearance(RobotConstraint, Protocol):
     """Distances (K,) [m] of a body of the robot to K obstacles, at least a margin each: the base of both clearances."""
 
@@ -58,14 +64,8 @@ class Clearance(RobotConstraint, Protocol):
     _body: Body
     _obstacles: Array
 
-    def _values(self, X: Array, out: Array) -> None:
-        constraint_kernels.clearance_values(self._body, self._obstacles, X, out)
-
-    def _jacobian(self, X: Array, out: Array) -> None:
-        constraint_kernels.clearance_jacobian(self._body, self._obstacles, X, out)
-
-    def _curvature(self, X: Array, weight: Array, out: Array) -> None:
-        constraint_kernels.clearance_curvature(self._body, self._obstacles, X, weight, out)
+    def _bound(self) -> CompiledConstraint:
+        return bind(CLEARANCE, self._body, self._obstacles, columns=self._body.ends.dof)
 
 
 @dataclass(frozen=True, eq=False)

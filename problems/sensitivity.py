@@ -192,7 +192,7 @@ def _relaxed(problem: Problem, solution: Solution) -> Problem:
     if not problem.constrained:
         return problem
     state = np.concatenate([solution.multipliers, np.minimum(solution.penalties, STIFFEST)])
-    return problem.augmented(Lagrangian(problem.placed, state))
+    return problem.augmented(Lagrangian(problem.rows, state))
 
 
 def _expanded(problem: Problem, X: Array, U: Array) -> Derivatives:

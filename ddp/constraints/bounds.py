@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.constraints.placement import described
+from ddp.constraints.placement import Placed, described
+from ddp.constraints.selection import Selected
 from ddp.errors import ProblemError, as_array, axes, known_shape
 from ddp.protocols import Array
 from ddp.system import System, ability
@@ -59,3 +60,12 @@ def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     low, high = lower - U, upper - U
     near = 1e-14 * (1.0 + np.abs(U))
     return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
+
+
+def boxed(lower: Array, upper: Array, nx: int, n: int, first: int) -> tuple[Placed, ...]:
+    """Limits (N, nu) of controls as a constraint, behind ``first`` rows of others; none if all are infinite."""
+    if not (np.isfinite(lower).any() or np.isfinite(upper).any()):
+        return ()
+    own = np.arange(lower.shape[1])
+    box = Selected(nx + own, n + own, np.ones(len(own)), lower[0], upper[0], nx, n)
+    return (Placed("control_limits", box, 0, len(lower), first, lower, upper),)

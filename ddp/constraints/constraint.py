@@ -9,12 +9,14 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import differences
+from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, line_of, said
 from ddp.protocols import Array, Constraint
@@ -95,7 +97,7 @@ def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint
 def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Array) -> Constraint:
     """A constraint by function, its size found at x0."""
     try:
-        size = len(_evaluated(0, given.function, x0, np.zeros(dynamics.nu)))
+        size = len(_evaluated(0, x0, np.zeros(dynamics.nu), given.function))
     except TermError as failure:
         raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
     bounds = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
@@ -104,7 +106,8 @@ def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Arra
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
     if given.jacobian is None and given.derivatives == "traced" and is_flat(dynamics):
-        return TracedConstraint(_followed(name, given.function, dynamics, size), given.function, lower, upper)
+        traced = _followed(name, given.function, dynamics, size)
+        return TracedConstraint(traced, lower, upper, partial(_evaluated, function=given.function))
     return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)
 
 
@@ -122,43 +125,6 @@ def _followed(name: str, function: Function, dynamics: System, size: int) -> Tra
     if len(found.shape) > 1 or found.size != size:
         raise ProblemError(f"{name}: c: expected shape ({size},), got {found.shape}")
     return found
-
-
-@dataclass(eq=False)
-class TracedConstraint:
-    """A constraint of a traced function."""
-
-    traced: TracedFunction
-    function: Function
-    lower: Array
-    upper: Array
-    thread_safe = True
-
-    def values(self, X: Array, U: Array) -> Array:
-        """c (M, size); where it is NaN because the function raises something, that is raised."""
-        c = self.traced.values(np.ascontiguousarray(X), np.ascontiguousarray(U))
-        for row in np.flatnonzero(np.isnan(c).any(axis=1)):
-            _evaluated(int(row), self.function, X[row], U[row])
-        return c
-
-    def renew(self) -> bool:
-        """Trace the function again, if what it reads has changed; whether it has."""
-        before, self.traced = self.traced, self.traced.renewed()
-        return self.traced is not before
-
-    def jacobian(self, X: Array, U: Array) -> Array:
-        """``∂c/∂z`` (M, size, nz)."""
-        M, size = len(X), len(self.lower)
-        A, B = np.empty((M, size, X.shape[1])), np.empty((M, size, U.shape[1]))
-        self.traced.first(np.ascontiguousarray(X), np.ascontiguousarray(U), A, B)
-        return np.concatenate([A, B], axis=2)
-
-    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
-        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
-        out = np.empty((len(X), X.shape[1] + U.shape[1], X.shape[1] + U.shape[1]))
-        X, U, weight = (np.ascontiguousarray(part, dtype=float) for part in (X, U, weight))
-        self.traced.second(X, U, weight, out)
-        return out
 
 
 @dataclass(eq=False)
@@ -191,7 +157,7 @@ class DerivedConstraint:
         return np.einsum("ki,kiab->kab", weight, self._last[2])
 
     def _value(self, row: int, x: Array, u: Array) -> Array:
-        value = _evaluated(row, self.function, x, u)
+        value = _evaluated(row, x, u, self.function)
         if value.shape != self.lower.shape:
             raise TermError(row, f"c: expected shape {self.lower.shape}, got {value.shape}")
         return value
@@ -230,7 +196,7 @@ class DerivedConstraint:
         return moved
 
 
-def _evaluated(row: int, function: Function, x: Array, u: Array) -> Array:
+def _evaluated(row: int, x: Array, u: Array, function: Function) -> Array:
     """c (size,) of one knot, or TermError."""
     value = _called(row, "c", function, x, u)
     array = np.atleast_1d(np.asarray(value))

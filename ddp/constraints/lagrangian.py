@@ -10,14 +10,19 @@ the upper bound holds c back, negative where the lower one does. The last sum is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from ddp.constraints.augmented_cost import augmented_cost
 from ddp.constraints.placement import Placed
-from ddp.costs.batch import ability
-from ddp.errors import ProblemError
+from ddp.constraints.rows import Rows, Values, compiled
+from ddp.costs import cost_table
+from ddp.costs.batch import CompiledCost, ability
+from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.protocols import Array
 
 
@@ -48,52 +53,38 @@ class Residual:
         return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}"
 
 
-class Values:
-    """The values of constraints, those of the last knots kept: a trajectory is judged before it is differentiated."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, tuple[Array, Array, Array]] = {}
-
-    def __call__(self, entry: Placed, X: Array, U: Array) -> Array:
-        """c (M, size) of a constraint at X (M, nx), U (M, nu)."""
-        last = self._last.get(entry.first)
-        if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
-            c = np.asarray(entry.constraint.values(X, U))
-            if c.shape != (len(X), entry.lower.shape[1]):
-                raise ProblemError(f"values: expected shape {(len(X), entry.lower.shape[1])}, got {c.shape}")
-            self._last[entry.first] = last = X.copy(), U.copy(), c
-        return last[2]
-
-
 def state_size(placed: Sequence[Placed]) -> int:
     """How many multipliers and penalties there are."""
     return sum(entry.lower.size for entry in placed) + len(placed)
 
 
-def residuals(
-    placed: Sequence[Placed], X: Array, U: Array, multipliers: Array, known: Values
-) -> tuple[Residual, ...]:
-    """All constraints along X (N+1, nx), padded U (N+1, nu)."""
-    found = []
-    for entry in placed:
-        knots = slice(entry.start, entry.stop)
-        c = known(entry, X[knots], U[knots])
-        own = entry.own(multipliers).copy()
-        found.append(Residual(entry.name, range(entry.start, entry.stop), c, entry.beyond(c), own))
-    return tuple(found)
+def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Residual, ...]:
+    """All constraints along X (N+1, nx), U (N, nu)."""
+    c = rows.values(X, U)
+    beyond = rows.beyond(c)
+    return tuple(
+        Residual(
+            entry.name, range(entry.start, entry.stop), entry.own(c), entry.own(beyond), entry.own(multipliers).copy()
+        )
+        for entry in rows.placed
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Lagrangian:
     """Multipliers (m,) of all constraints and one penalty for each, in one vector ``state`` that terms read.
 
-    warm: whether they come from an earlier solution.   known: the last values of the constraints.
+    warm: whether they come from an earlier solution.
     """
 
-    placed: tuple[Placed, ...]
+    rows: Rows
     state: Array
     warm: bool = False
-    known: Values = field(default_factory=Values)
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """Every constraint, where it is imposed."""
+        return self.rows.placed
 
     @property
     def multipliers(self) -> Array:
@@ -105,54 +96,88 @@ class Lagrangian:
         """One for each constraint, a view."""
         return self.state[len(self.state) - len(self.placed) :]
 
-    def within(self, start: int, stop: int) -> Iterator[tuple[str, AugmentedTerm, slice]]:
-        """The terms of the knots start .. stop-1: name, term, knots."""
-        for i, entry in enumerate(self.placed):
-            begin, end = max(start, entry.start), min(stop, entry.stop)
-            if begin < end:
-                rows = slice(begin - entry.start, end - entry.start)
-                multipliers = entry.own(self.multipliers)[rows]
-                term = AugmentedTerm(entry, rows, multipliers, float(self.penalties[i]), self.known)
-                yield entry.name, term, slice(begin, end)
+    @cached_property
+    def terms(self) -> tuple[AugmentedTerm, ...]:
+        """One for each constraint, reading ``state``."""
+        return tuple(
+            AugmentedTerm(entry, entry.own(self.multipliers), self.penalties[i : i + 1], self.rows.known)
+            for i, entry in enumerate(self.placed)
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "terms"}  # they have views of the state
 
     def shifts(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """ρ e (m,), the next estimate of the multipliers, and for each constraint the largest |e|.
+        """ρ e (m,), the next estimate of the multipliers, and for each constraint the largest |e - λ / ρ|.
 
-        e is violation and lack of complementarity in one: where it is zero, c is within its bounds, and a
+        That is violation and lack of complementarity in one: where it is zero, c is within its bounds, and a
         multiplier that is not zero stands at a bound.
         """
-        estimate, largest = np.empty_like(self.multipliers), np.zeros(len(self.placed))
-        for i, (_, term, knots) in enumerate(self.within(0, len(X))):
-            force = term.force(X[knots], U[knots])
-            self.placed[i].own(estimate)[:] = force
-            moved = force - term.multipliers
-            largest[i] = np.abs(moved).max() / term.penalty
-        return estimate, largest
+        rows, penalties = self.rows, self.penalties[self.rows.constraint]
+        shifted = self.multipliers / penalties
+        with np.errstate(invalid="ignore"):
+            e = rows.beyond(rows.values(X, U) + shifted)
+        e[rows.free] = 0.0
+        return penalties * e, np.maximum.reduceat(np.abs(e - shifted), rows.first)
 
 
 class AugmentedTerm:
-    """One constraint as a cost of the knots ``rows`` of its own; see the module for the formulas."""
+    """One constraint as a cost of its knots; see the module for the formulas.
 
-    def __init__(self, entry: Placed, rows: slice, multipliers: Array, penalty: float, known: Values) -> None:
-        self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers, penalty
+    multipliers (M, size), penalty (1,): read at every call.
+    """
+
+    def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values, knots: slice = slice(None)):
+        self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers[knots], penalty
         self._entry, self._known = entry, known
-        self._lower, self._upper = entry.lower[rows], entry.upper[rows]
+        self._lower, self._upper = entry.lower[knots], entry.upper[knots]
 
     @property
     def thread_safe(self) -> bool:
         """Whether the constraint is."""
         return bool(ability(self.constraint, "thread_safe"))
 
+    @property
+    def knots(self) -> int:
+        """Number of knots it is made for."""
+        return len(self._lower)
+
+    def part(self, start: int, stop: int) -> AugmentedTerm:
+        """Part for its knots start .. stop-1."""
+        twin = copy.copy(self)
+        for name in ("multipliers", "_lower", "_upper"):
+            setattr(twin, name, getattr(self, name)[start:stop])
+        vars(twin).pop("compiled", None)
+        return twin
+
+    @property
+    def separable(self) -> bool:
+        """Whether every row has a column of its own, and no curvature."""
+        found = compiled(self.constraint)
+        return found is not None and found.diagonal and not found.curved
+
+    @cached_property
+    def compiled(self) -> CompiledCost | None:
+        """Its C function, if the constraint has one."""
+        found = compiled(self.constraint)
+        if found is None:
+            return None
+        kind = int(found.diagonal), int(found.curved)
+        own = self._lower, self._upper, self.multipliers, self.penalty
+        cost = bind(augmented_cost, *found[:2], found.columns, *kind, *own, separable=self.separable)
+        return cost._replace(owner=(cost.owner, found))
+
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""
         return self._costs(self._beyond(X, U))
 
-    def force(self, X: Array, U: Array) -> Array:
-        """ρ e (M, size)."""
-        return self.penalty * self._beyond(X, U)
-
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add weight times value, gradient and Hessian; only knots with an active row are differentiated."""
+        if self.compiled is not None:
+            table = cost_table.table_of([(self.compiled, 0, len(X), float(weight))])
+            X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+            cost_table.expand_matrices(table, EXACT if exact else GAUSS_NEWTON, X, U, l, lz, lzz)
+            return
         e = self._beyond(X, U)
         l += weight * self._costs(e)
         active = (e != 0.0) | (self._lower == self._upper)
@@ -168,7 +193,8 @@ class AugmentedTerm:
 
     def _beyond(self, X: Array, U: Array) -> Array:
         shifted = self._known(self._entry, X, U) + self.multipliers / self.penalty
-        return shifted - np.clip(shifted, self._lower, self._upper)
+        e = shifted - np.clip(shifted, self._lower, self._upper)
+        return np.where(np.isinf(self._lower) & np.isinf(self._upper), 0.0, e)
 
     def _costs(self, e: Array) -> Array:
         settled = self.multipliers * self.multipliers

@@ -81,12 +81,12 @@ def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = Fals
     separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
     """
     kept: list[Any] = []
-    words = np.array(_words(arguments, kept), dtype=np.int64)
-    function = _function(term, _kind(arguments), noted, separable)
+    words = np.array(words_of(arguments, kept), dtype=np.int64)
+    function = _function(term, kind_of(arguments), noted, separable)
     return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
 
 
-def _words(value: Any, kept: list[Any]) -> list[int]:
+def words_of(value: Any, kept: list[Any]) -> list[int]:
     """A value as words: of an array its address and shape, of a tuple those of its parts; ``kept`` holds the arrays."""
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
@@ -96,11 +96,11 @@ def _words(value: Any, kept: list[Any]) -> list[int]:
         kept.append(value)
         return [value.address]
     if isinstance(value, tuple):
-        return [word for part in value for word in _words(part, kept)]
+        return [word for part in value for word in words_of(part, kept)]
     return [int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)]
 
 
-def _kind(value: Any) -> Any:
+def kind_of(value: Any) -> Any:
     """The type that kernels see: arrays contiguous and writeable, whatever they were, so that there is one of each.
 
     numba's own `typeof` takes ten times as long, too long for terms that are bound at every step of a horizon.
@@ -110,7 +110,7 @@ def _kind(value: Any) -> Any:
     if isinstance(value, Struct):
         return value.struct_type
     if isinstance(value, tuple):
-        return _tuple(tuple(map(_kind, value)), type(value))
+        return _tuple(tuple(map(kind_of, value)), type(value))
     return types.float64 if isinstance(value, float) else types.int64
 
 
@@ -134,7 +134,7 @@ def _function(term: Any, kind: Any, noted: bool, separable: bool) -> Any:
     described = f"{term.__module__}.{term.__name__} {kind} {separable}"
     name = f"{term.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
     template = _evaluate_noted if noted else _evaluate
-    function = specialised(template, name, term=term, bound=_reader(kind), hessians=hessians)
+    function = specialised(template, name, term=term, bound=reader_of(kind), hessians=hessians)
     return callback(function)
 
 
@@ -156,7 +156,7 @@ def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-de
     term(*bound(context), first, knots.X, knots.U, knots.notes, *own)
 
 
-def _reader(kind: Any) -> Any:
+def reader_of(kind: Any) -> Any:
     """For kernels: the value of a type whose words are at an address."""
     names = {"__name__": __name__, "array_at": array_at, "integers_at": integers_at}
     places = itertools.count()

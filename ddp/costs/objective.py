@@ -111,13 +111,13 @@ class Objective:
     def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
         """Copy of the terms with other contributions of constraints."""
         twin = object.__new__(Objective)
-        others = ("separable", "runs", "curved", "interpreted", "_tables")  # they are of other terms
-        vars(twin).update({name: value for name, value in vars(self).items() if name not in others})
+        others = ("separable", "runs", "curved", "interpreted", "_tables", "table", "_alive", "_of_constraints")
+        vars(twin).update({name: value for name, value in vars(self).items() if name not in others})  # of other terms
         vars(twin)["lagrangian"] = lagrangian
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        of_this_process = "table", "_alive", "noted", "_readers", "_tables"  # addresses
+        of_this_process = "table", "_alive", "noted", "_readers", "_tables", "_of_constraints"  # addresses
         return {name: value for name, value in vars(self).items() if name not in of_this_process}
 
     @property
@@ -147,7 +147,7 @@ class Objective:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or len(self.noted):
             U = padded(U, len(X))
-            for entry, knots in self._in_python(0, self.horizon + 1, noted=noted):
+            for entry, knots in self._in_python(0, self.horizon + 1, noted):
                 with naming(entry.name, knots):
                     costs[knots] += entry.weight * entry.term.values(X[knots], U[knots])
 
@@ -160,7 +160,7 @@ class Objective:
         if interpreted:
             U = padded(U, len(X))
             clear_diagonals(self.separable, start, stop, H)
-            for entry, rows in self._in_python(start, stop, out.dual, True):
+            for entry, rows in self._in_python(start, stop, True):
                 with naming(entry.name, rows):
                     own = out.l[rows], out.lz[rows], H[rows]
                     entry.term.expand(X[rows], U[rows], entry.weight, exact, *own)
@@ -175,7 +175,7 @@ class Objective:
             for run_begin, run_end in self.curved.tolist():
                 begin, end = max(start, run_begin), min(stop, run_end)
                 value, gradient = np.zeros(self.horizon + 1), np.zeros_like(out.lz)
-                for entry, rows in self._in_python(begin, end, out.dual, True):
+                for entry, rows in self._in_python(begin, end, True):
                     with naming(entry.name, rows):
                         entry.term.expand(
                             X[rows], U[rows], entry.weight, True, value[rows], gradient[rows], out.exact[rows]
@@ -210,7 +210,8 @@ class Objective:
         for entry, knots in self.within(0, self.horizon + 1):
             if entry.compiled:
                 with naming(entry.name, knots):
-                    rows.append((ability(entry.term, "compiled"), knots.start, knots.stop, entry.weight))
+                    cost = ability(entry.term, "compiled")
+                    rows.append((cost, knots.start, knots.stop, entry.weight))
         object.__setattr__(self, "_alive", [row[0] for row in rows])  # what the table's addresses point to
         return cost_table.table_of(rows)
 
@@ -232,19 +233,31 @@ class Objective:
     @cached_property
     def interpreted(self) -> bool:
         """Whether there are terms that are neither compiled nor noted."""
-        return self.lagrangian is not None or len(self._interpreted[True]) > 0
+        return bool(self._interpreted[True]) or not all(entry.compiled for entry, _, _ in self._of_constraints)
 
     @cached_property
     def _tables(self) -> tuple[cost_table.Table, cost_table.Table, NDArray[np.int64], bool]:
         """`table`, `noted`, `runs` and `interpreted`, cached together: one attribute look-up an evaluation."""
         return self.table, self.noted, self.runs, self.interpreted
 
-    def _in_python(
-        self, start: int, stop: int, dual: Array | None = None, noted: bool = False
-    ) -> list[tuple[Entry, slice]]:
+    def _in_python(self, start: int, stop: int, noted: bool = False) -> list[tuple[Entry, slice]]:
         """Terms of `within` that are not compiled; ``noted``: nor do they read notes."""
-        found = _cut(self._interpreted[noted], start, stop)
-        return found if self.lagrangian is None else found + _of_constraints(self.lagrangian, start, stop, dual)
+        of_constraints = [stretch for stretch in self._of_constraints if not stretch[0].compiled]
+        return _cut([*self._interpreted[noted], *of_constraints], start, stop)
+
+    @cached_property
+    def _of_constraints(self) -> tuple[tuple[Entry, int, int], ...]:
+        """Terms of constraints with their knots; knot N apart from others, for it has no controls."""
+        if self.lagrangian is None:
+            return ()
+        found, N = [], self.horizon
+        for placed, term in zip(self.lagrangian.placed, self.lagrangian.terms, strict=True):
+            entry = Entry(placed.name, term, 1.0, term.compiled is not None)
+            for begin, end in ((placed.start, min(placed.stop, N)), (max(placed.start, N), placed.stop)):
+                if begin < end:
+                    own = term.part(begin - placed.start, end - placed.start)
+                    found.append((entry._replace(term=own), begin, end))
+        return tuple(found)
 
     @cached_property
     def _stretches(self) -> tuple[tuple[Entry, int, int], ...]:
@@ -300,13 +313,9 @@ class Objective:
                 for row, knot in enumerate(range(knots.start, knots.stop)):
                     yield entry.name, part(entry.term, row, row + 1), slice(knot, knot + 1)
 
-    def within(self, start: int, stop: int, dual: Array | None = None) -> list[tuple[Entry, slice]]:
-        """The terms of the knots start .. stop-1, with those of its knots, always in the same order.
-
-        dual: where multipliers and penalties are; default this problem's own.
-        """
-        found = _cut(self._stretches, start, stop)
-        return found if self.lagrangian is None else found + _of_constraints(self.lagrangian, start, stop, dual)
+    def within(self, start: int, stop: int) -> list[tuple[Entry, slice]]:
+        """The terms of the knots start .. stop-1, with those of its knots, always in the same order."""
+        return _cut([*self._stretches, *self._of_constraints], start, stop)
 
 
 def _cut(stretches: Iterable[tuple[Entry, int, int]], start: int, stop: int) -> list[tuple[Entry, slice]]:
@@ -318,12 +327,6 @@ def _cut(stretches: Iterable[tuple[Entry, int, int]], start: int, stop: int) -> 
             term = entry.term if b - a == end - begin else part(entry.term, a - begin, b - begin)
             found.append((entry if term is entry.term else entry._replace(term=term), slice(a, b)))
     return found
-
-
-def _of_constraints(lagrangian: Lagrangian, start: int, stop: int, dual: Array | None) -> list[tuple[Entry, slice]]:
-    """Terms of constraints at the knots start .. stop-1."""
-    own = lagrangian if dual is None else replace(lagrangian, state=dual)
-    return [(Entry(name, term, 1.0), knots) for name, term, knots in own.within(start, stop)]
 
 
 def _weighed(entries: Sequence[tuple[range, Entry]], weights: Array) -> Iterator[tuple[range, Entry]]:

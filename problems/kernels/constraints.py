@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled loops of the constraints on frames: one call for all knots of a block.
 
-Everywhere X (M, nx); values go into ``out`` (M, size), Jacobians into ``out`` (M, size, nz), curvatures, the Hessians
-of ``weight · c``, are added to ``out`` (M, nz, nz), with z = (dx, du) and weight (M, size).
+They are those of `ddp.constraints.bound`: X (M, nx), U (M, nu); values go into ``out`` (M, size), Jacobians too,
+(M, size, width), in the columns of the degrees of freedom that move the thing; curvatures, the Hessians of
+``weight · c``, are added to ``out`` (M, nz, nz), with z = (dx, du) and weight (M, size).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def add_point_curvature(branch, memory, R, J, force, gradient, out):
 
 
 @kernel
-def position_values(branch, target, X, out):
+def position_values(branch, target, X, U, out):
     """``p - target`` of a frame's origin p."""
     memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
@@ -49,7 +50,7 @@ def position_values(branch, target, X, out):
 
 
 @kernel
-def position_jacobian(branch, X, out):
+def position_jacobian(branch, target, X, U, out):
     """The columns of the origin's Jacobian, in the world's axes."""
     memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
@@ -57,11 +58,11 @@ def position_jacobian(branch, X, out):
         for j in range(branch.count):
             d = rotate(R, linear(load6(J, j)))
             for i in range(3):
-                out[k, i, branch.dof[j]] = d[i]
+                out[k, i, j] = d[i]
 
 
 @kernel
-def position_curvature(branch, X, weight, out):
+def position_curvature(branch, target, X, U, weight, out):
     """Hessian of weight · p of the origin p."""
     memory, J, gradient = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
@@ -70,7 +71,7 @@ def position_curvature(branch, X, weight, out):
 
 
 @kernel
-def pose_values(branch, target, X, out):
+def pose_values(branch, target, X, U, out):
     """``log6(target⁻¹ oMf)``."""
     memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     for k in range(X.shape[0]):
@@ -81,7 +82,7 @@ def pose_values(branch, target, X, out):
 
 
 @kernel
-def pose_jacobian(branch, target, X, out):
+def pose_jacobian(branch, target, X, U, out):
     """Jlog6 times the frame's Jacobian."""
     memory, J, Jlog = branch_workspace(branch, X), np.zeros((branch.count, 6)), np.zeros((6, 6))
     for k in range(X.shape[0]):
@@ -89,12 +90,13 @@ def pose_jacobian(branch, target, X, out):
         jlog6(pose_error(target, R, p), Jlog)
         for j in range(branch.count):
             for i in range(6):
+                out[k, i, j] = 0.0
                 for a in range(6):
-                    out[k, i, branch.dof[j]] += Jlog[i, a] * J[j, a]
+                    out[k, i, j] += Jlog[i, a] * J[j, a]
 
 
 @kernel
-def pose_curvature(branch, target, X, weight, out):
+def pose_curvature(branch, target, X, U, weight, out):
     """Hessian of weight · log6(target⁻¹ oMf): by the curvature of log6 and that of the displacement."""
     memory, J = branch_workspace(branch, X), np.zeros((branch.count, 6))
     Jlog, G, f, gradient = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(out.shape[1])
@@ -111,13 +113,14 @@ def pose_curvature(branch, target, X, weight, out):
 
 
 @kernel
-def state_jacobian(layout, target, X, out):
+def state_jacobian(layout, target, X, U, out):
     """Jacobian of ``x ⊖ target``: ones, and Jlog6 for free-flyers, spherical and planar joints."""
-    r, J = np.zeros(out.shape[1]), np.zeros((6, 6))
+    r, J, diagonal = np.zeros(out.shape[1]), np.zeros((6, 6)), out.shape[2] == 1
+    out[:] = 0.0
     for k in range(X.shape[0]):
         difference(layout, target, X[k], r)
         for i in range(out.shape[1]):
-            out[k, i, i] = 1.0
+            out[k, i, 0 if diagonal else i] = 1.0
         for b in range(layout.group.shape[0]):
             _, t, kind, nj = layout.group[b]
             joint_log_jacobian(kind, nj, twist_of(kind, r, t, 1.0), J)
@@ -125,14 +128,14 @@ def state_jacobian(layout, target, X, out):
 
 
 @kernel
-def state_values(layout, target, X, out):
+def state_values(layout, target, X, U, out):
     """``x ⊖ target``."""
     for k in range(X.shape[0]):
         difference(layout, target, X[k], out[k])
 
 
 @kernel
-def state_curvature(layout, target, X, weight, out):
+def state_curvature(layout, target, X, U, weight, out):
     """Only free-flyers, spherical and planar joints have any."""
     r, H = np.zeros(weight.shape[1]), np.zeros((6, 6))
     for k in range(X.shape[0]):
@@ -141,6 +144,25 @@ def state_curvature(layout, target, X, weight, out):
             _, t, kind, nj = layout.group[b]
             joint_log_hessian(kind, nj, twist_of(kind, r, t, 1.0), twist_of(kind, weight[k], t, 1.0), H)
             out[k, t : t + nj, t : t + nj] += H[:nj, :nj]
+
+
+@kernel
+def torque_values(acting, S, X, U, out):
+    """``S u`` of the controls that act."""
+    for k in range(X.shape[0]):
+        for i in range(S.shape[0]):
+            out[k, i] = 0.0
+            for j in range(S.shape[1]):
+                out[k, i] += S[i, j] * U[k, acting[j]]
+
+
+@kernel
+def torque_jacobian(acting, S, X, U, out):
+    """S."""
+    for k in range(X.shape[0]):
+        for i in range(S.shape[0]):
+            for j in range(S.shape[1]):
+                out[k, i, j] = S[i, j]
 
 
 # -- distances ---------------------------------------------------------------------------------------
@@ -186,7 +208,7 @@ def nearest(p, d, q, e):
 
 
 @kernel
-def clearance_values(body, obstacles, X, out):
+def clearance_values(body, obstacles, X, U, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
     first, second = body.ends.first, body.ends.second
     memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
@@ -225,12 +247,12 @@ def _columns(R, J, place, D):
 
 
 @kernel
-def clearance_jacobian(body, obstacles, X, out):
+def clearance_jacobian(body, obstacles, X, U, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
     first, second = body.ends.first, body.ends.second
     memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
     memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    m, dof = body.ends.count, body.ends.dof
+    m = body.ends.count
     D1, D2 = np.zeros((3, m)), np.zeros((3, m))
     for k in range(X.shape[0]):
         R, p = place_frame(first, X[k], memory1, J1)
@@ -246,12 +268,13 @@ def clearance_jacobian(body, obstacles, X, out):
             s, t, _, _ = nearest(p, d, q, e)
             n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
             for j in range(m):
+                out[k, o, j] = 0.0
                 for i in range(3):
-                    out[k, o, dof[j]] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
+                    out[k, o, j] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
 
 
 @kernel
-def clearance_curvature(body, obstacles, X, weight, out):
+def clearance_curvature(body, obstacles, X, U, weight, out):
     """With ½|P - Q|² = D(x, s, t): ``∂²D = D_xx - D_xf D_ff⁻¹ D_fx`` over the free ones f of s, t; |P - Q| follows.
 
     J = (1 - s) J_first + s J_second,   D_xx = Jᵀ J + |P - Q| n · ∂²P,   D_sx = dᵀ J + (P - Q)ᵀ (J_second - J_first),

@@ -1,0 +1,93 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The kernel that makes a cost of any compiled constraint: its part of the augmented Lagrangian, see lagrangian.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.constraints import bound
+from ddp.costs.bound import EXACT
+from ddp.costs.bound import VALUES as COSTS
+from ddp.costs.cost_table import place
+from ddp.machine.addresses import address_of_words
+
+
+@kernel
+def augmented_cost(
+    address, context, columns, diagonal, curved, lower, upper, multipliers, penalty,
+    first, X, U, scale, order, l, lz, lzz,
+):  # fmt: skip
+    """Constraint of the C function at ``address``; bounds and multipliers (., size) of all of its knots, penalty (1,).
+
+    Only runs of knots with an active row are differentiated.
+    """
+    M, size, rho = X.shape[0], lower.shape[1], penalty[0]
+    width = 1 if diagonal != 0 else columns.shape[0]
+    force = np.empty((M, size))
+    _call(address, context, bound.VALUES, 0, M, width, X, U, force, force, lz.shape[1], 0)
+    for k in range(M):
+        for i in range(size):
+            y = multipliers[first + k, i]
+            e = shifted(force[k, i] + y / rho, lower[first + k, i], upper[first + k, i])
+            l[k] += scale * (0.5 * rho * e * e - 0.5 * y * y / rho)
+            force[k, i] = scale * rho * e
+    if order == COSTS:
+        return
+    J, begin = np.empty((0, size, width)), 0
+    while begin < M:
+        if not _is_active(force, lower, upper, first, begin):
+            begin += 1
+            continue
+        end = begin + 1
+        while end < M and _is_active(force, lower, upper, first, end):
+            end += 1
+        if J.shape[0] == 0:
+            J = np.empty((M, size, width))
+        _call(address, context, bound.JACOBIAN, begin, end, width, X, U, force, J, lz.shape[1], 0)
+        for k in range(begin, end):
+            for i in range(size):
+                held = lower[first + k, i] == upper[first + k, i]
+                if diagonal != 0:
+                    lz[k, columns[i]] += force[k, i] * J[k, i, 0]
+                    if held or force[k, i] != 0.0:
+                        lzz[k, columns[i], columns[i]] += scale * rho * J[k, i, 0] * J[k, i, 0]
+                elif held or force[k, i] != 0.0:
+                    for a in range(width):
+                        lz[k, columns[a]] += force[k, i] * J[k, i, a]
+                        f = scale * rho * J[k, i, a]
+                        if f != 0.0:
+                            for b in range(width):
+                                lzz[k, columns[a], columns[b]] += f * J[k, i, b]
+        if order == EXACT and curved != 0:
+            _call(address, context, bound.CURVATURE, begin, end, width, X, U, force, force, lz.shape[1], place(lzz))
+        begin = end
+
+
+@inline
+def shifted(s, low, up):
+    """``s - clip(s, low, up)``; zero where there are no bounds, whatever s is."""
+    if low == -np.inf and up == np.inf:
+        return 0.0
+    return s - up if s >= up else (s - low if s <= low else 0.0 * s)
+
+
+@inline
+def _is_active(force, lower, upper, first, k):
+    active = False
+    for i in range(force.shape[1]):
+        active = active or force[k, i] != 0.0 or lower[first + k, i] == upper[first + k, i]
+    return active
+
+
+@inline
+def _call(address, context, order, begin, end, width, X, U, weight, out, nz, H):
+    """Call the C function of a constraint at the knots begin .. end-1 of a block."""
+    nx, nu, size = X.shape[1], U.shape[1], weight.shape[1]
+    row = 8 * begin * size
+    to = row * width if order == bound.JACOBIAN else row
+    block = address_of_words((
+        end - begin, nx, nu, nz, size, width, place(X) + 8 * nx * begin, place(U) + 8 * nu * begin,
+        place(weight) + row, place(out) + to, H + 8 * nz * nz * begin,
+    ))  # fmt: skip
+    call_contraction(address, context, block, order, 0)

@@ -1,0 +1,104 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Constraints as C functions: kernels with their arguments bound, so that one kernel can call them all.
+
+A constraint is three kernels with the same arguments first:
+
+    values(*arguments, X, U, c)                    c (M, size) := its values at M knots
+    jacobian(*arguments, X, U, J)                  J (M, size, width) := its Jacobian, all of it, in its own columns
+    curvature(*arguments, X, U, weight, H)         H (M, nz, nz) += Σ_i weight_i ∂²c_i, weight (M, size)
+
+The C function that `bind` makes of them is ``void(context, block, order, unused)``: arguments behind one address,
+knots and results behind another. It is compiled once for all constraints of the same kernels, and cached as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.compiling.kernel import callback, kernel, specialised
+from ddp.costs.bound import kind_of, reader_of, words_of
+from ddp.machine.addresses import array_at, integers_at
+
+VALUES, JACOBIAN, CURVATURE = 0, 1, 2
+"""The ``order`` of a C function."""
+
+BLOCK = 11
+"""Words of a block: M, nx, nu, nz, size, width, and where X, U, weights, c or J, and H are."""
+
+
+class CompiledConstraint(NamedTuple):
+    """A compiled constraint: its C function, and the structure of its Jacobian.
+
+    columns (width,): the entries of z that it depends on; of a ``diagonal`` one, the one of each row, and width is 1.
+    curved: whether it has second derivatives.   owner: keeps alive what ``context`` points to.
+    """
+
+    address: int
+    context: int
+    columns: NDArray[np.int64]
+    diagonal: bool
+    curved: bool
+    owner: Any
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row of the Jacobian that are kept."""
+        return 1 if self.diagonal else len(self.columns)
+
+
+class Kernels(NamedTuple):
+    """The kernels of a constraint; no curvature if it has none."""
+
+    values: Callable[..., Any]
+    jacobian: Callable[..., Any]
+    curvature: Callable[..., Any] | None = None
+
+
+def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool = False) -> CompiledConstraint:
+    """Make the C function of a constraint, and its context. Arguments are copied where they must be."""
+    kept: list[Any] = []
+    words = np.array([*words_of(arguments, kept), 0], dtype=np.int64)
+    function = _function(kernels, kind_of(arguments))
+    own = np.array(columns, dtype=np.int64)
+    where = function.address, int(words.ctypes.data)
+    return CompiledConstraint(*where, own, diagonal, kernels.curvature is not None, (words, kept, function))
+
+
+@cache
+def _function(kernels: Kernels, kind: Any) -> Any:
+    """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
+    names = [f"{one.__module__}.{one.__name__}" for one in kernels if one is not None]
+    described = f"{names} {kind}"
+    name = f"{kernels.values.__name__}_{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    own = kernels._replace(curvature=kernels.curvature or _straight)._asdict()
+    return callback(specialised(_evaluate, name, bound=reader_of(kind), **own))
+
+
+@kernel
+def _straight(*arguments):
+    """Curvature of a constraint that has none."""
+
+
+bound: Any = None
+values: Any = None
+jacobian: Any = None
+curvature: Any = None
+
+
+def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
+    """The C function, but for the names above: see `_function`."""
+    w = integers_at(block, (BLOCK,))
+    M, nz, size = w[0], w[3], w[4]
+    X, U = array_at(w[6], (M, w[1])), array_at(w[7], (M, w[2]))
+    if order == VALUES:
+        values(*bound(context), X, U, array_at(w[9], (M, size)))
+    elif order == JACOBIAN:
+        jacobian(*bound(context), X, U, array_at(w[9], (M, size, w[5])))
+    else:
+        curvature(*bound(context), X, U, array_at(w[8], (M, size)), array_at(w[10], (M, nz, nz)))

@@ -1,0 +1,124 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""All rows of a problem's constraints in one call: values, Jacobians, curvature, products with Jacobians.
+
+A table has a row of words for each constraint, see the names below. Numbers of rows of all knots are one vector (m,),
+constraint after constraint and knot after knot (`Placed.own`); Jacobians another (p,), of each constraint
+(M, size, width). Trajectories are X (N+1, nx), U (N, nu), zeros stand for u_N.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.constraints.bound import CURVATURE, JACOBIAN, CompiledConstraint
+from ddp.costs.cost_table import place
+from ddp.machine.addresses import address_of_words, integers_at
+
+ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER = range(11)
+"""Words: C function (0: none) and context; knots begin .. end-1; rows of a knot, kept columns, where their indices are;
+whether each row has its own column; whether there is curvature; where the first row and the first number of J are."""
+
+WORDS = 11
+
+
+def words_of(found: CompiledConstraint, begin: int, end: int, size: int, row: int, number: int) -> list[int]:
+    """The words of a constraint with ``size`` rows at each of the knots begin .. end-1."""
+    own = size, found.width, int(found.columns.ctypes.data), int(found.diagonal), int(found.curved)
+    return [found.address, found.context, begin, end, *own, row, number]
+
+
+def alone(found: CompiledConstraint, M: int, size: int) -> NDArray[np.int64]:
+    """The table of one constraint at M knots."""
+    return np.array([words_of(found, 0, M, size, 0, 0)], dtype=np.int64)
+
+
+@kernel
+def evaluate(table, order, start, stop, X, U, y, out, H):
+    """Evaluate at the knots start .. stop-1.
+
+    order VALUES: out (m,) := c.   JACOBIAN: out (p,) := J.   CURVATURE: H (N+1, nz, nz) += Σ y_i ∂²c_i, y (m,).
+    """
+    nx, nu, nz, none = X.shape[1], U.shape[1], H.shape[1], np.zeros(U.shape[1])
+    for i in range(table.shape[0]):
+        e = table[i]
+        if e[ADDRESS] == 0 or (order == CURVATURE and e[CURVED] == 0):
+            continue
+        begin, last = max(start, e[BEGIN]), min(stop, e[END])
+        while begin < last:
+            end = min(last, U.shape[0]) if begin < U.shape[0] else last
+            u = place(U) + 8 * nu * begin if begin < U.shape[0] else place(none)
+            row = e[SIZE] * (begin - e[BEGIN])
+            own = e[NUMBER] + e[WIDTH] * row if order == JACOBIAN else e[ROW] + row
+            block = address_of_words((
+                end - begin, nx, nu, nz, e[SIZE], e[WIDTH], place(X) + 8 * nx * begin, u,
+                place(y) + 8 * (e[ROW] + row), place(out) + 8 * own, place(H) + 8 * nz * nz * begin,
+            ))  # fmt: skip
+            call_contraction(e[ADDRESS], e[CONTEXT], block, order, 0)
+            begin = end
+
+
+@inline
+def columns_of(e):
+    """The columns of a constraint, one after another."""
+    return integers_at(e[COLUMNS], (e[SIZE] if e[DIAGONAL] != 0 else e[WIDTH],))
+
+
+@kernel
+def add_forces(table, J, y, lz):
+    """lz (N+1, nz) += Jᵀ y."""
+    for i in range(table.shape[0]):
+        e = table[i]
+        columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        for k in range(e[BEGIN], e[END]):
+            for r in range(size):
+                if e[DIAGONAL] != 0:
+                    lz[k, columns[r]] += J[p] * y[a]
+                else:
+                    for j in range(width):
+                        lz[k, columns[j]] += J[p + j] * y[a]
+                a, p = a + 1, p + width
+
+
+@kernel
+def add_squares(table, J, w, separable, H, diagonal):
+    """Add Jᵀ diag(w) J to H (N+1, nz, nz), at separable knots (N+1,) to the diagonal (N+1, nz) and not to H."""
+    for i in range(table.shape[0]):
+        e = table[i]
+        columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        for k in range(e[BEGIN], e[END]):
+            for r in range(size):
+                if e[DIAGONAL] != 0:
+                    square = w[a] * J[p] * J[p]
+                    if separable[k]:
+                        diagonal[k, columns[r]] += square
+                    else:
+                        H[k, columns[r], columns[r]] += square
+                elif w[a] != 0.0:
+                    for j in range(width):
+                        f = w[a] * J[p + j]
+                        if f != 0.0:
+                            for l in range(width):
+                                H[k, columns[j], columns[l]] += f * J[p + l]
+                a, p = a + 1, p + width
+
+
+@kernel
+def along(table, J, dX, dU, out):
+    """out (m,) := J dz of dX (N+1, n), dU (N, nu)."""
+    n = dX.shape[1]
+    for i in range(table.shape[0]):
+        e = table[i]
+        columns, size, width, a, p = columns_of(e), e[SIZE], e[WIDTH], e[ROW], e[NUMBER]
+        for k in range(e[BEGIN], e[END]):
+            for r in range(size):
+                moved, count = 0.0, 1 if e[DIAGONAL] != 0 else width
+                for j in range(count):
+                    column = columns[r] if e[DIAGONAL] != 0 else columns[j]
+                    if column < n:
+                        moved += J[p + j] * dX[k, column]
+                    elif k < dU.shape[0]:
+                        moved += J[p + j] * dU[k, column - n]
+                out[a] = moved
+                a, p = a + 1, p + width

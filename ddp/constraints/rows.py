@@ -1,0 +1,165 @@
+"""Rows of all constraints of a problem, as one vector: what methods that hold constraints evaluate and multiply.
+
+Numbers of rows are vectors (m,): constraint after constraint, of each its knots one after another (`Placed.own`).
+Everything that is compiled is evaluated in one call; constraints in Python follow one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.constraints import row_table
+from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint
+from ddp.constraints.placement import Placed
+from ddp.costs.batch import ability
+from ddp.costs.terms import naming
+from ddp.errors import ProblemError
+from ddp.protocols import Array, Constraint
+
+NONE, NO_HESSIANS = np.zeros(0), np.zeros((0, 0, 0))
+
+
+class Values:
+    """Values of constraints in Python, the last ones kept: judged before they are differentiated."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[Array, Array, Array]] = {}
+
+    def __call__(self, entry: Placed, X: Array, U: Array) -> Array:
+        """c (M, size) of a constraint at X (M, nx), U (M, nu)."""
+        last = self._last.get(entry.first)
+        if last is None or not (np.array_equal(last[0], X) and np.array_equal(last[1], U)):
+            c = np.asarray(entry.constraint.values(X, U))
+            if c.shape != (len(X), entry.lower.shape[1]):
+                raise ProblemError(f"values: expected shape {(len(X), entry.lower.shape[1])}, got {c.shape}")
+            self._last[entry.first] = last = X.copy(), U.copy(), c
+        return last[2]
+
+
+class Rows:
+    """Rows c (m,) of constraints along trajectories X (N+1, nx), U (N, nu) of tangents (n,).
+
+    placed: the constraints.   lower, upper (m,): bounds; equal for an equality, both infinite where nothing is held.
+    knot, constraint (m,): which knot and which of the constraints a row is of.   first: the first row of each one.
+    equal, free (m,): which rows are equalities, which have no bounds.
+    size: m.   entries: how many numbers all Jacobians have.   known: values of those that are not compiled.
+    """
+
+    def __init__(self, placed: Sequence[Placed], N: int, n: int, nu: int) -> None:
+        self.placed, self.horizon, self.n, self.nz = tuple(placed), N, n, n + nu
+        self.lower = np.concatenate([NONE, *(entry.lower.ravel() for entry in placed)])
+        self.upper = np.concatenate([NONE, *(entry.upper.ravel() for entry in placed)])
+        self.equal, self.free = self.lower == self.upper, np.isinf(self.lower) & np.isinf(self.upper)
+        self.known = Values()
+        self.size = len(self.lower)
+        knots = [np.repeat(np.arange(entry.start, entry.stop), entry.lower.shape[1]) for entry in placed]
+        self.knot = np.concatenate([np.zeros(0, dtype=np.int64), *knots])
+        self.constraint = np.repeat(np.arange(len(placed)), [entry.lower.size for entry in placed])
+        self.first = np.array([entry.first for entry in placed], dtype=np.int64)
+        self._make_table()
+
+    def _make_table(self) -> None:
+        own = [compiled(entry.constraint) for entry in self.placed]
+        dense = CompiledConstraint(0, 0, np.arange(self.nz), False, True, None)
+        self._alive = [found or dense for found in own]  # what the table's addresses point to
+        rows, self.entries, self._python = [], 0, []
+        for entry, found, kept in zip(self.placed, own, self._alive, strict=True):
+            size = entry.lower.shape[1]
+            if found is None:
+                self._python.append((entry, self.entries))
+            rows.append(row_table.words_of(kept, entry.start, entry.stop, size, entry.first, self.entries))
+            self.entries += entry.lower.size * kept.width
+        self._table = np.array(rows, dtype=np.int64).reshape(-1, row_table.WORDS)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether constraints are compiled as they were."""
+        own = (compiled(entry.constraint) for entry in self.placed)
+        return all(found is None or found is kept for found, kept in zip(own, self._alive, strict=True))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in ("_table", "_alive", "_python")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._make_table()  # its addresses are of a process
+
+    @cached_property
+    def separable(self) -> NDArray[np.bool_]:
+        """Where (N+1,) every row has a column of its own and no curvature: Jᵀ w J is diagonal."""
+        mask = np.ones(self.horizon + 1, dtype=bool)
+        for entry, found in zip(self.placed, self._alive, strict=True):
+            if not found.diagonal or found.curved:
+                mask[entry.start : entry.stop] = False
+        return mask
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (m,)."""
+        X, U = _knots(X, U)
+        c = np.empty(self.size)
+        row_table.evaluate(self._table, VALUES, 0, self.horizon + 1, X, U, NONE, c, NO_HESSIANS)
+        for entry, _ in self._python:
+            knots = slice(entry.start, entry.stop)
+            with naming(entry.name, knots):
+                entry.own(c)[:] = self.known(entry, *_of(X, U, knots))
+        return c
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """J (entries,): of each constraint (M, size, width), in the columns that it keeps."""
+        X, U = _knots(X, U)
+        J = np.empty(self.entries)
+        row_table.evaluate(self._table, JACOBIAN, 0, self.horizon + 1, X, U, NONE, J, NO_HESSIANS)
+        for entry, begin in self._python:
+            knots = slice(entry.start, entry.stop)
+            with naming(entry.name, knots):
+                own = entry.constraint.jacobian(*_of(X, U, knots))
+                J[begin : begin + entry.lower.size * self.nz] = own.ravel()
+        return J
+
+    def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
+        """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""
+        X, U = _knots(X, U)
+        row_table.evaluate(self._table, CURVATURE, 0, self.horizon + 1, X, U, y, NONE, H)
+        for entry, _ in self._python:
+            knots = slice(entry.start, entry.stop)
+            with naming(entry.name, knots):
+                H[knots] += entry.constraint.curvature(*_of(X, U, knots), entry.own(y))
+
+    def add_forces(self, J: Array, y: Array, lz: Array) -> None:
+        """lz (N+1, nz) += Jᵀ y, y (m,)."""
+        row_table.add_forces(self._table, J, y, lz)
+
+    def add_squares(self, J: Array, w: Array, H: Array, diagonal: Array, separable: NDArray[np.bool_]) -> None:
+        """Add Jᵀ diag(w) J to H (N+1, nz, nz); at ``separable`` knots (N+1,) to the diagonal (N+1, nz) instead."""
+        row_table.add_squares(self._table, J, w, separable, H, diagonal)
+
+    def along(self, J: Array, dX: Array, dU: Array) -> Array:
+        """J dz (m,) of dX (N+1, n), dU (N, nu)."""
+        out = np.empty(self.size)
+        row_table.along(self._table, J, dX, dU, out)
+        return out
+
+    def beyond(self, c: Array) -> Array:
+        """How far c (m,) is above (positive) or below (negative) the bounds; 0 between them, NaN where c is."""
+        return c - np.clip(c, self.lower, self.upper)
+
+
+def compiled(constraint: Constraint) -> CompiledConstraint | None:
+    """The C function of a constraint; None if it is not compiled."""
+    return cast("CompiledConstraint | None", ability(constraint, "compiled"))
+
+
+def _knots(X: Array, U: Array) -> tuple[Array, Array]:
+    return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
+
+
+def _of(X: Array, U: Array, knots: slice) -> tuple[Array, Array]:
+    """States and controls of some knots, zeros at the end of the horizon."""
+    U = U[knots]
+    M = len(X[knots])
+    return X[knots], U if len(U) == M else np.concatenate([U, np.zeros((M - len(U), U.shape[1]))])
