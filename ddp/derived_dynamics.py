@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -348,9 +348,17 @@ class DerivedDynamics(ByKnot):
 
 def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
     """A system as it is, or a user's own with all that it does not say itself; ProblemError for what is none."""
+    if _is_whole(type(dynamics)):
+        return cast(System, dynamics)
     if isinstance(dynamics, type) or not isinstance(dynamics, Dynamics):
         raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}")
     return dynamics if isinstance(dynamics, System) else DerivedDynamics(dynamics)
+
+
+@cache
+def _is_whole(cls: type) -> bool:
+    """Whether a class has all that a system has, whatever its instances add: asked of each class once."""
+    return all(hasattr(cls, name) for name in dir(System) if not name.startswith("_"))
 
 
 def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
+from ddp.places import Place, places_of, resolved, varied
 from ddp.protocols import Array, Term
 from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
@@ -126,9 +127,40 @@ class Problem:
         x0 = as_array("x0", x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         x0.flags.writeable = False
-        other = self._twin()
+        other = self.twin()
         object.__setattr__(other, "x0", x0)
         return other
+
+    def varying(self, numbers: Mapping[str, ArrayLike] | None = None, /, **named: Any) -> Problem:
+        """Copy with other numbers in some places: initial states, targets, weights, limits, masses, friction.
+
+            problem.varying(x0=x, target=pose)
+            problem.varying({"running[0].weights": w, "dynamics.masses": m})
+
+        A place is "x0", "control_limits", a field of a term or a constraint, as errors name these, or a number of the
+        dynamics: "dynamics.masses" (bodies,) [kg] of robots, inertias in proportion, "dynamics.parameters" of
+        functions. The field's name alone will do if no other term has one, or all have the same numbers: then all are
+        varied. Only what varies is checked again, as by its constructor. A term of one's own is traced again.
+
+        Raises ProblemError for places that there are not, and for numbers that do not fit.
+        """
+        given = dict({} if numbers is None else numbers)
+        for name in named:
+            if name in given:
+                raise ProblemError(f"varying: {name} is given twice")
+        return varied(self, given | named)
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Places of numbers in terms and constraints, by the names that `varying` takes."""
+        return places_of(self)
+
+    def resolved(self, name: str) -> tuple[Place, ...] | str:
+        """The places that a name of `varying` means, see `ddp.places`."""
+        known: dict[str, tuple[Place, ...] | str] = vars(self).setdefault("_resolved", {})
+        if not isinstance(name, str) or name not in known:
+            known[name] = resolved(self, name)
+        return known[name]
 
     def renew(self) -> None:
         """Trace functions again that were traced and are others by now, for what they read has changed."""
@@ -145,7 +177,7 @@ class Problem:
 
     def with_guess(self, guess: Start) -> Problem:
         """Copy that `solve` starts from another guess; nothing but that is checked again or copied."""
-        other = self._twin()
+        other = self.twin()
         object.__setattr__(other, "guess", kept(guess, self.dynamics, self.horizon))
         return other
 
@@ -329,12 +361,12 @@ class Problem:
         return self if self.objective.lagrangian is None else self._with_lagrangian(None)
 
     def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
-        twin = self._twin()
+        twin = self.twin()
         object.__setattr__(twin, "objective", self.objective.with_lagrangian(lagrangian))
         return twin
 
-    def _twin(self) -> Problem:
-        """Shallow copy that shares all cached properties."""
+    def twin(self) -> Problem:
+        """Shallow copy that shares all cached properties, for others to be entered."""
         twin = object.__new__(Problem)
         vars(twin).update(vars(self))
         return twin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +41,8 @@ class RecedingHorizon:
     Phases of contacts, and the references and footholds of gaits, belong to fixed times and do not move on with the
     horizon: such problems are refused.
 
-    Memory for derivatives, compiled kernels and processes are kept. Raises ProblemError for bad input.
+    Memory for derivatives, compiled kernels and processes are kept. It can be pickled between solves, and goes on
+    elsewhere as it would have here. Raises ProblemError for bad input.
     """
 
     def __init__(
@@ -113,6 +114,17 @@ class RecedingHorizon:
         outcome = self._solves.solve(problem, guess, self.solver)
         self.solution = outcome if np.isfinite(outcome.cost) else None
         return outcome
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name != "_solves"}
+        return kept | {"workers": self._solves.workers}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        workers = state.pop("workers")
+        vars(self).update(state)
+        self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
+        if self.solution is not None:
+            self.solution = self.solution.attached(self.problem.starting_at(self.solution.X[0]))
 
     def close(self) -> None:
         """End threads and processes; nothing can be solved afterwards."""

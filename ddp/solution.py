@@ -14,7 +14,7 @@ from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
-from ddp.errors import ProblemError, as_array, choice, positive_integer
+from ddp.errors import ProblemError, as_array, choice, positive_integer, said
 from ddp.feedback import tracking_policy
 from ddp.files import as_path, shown
 from ddp.policy import Policy, held_policy
@@ -87,7 +87,7 @@ class Solution:
     setup_seconds: wall time that it spent on loading and compiling kernels, most of it in a process's first solve;
         0 of files that do not say.
     history: one `Record` per iteration.
-    problem: what was solved; None if loaded without it.
+    problem: what was solved; None if loaded without it, or pickled: see `attached`.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints.
     violation: the largest of a constraint, in its units.
     kind: "minimum" where the exact Hessian of the cost in the controls is positive definite (of the augmented
@@ -215,9 +215,25 @@ class Solution:
         with np.errstate(all="ignore"):
             return float(np.abs(d.difference(self.X[1:], d.step(self.X[:-1], self.U))).max())
 
+    def attached(self, problem: Problem) -> Solution:
+        """The solution with its problem: pickles leave it out, since whoever gathers solutions has it already.
+
+        Raises ProblemError if their sizes differ.
+        """
+        if not isinstance(problem, Problem):
+            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        for name, shape in _shapes(problem).items():
+            if (own := getattr(self, name).shape) != shape and own != (0,):
+                raise ProblemError(f"problem: expected the one solved, {name} of {shape} there, got {own} here")
+        return replace(self, problem=problem)
+
+    def __getstate__(self) -> dict[str, Any]:
+        others = "problem", "policy"  # the one is attached again, the other made again
+        return {name: value for name, value in vars(self).items() if name not in others} | {"problem": None}
+
     def _own_problem(self, purpose: str) -> Problem:
         if self.problem is None:
-            raise ProblemError(f"problem: {purpose} needs one: Solution.load(path, problem)")
+            raise ProblemError(f"problem: {purpose} needs one: solution.attached(problem) gives it back")
         return self.problem
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -21,7 +21,7 @@ class Successive:
     """
 
     def __init__(self, workers: int | str | Workers = 1) -> None:
-        self._workers, self._resources = as_workers(workers), ExitStack()
+        self.workers, self._resources = as_workers(workers), ExitStack()
         self._work: Differentiator | None = None
         self._last: Problem | None = None
         self._closed = False
@@ -30,7 +30,7 @@ class Successive:
         """Make memory and workers; ProblemError for a bad guess."""
         start_policy(problem, guess)
         goal = solver.constraints.relaxed(problem, guess)
-        self._work, self._last = self._resources.enter_context(differentiator(goal, self._workers)), problem
+        self._work, self._last = self._resources.enter_context(differentiator(goal, self.workers)), problem
 
     def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
         """Solve, and return what does not converge all the same; ProblemError after `close`."""

@@ -192,6 +192,7 @@ class Abilities(Protocol):
         (g, 2) where the runs of other rows of δq' begin and how many they are; None if not. Sweeps are then faster.
     batched: whether ``contract`` takes many knots at once, if weights are known before, faster than one by one.
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
+    variable: names of the numbers that ``varied`` takes.
     tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
     """
 
@@ -202,6 +203,10 @@ class Abilities(Protocol):
     batched: bool = False
     notes_size: int = 0
     tracked: Tracked | None = None
+    variable: tuple[str, ...] = ()
+
+    def varied(self, **numbers: Any) -> System:
+        """Copy with other numbers of ``variable``, checked; see `Problem.varying`."""
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.

@@ -84,14 +84,17 @@ def branch(carrier: Robot, frame: str, rods: bool = False) -> frames.Branch:
 def pose(field: str, value: Any) -> pin.SE3:
     """A rigid pose from a pin.SE3 or a homogeneous (4, 4) matrix."""
     matrix = as_array(field, value.homogeneous if isinstance(value, pin.SE3) else value, (4, 4))
-    R = matrix[:3, :3]
-    error = max(np.abs(R @ R.T - np.eye(3)).max(), np.abs(matrix[3] - [0.0, 0.0, 0.0, 1.0]).max())
-    if error > 1e-6 or np.linalg.det(R) < 0.0:
+    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = matrix.tolist()
+    squares = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
+    products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    error = max(*(abs(one - 1.0) for one in squares), *map(abs, products), *map(abs, last[:3]), abs(last[3] - 1.0))
+    if error > 1e-6 or determinant < 0.0:
         raise ProblemError(
             f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
-            f" off by {error:.3g}, det R = {np.linalg.det(R):.3g}"
+            f" off by {error:.3g}, det R = {determinant:.3g}"
         )
-    return pin.SE3(R.copy(), matrix[:3, 3].copy())
+    return pin.SE3(matrix[:3, :3], matrix[:3, 3])
 
 
 def one_of(field: str, value: Any, known: Iterable[str]) -> None:

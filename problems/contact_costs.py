@@ -6,8 +6,10 @@ and how controls act: give them the same ones as the dynamics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +27,9 @@ from problems.kernels import contacts as contact_kernels
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, LimitTerm, MovingTerm
 
+Cone: TypeAlias = Callable[[float], tuple[Array, Array, Array]]
+"""Rows R on forces and their limits, lower and upper, by the coefficient of friction."""
+
 MOST_FACES = 1000
 """Most faces of the pyramid that stands for a cone of friction."""
 
@@ -36,7 +41,8 @@ class ForceLimits(MovingTerm, KnotTerm):
     system: a robot's dynamics, which says how controls act.   contacts: what touches the world at these knots.
     R (nr, nc): rows on the forces of all contacts in a row [N; N m for couples of surfaces], in the axes each names.
     lower, upper (nr,): limits, infinite where there is none; both zero: the target itself.   weight: one number [1/N²].
-    target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones.
+    target (nr,), or (M, nr) for each knot of a stretch.   friction: the coefficient, if these are cones, and cone:
+    their rows and limits for another one.
     restitution: of the impact at the knot, if f are its impulses [N s; N m s] and not forces.
     phase: of the system, where several hold these contacts exactly and last differently.
     The Hessian is that of the quadratic pieces, by first and second derivatives of f.
@@ -52,6 +58,7 @@ class ForceLimits(MovingTerm, KnotTerm):
     friction: float | None = None
     restitution: float | None = None
     phase: int | None = None
+    cone: Cone | None = field(default=None, repr=False)
     robot: Robot = field(init=False, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
@@ -99,6 +106,10 @@ class ForceLimits(MovingTerm, KnotTerm):
         """The contact forces (M, nc) at states X (M, nx) under controls U (M, nu)."""
         return self._pushes.values(np.asarray(X, float), np.asarray(U, float)).copy()
 
+    def varied(self, **numbers: Any) -> ForceLimits:
+        """Copy with other numbers, see `Problem.varying`; another coefficient of friction is another cone."""
+        return replace(self, **of_cone(self.cone, numbers))
+
     def by_duration(self, X: Array, U: Array) -> Array:
         """The derivative (M,) of the costs by how long a knot takes, on which forces of held contacts depend."""
         rates = self._pushes.by_duration(X, U) @ self.R.T
@@ -122,6 +133,7 @@ class ForceConstraint:
     friction: float | None = None
     restitution: float | None = None
     phase: int | None = None
+    cone: Cone | None = field(default=None, repr=False)
     _pushes: Pushes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -138,6 +150,10 @@ class ForceConstraint:
         """``∂c/∂z`` (M, nr, nz)."""
         unused = np.zeros((len(X), self.R.shape[1]))
         return np.asarray(self.R @ self._pushes.derivatives(X, U, unused, False)[0])
+
+    def varied(self, **numbers: Any) -> ForceConstraint:
+        """Copy with other numbers, as of `ForceLimits`."""
+        return replace(self, **of_cone(self.cone, numbers))
 
     def by_duration(self, X: Array, U: Array) -> Array:
         """∂c/∂h (M, nr), h how long the knot takes."""
@@ -202,8 +218,10 @@ def friction_cone(
     phase: of the system, where several hold these contacts exactly and last differently.
     """
     contacts = as_contacts(contacts)
-    rows = cone_rows(contacts, mu, faces, inside, least, margin, sole, normal)
-    return ForceLimits(system, contacts, *rows, weight, friction=float(mu), restitution=restitution, phase=phase)
+    cone = partial(cone_rows, contacts, faces, inside, least, margin, sole, normal)
+    return ForceLimits(
+        system, contacts, *cone(mu), weight, friction=float(mu), restitution=restitution, phase=phase, cone=cone
+    )
 
 
 def friction_constraint(
@@ -221,13 +239,26 @@ def friction_constraint(
 ) -> ForceConstraint:
     """Forces, or impulses, stay in their cones of friction: the constraint; arguments as of `friction_cone`."""
     contacts = as_contacts(contacts)
-    rows = cone_rows(contacts, mu, faces, inside, least, 0.0, sole, normal)
-    return ForceConstraint(system, contacts, *rows, friction=float(mu), restitution=restitution, phase=phase)
+    cone = partial(cone_rows, contacts, faces, inside, least, 0.0, sole, normal)
+    return ForceConstraint(
+        system, contacts, *cone(mu), friction=float(mu), restitution=restitution, phase=phase, cone=cone
+    )
+
+
+def of_cone(cone: Cone | None, numbers: dict[str, Any]) -> dict[str, Any]:
+    """Fields with the rows of the cone of another coefficient of friction, where one is among them."""
+    if "friction" not in numbers:
+        return numbers
+    if cone is None:
+        raise ProblemError("friction: expected a cone of friction_cone or friction_constraint, got rows of one's own")
+    mu = positive("friction", numbers["friction"])
+    R, lower, upper = cone(mu)
+    return {"R": R, "lower": lower, "upper": upper} | numbers | {"friction": mu}
 
 
 def cone_rows(
-    contacts: Sequence[Contact], mu: float, faces: int, inside: float, least: float, margin: float,
-    sole: tuple[float, float] | None, normal: ArrayLike,
+    contacts: Sequence[Contact], faces: int, inside: float, least: float, margin: float,
+    sole: tuple[float, float] | None, normal: ArrayLike, mu: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Rows R on the forces of contacts and their limits, lower and upper: the pyramids of `friction_cone`."""
     mu, faces, margin = positive("mu", mu), positive_integer("faces", faces), checks.weight("margin", margin)

@@ -14,7 +14,8 @@ which are densities. None may be negative. Everything malformed raises ProblemEr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -229,13 +230,25 @@ class FramePose(RobotTerm):
     _pose: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        target = checks.pose("target", self.target)
+        self._aim()
         checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame, rods=True),
             weights=checks.weights("weights", self.weights, 6),
         )
+
+    def _aim(self) -> None:
+        target = checks.pose("target", self.target)
         checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
+
+    def varied(self, **numbers: Any) -> FramePose:
+        """Copy with other numbers, see `Problem.varying`; a target alone is all that is checked."""
+        if numbers.keys() != {"target"}:
+            return replace(self, **numbers)
+        twin = object.__new__(FramePose)
+        vars(twin).update(self.__getstate__() | numbers)
+        twin._aim()
+        return twin
 
     def _bound(self) -> CompiledCost:
         return bind(frame_kernels.pose_cost, self._branch, self._pose, self.weights)

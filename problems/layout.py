@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +40,19 @@ def _rows(rows: Iterable[tuple[int, ...]], columns: int = 2) -> NDArray[np.int64
     return np.array(list(rows), dtype=np.int64).reshape(-1, columns)
 
 
+_known: WeakKeyDictionary[Robot, Layout] = WeakKeyDictionary()
+"""Layouts of robots' states that have been asked for: terms that vary ask again and again."""
+
+
 def state_layout(dynamics: System) -> Layout:
     """The layout of a system's states: by the joints of a robot, plain numbers for anything else."""
     if isinstance(dynamics, (RobotDynamics, PhasedDynamics)):
         robot = dynamics.robot
-        joints = _joints(robot)
-        speeds = _rows((robot.nq + i, robot.nv + i) for i in range(robot.nv))
-        return joints._replace(flat=np.concatenate([joints.flat, speeds]))
+        if robot not in _known:
+            joints = _joints(robot)
+            speeds = _rows((robot.nq + i, robot.nv + i) for i in range(robot.nv))
+            _known[robot] = joints._replace(flat=np.concatenate([joints.flat, speeds]))
+        return _known[robot]
     if dynamics.nx != dynamics.n:
         raise ProblemError(
             f"dynamics: expected a robot's, or one with as many tangent numbers as state numbers; got"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
@@ -82,6 +83,18 @@ class TracedFunction:
 
     def __reduce__(self) -> Any:
         return TracedFunction, self._made_of  # machine code is of a process
+
+    def at(self, p: Array) -> TracedFunction:
+        """Copy with other parameters, as many as it has; nothing is traced or compiled."""
+        twin = copy.copy(self)
+        twin.p, twin._made_of = p, (*self._made_of[:4], p, self._made_of[5])
+        vars(twin).pop("contraction", None)
+        return twin
+
+    def __copy__(self) -> TracedFunction:
+        twin = object.__new__(TracedFunction)
+        vars(twin).update(vars(self))
+        return twin
 
     def renewed(self) -> TracedFunction:
         """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""

@@ -145,6 +145,27 @@ class Robot:
             )
         return self._resisting[damping, springs]
 
+    @property
+    def masses(self) -> Array:
+        """Mass (bodies,) [kg] of each body, with all that is fixed to it, in the order of ``joint_names``."""
+        return np.array([inertia.mass for inertia in list(self.model.inertias)[1:]])
+
+    def with_masses(self, masses: ArrayLike) -> Robot:
+        """Copy whose bodies have other masses (bodies,) [kg], their inertias in proportion, centres where they are."""
+        check_rigid(self)
+        now = self.masses
+        wanted = as_array("masses", masses, now.shape, ModelError)
+        if (bad := (wanted < 0.0) | ((wanted == 0.0) != (now == 0.0))).any():
+            body = int(np.argmax(bad))
+            what = "a positive number [kg]" if now[body] > 0.0 else "0, it has none"
+            raise ModelError(f"masses[{body}] ({self.joint_names[body]}): expected {what}, got {wanted[body]}")
+        model = self.model.copy()
+        for body, mass in enumerate(wanted):
+            old = model.inertias[body + 1]
+            if mass > 0.0:
+                model.inertias[body + 1] = pin.Inertia(float(mass), old.lever, old.inertia * (mass / old.mass))
+        return Robot(model, self.q0, self.source, self.equipment, self.loops)
+
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
         return np.asarray(pin.neutral(self.model))

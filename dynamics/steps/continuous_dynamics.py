@@ -6,10 +6,11 @@ Steps are functions of f, written once for floats and for numbers that are trace
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import ByKnot
 from ddp.errors import ProblemError, choice, positive, positive_integer, said
@@ -125,6 +126,18 @@ class ContinuousDynamics(ByKnot):
     def renew(self) -> bool:
         """Trace f again, if what it reads has changed; whether it has."""
         return self._steps.renew()
+
+    @property
+    def variable(self) -> tuple[str, ...]:
+        """Its parameters, if it has any: see `system.Abilities`."""
+        return self._steps.variable
+
+    def varied(self, parameters: ArrayLike) -> ContinuousDynamics:
+        """Copy with other parameters, as many as there are; nothing is compiled."""
+        steps, twin = self._steps.varied(parameters), object.__new__(ContinuousDynamics)
+        vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
+        vars(twin).update(_steps=steps, parameters=steps.parameters)
+        return twin
 
     def _called(self, x: Any, u: Any) -> Any:
         return self._steps._called(x, u)

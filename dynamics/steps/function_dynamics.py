@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import ByKnot, checked_state, followed
 from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, positive, positive_integer, said
@@ -82,6 +83,19 @@ class FunctionDynamics(ByKnot):
         if before is not None:
             object.__setattr__(self, "_traced", before.renewed())
         return self._traced is not before
+
+    @property
+    def variable(self) -> tuple[str, ...]:
+        """Its parameters, if it has any: see `system.Abilities`."""
+        return () if self.parameters is None else ("parameters",)
+
+    def varied(self, parameters: ArrayLike) -> FunctionDynamics:
+        """Copy with other parameters, as many as there are; nothing is compiled."""
+        count = 0 if self.parameters is None else len(self.parameters)
+        p, twin = as_array("parameters", parameters, (count,)).copy(), object.__new__(FunctionDynamics)
+        vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
+        vars(twin).update(parameters=p, _traced=None if self._traced is None else self._traced.at(p))
+        return twin
 
     def _called(self, x: Any, u: Any) -> Any:
         if self.parameters is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,6 +122,22 @@ class SteppedRobot(ABC):
     def notes_size(self) -> int:
         """Numbers of the forces of the mode with the most of them."""
         return self._forces
+
+    @property
+    def variable(self) -> tuple[str, ...]:
+        """Masses of bodies, where all are rigid: see `system.Abilities`."""
+        return () if self.robot.room else ("masses",)
+
+    @property
+    def masses(self) -> Array:
+        """Masses (bodies,) [kg] of the bodies that joints carry."""
+        return self.robot.masses
+
+    def varied(self, masses: ArrayLike) -> Self:
+        """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
+        twin = object.__new__(type(self))
+        twin.__setstate__((self.robot.with_masses(masses), *self.__getstate__()[1:]))
+        return twin
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots; beyond the schedule, those of the last mode."""
@@ -275,6 +292,14 @@ class SteppedRobot(ABC):
         self.expand(X, U, out, first)
         self.expand_second(X, U, out, first)
         return out
+
+    @abstractmethod
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Arguments of the constructor, the robot first."""
+
+    @abstractmethod
+    def __setstate__(self, state: Any) -> None:
+        """Make it of these."""
 
     @abstractmethod
     def _undefined(self, x: Array, knot: int) -> Exception:

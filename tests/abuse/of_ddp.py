@@ -36,6 +36,8 @@ def subjects():
         Subject("Problem", ddp.Problem, given),
         Subject("Problem.cost", plain.cost, {"X": X, "U": U}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
+        Subject("Problem.varying", _varied(plain), {"x0": np.zeros(2)}),
+        Subject("Solution.attached", solution.attached, {"problem": plain}),
         Subject("DDP", ddp.DDP, {}),
         Subject("ILQR", ddp.ILQR, {}),
         Subject("Newton", ddp.Newton, {}),
@@ -97,6 +99,11 @@ def _of_feedback(folder):
         Subject("Observer.measure", observer.measure, {"x": x}),
         Subject("Observer.load", ddp.Observer.load, {"path": other, "dynamics": system, "sensors": sensor}, (), named),
     ]  # fmt: skip
+
+
+def _varied(problem):
+    """`Problem.varying` with one number."""
+    return lambda x0: problem.varying(x0=x0)
 
 
 def _turn(x, u):

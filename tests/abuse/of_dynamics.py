@@ -121,6 +121,7 @@ def _of_systems(arm, solo, v, rng):
     phased = PhasedDynamics(solo, 0.01, [Phase([foot], 4)])
     own = FunctionDynamics(_turn, 2, 1)
     found = [
+        Subject("Robot.with_masses", arm.with_masses, {"masses": np.ones(6)}),
         Subject("RobotDynamics", RobotDynamics, {"robot": arm, "dt": 0.01, "actuation": np.eye(6)}),
         Subject("FunctionDynamics", FunctionDynamics, {"f": _turn, "nx": 2, "nu": 1}),
         Subject("ContinuousDynamics", ContinuousDynamics, {"f": _turn, "nx": 2, "nu": 1, "dt": 0.1}),

@@ -1,0 +1,237 @@
+"""Places of a problem's numbers by name, and copies of a problem with other numbers there.
+
+A place is "x0", "control_limits", a field of a term or a constraint as errors name it ("running[1].weights",
+"terminal[0].target", "at[46][0].weight", "during[range(0, 9)][2].weight", "constraints[0].limits"), or a number of the
+dynamics that they let vary ("dynamics.masses"). The last part alone will do where it is meant clearly: one place, or
+several that have the same numbers now, which are then varied together, as a coefficient of friction of many terms.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ddp.constraints.bounds import as_limits
+from ddp.costs.entries import Entry
+from ddp.costs.objective import Objective
+from ddp.errors import DDPError, ProblemError, nearest, said
+from ddp.system import ability
+
+if TYPE_CHECKING:
+    from ddp.problem import Problem
+
+OWN = "x0", "control_limits"
+"""Places of the problem itself."""
+
+TERMS = "running", "during", "at", "terminal"
+CONSTRAINTS = "constraints", "constraints_at", "terminal_constraints"
+
+
+class Place(NamedTuple):
+    """A field of the item ``item`` of a list of the problem; ``key`` of a mapping of lists, None of a plain list."""
+
+    listed: str
+    key: Any
+    item: int
+    field: str
+
+    def thing(self, problem: Problem) -> Any:
+        """The term or constraint that has the field."""
+        lists = getattr(problem, self.listed)
+        return (lists if self.key is None else lists[self.key])[self.item]
+
+
+def places_of(problem: Problem) -> dict[str, Place]:
+    """All places in terms and constraints, by their names."""
+    found = {}
+    for listed, key, i, thing in _things(problem):
+        name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
+        for field in _fields(thing):
+            found[f"{name}.{field}"] = Place(listed, key, i, field)
+    return found
+
+
+def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
+    """The places that a name means, or the name of a number of the problem itself or of its dynamics."""
+    if not isinstance(name, str):
+        raise ProblemError(f"varying: expected the name of a place, got {said(name)}")
+    if name in OWN:
+        return name
+    known, own = problem.places, ability(problem.dynamics, "variable")
+    if name.startswith("dynamics.") and name.removeprefix("dynamics.") in own:
+        return name
+    if name in known:
+        return (known[name],)
+    meant = [place for place in known.values() if place.field == name]
+    if name in own and not meant:
+        return f"dynamics.{name}"
+    if not meant:
+        options = [*OWN, *(f"dynamics.{one}" for one in own), *known]
+        raise ProblemError(f"varying: the problem has no number {said(name)}; {nearest(name, options)}")
+    first = getattr(meant[0].thing(problem), name)
+    if not all(_same(first, getattr(place.thing(problem), name)) for place in meant[1:]):
+        several = [path for path, place in known.items() if place.field == name]
+        listed = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
+        raise ProblemError(f"varying: {name} may be {listed}: say which")
+    return tuple(meant)
+
+
+def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
+    """Copy with other numbers in some places; see `Problem.varying`."""
+    of_things: dict[tuple[str, Any, int], dict[str, Any]] = {}
+    of_dynamics: dict[str, Any] = {}
+    x0 = limits = None
+    for name, value in numbers.items():
+        found = problem.resolved(name)
+        if name == "x0":
+            x0 = value
+        elif name == "control_limits":
+            limits = value
+        elif isinstance(found, str):
+            of_dynamics[found.removeprefix("dynamics.")] = value
+        else:
+            for listed, key, index, field in found:
+                of_things.setdefault((listed, key, index), {})[field] = value
+    other = problem
+    if of_dynamics:
+        other = _with_dynamics(problem, ability(problem.dynamics, "varied")(**of_dynamics))
+    changed = {where: _varied(other, where, values) for where, values in of_things.items()}
+    if changed:
+        other = _with_things(other, changed)
+    if x0 is not None:
+        other = other.starting_at(x0)
+    return other if limits is None else _with_limits(other, limits)
+
+
+def _things(problem: Problem) -> Iterator[tuple[str, Any, int, Any]]:
+    """Every term and constraint, with where it is."""
+    for listed in (*TERMS, *CONSTRAINTS):
+        lists = getattr(problem, listed)
+        groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]
+        for key, group in groups:
+            for i, thing in enumerate(group):
+                yield listed, key, i, thing
+
+
+def _fields(thing: Any) -> list[str]:
+    """Names of the fields of a term or a constraint that hold numbers."""
+    if is_dataclass(thing):
+        names = [field.name for field in fields(thing) if field.init]
+    else:
+        names = [name for name in getattr(thing, "__dict__", ())]
+    return [name for name in names if not name.startswith("_") and _is_number(getattr(thing, name, None))]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is made of numbers; poses of Pinocchio are by their matrix."""
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, (int, float, np.number, np.ndarray)) or hasattr(value, "homogeneous")
+
+
+def _same(a: Any, b: Any) -> bool:
+    a, b = (getattr(value, "homogeneous", value) for value in (a, b))
+    return np.shape(a) == np.shape(b) and bool(np.array_equal(a, b))
+
+
+def _varied(problem: Problem, where: tuple[str, Any, int], values: dict[str, Any]) -> Any:
+    """A term or a constraint with other numbers, checked by its own constructor."""
+    listed, key, index = where
+    thing = Place(listed, key, index, "").thing(problem)
+    try:
+        if (own := getattr(thing, "varied", None)) is not None:
+            return own(**values)
+        if is_dataclass(thing) and not isinstance(thing, type):
+            return replace(thing, **values)
+    except (DDPError, TypeError) as reason:
+        kind = type(reason) if isinstance(reason, DDPError) else ProblemError
+        name = f"{listed}[{index}]" if key is None else f"{listed}[{key}][{index}]"
+        raise kind(f"{name} ({type(thing).__name__}): {reason}") from reason
+    twin = copy.copy(thing)
+    for name, value in values.items():
+        setattr(twin, name, value)
+    return twin
+
+
+def _with_things(problem: Problem, changed: dict[tuple[str, Any, int], Any]) -> Problem:
+    """Copy with other terms and constraints in some places."""
+    lists: dict[str, Any] = {}
+    for (listed, key, index), thing in changed.items():
+        if listed not in lists:
+            before = getattr(problem, listed)
+            lists[listed] = {k: list(v) for k, v in before.items()} if isinstance(before, Mapping) else list(before)
+        (lists[listed] if key is None else lists[listed][key])[index] = thing
+    if lists.keys() & set(CONSTRAINTS):
+        return replace(problem, **lists)
+    other = problem.twin()
+    vars(other).pop("_resolved", None)  # names may mean less by now
+    for listed, value in lists.items():
+        object.__setattr__(other, listed, tuple(value) if isinstance(value, list) else value)
+    swaps = {id(Place(*where, "").thing(problem)): thing for where, thing in changed.items()}
+    objective = _swapped(problem.objective, swaps)
+    if objective is None:
+        terms = other.running, other.during, other.at, other.terminal
+        objective = Objective.of(problem.dynamics, problem.horizon, problem.x0, *terms, tried=True)
+    object.__setattr__(other, "objective", objective)
+    return other
+
+
+def _swapped(objective: Objective, swaps: dict[int, Any]) -> Objective | None:
+    """The objective with other terms of the same classes in place of some; None where those are not there as such."""
+    left = set(swaps)
+
+    def swapped(entry: Entry) -> Entry:
+        new = swaps.get(id(entry.term))
+        if new is None:
+            return entry
+        left.discard(id(entry.term))
+        return entry._replace(term=new)
+
+    parts = {
+        "running": tuple(map(swapped, objective.running)), "terminal": tuple(map(swapped, objective.terminal)),
+        "during": tuple((knots, swapped(entry)) for knots, entry in objective.during),
+        "at": tuple((knot, swapped(entry)) for knot, entry in objective.at),
+    }  # fmt: skip
+    return None if left else objective.with_entries(**parts)
+
+
+def _with_limits(problem: Problem, given: Any) -> Problem:
+    """Copy with other limits of controls."""
+    limits = as_limits(given, problem.horizon, problem.dynamics)
+    lower, upper = (limit.view() for limit in limits)
+    other = problem.twin()
+    for array in (lower, upper):
+        array.flags.writeable = False
+    vars(other).pop("limited", None)
+    for name, value in (("control_limits", given), ("lower", lower), ("upper", upper), ("_limits", limits)):
+        object.__setattr__(other, name, value)
+    return other
+
+
+def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
+    """Copy with another system of the same sizes, to which terms and constraints refer in place of the last one."""
+    old = problem.dynamics
+    instead = {id(old): dynamics}
+    if (robot := getattr(old, "robot", None)) is not None:
+        instead[id(robot)] = dynamics.robot
+
+    def moved(thing: Any) -> Any:
+        if not is_dataclass(thing) or isinstance(thing, type):
+            return thing
+        known = {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
+        others = {name: instead[id(value)] for name, value in known.items() if id(value) in instead}
+        return replace(thing, **others) if others else thing
+
+    lists: dict[str, Any] = {}
+    for listed in (*TERMS, *CONSTRAINTS):
+        before = getattr(problem, listed)
+        if isinstance(before, Mapping):
+            lists[listed] = {key: [moved(one) for one in group] for key, group in before.items()}
+        else:
+            lists[listed] = [moved(one) for one in before]
+    return replace(problem, dynamics=dynamics, **lists)
+

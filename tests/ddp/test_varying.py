@@ -1,0 +1,176 @@
+"""Twins of problems with other numbers, and objects that travel: solutions and receding horizons in pickles."""
+
+import pickle
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import ddp
+import dynamics
+from problems import arm, gaits, pendulum
+from problems.costs import FramePose
+
+
+@pytest.fixture(scope="module")
+def reach():
+    return arm.reach("ur5")
+
+
+@pytest.fixture(scope="module")
+def solution(reach):
+    return ddp.solve(reach)
+
+
+def other_pose(reach):
+    return reach.terminal[0].target * pin.exp6(np.array([0.05, -0.1, 0.02, 0.1, 0.0, -0.2]))
+
+
+def same_solve(a, b):
+    a, b = ddp.solve(a, throw=False), ddp.solve(b, throw=False)
+    return np.array_equal(a.X, b.X) and np.array_equal(a.K, b.K) and a.cost == b.cost and a.status == b.status
+
+
+@pytest.mark.parametrize("name", ["target", "terminal[0].target"])
+def test_a_twin_with_another_target_is_the_problem_made_anew(reach, name):
+    aim = other_pose(reach)
+    made = replace(reach, terminal=[replace(reach.terminal[0], target=aim), reach.terminal[1]])
+    assert same_solve(reach.varying({name: aim.homogeneous}), made)
+
+
+def test_several_numbers_vary_at_once(reach):
+    x0 = reach.x0 + 0.1
+    weights = 2.0 * reach.running[1].weights
+    twin = reach.varying({"running[1].weights": weights}, x0=x0, control_limits=(-100.0, 100.0))
+    running = [reach.running[0], replace(reach.running[1], weights=weights)]
+    assert same_solve(twin, replace(reach, x0=x0, running=running, control_limits=(-100.0, 100.0)))
+    assert not np.array_equal(ddp.solve(twin).X, ddp.solve(reach).X)
+
+
+def test_the_problem_itself_stays_as_it_is(reach, solution):
+    for twin in (reach.varying(target=other_pose(reach)), reach.varying(masses=2.0 * reach.dynamics.masses)):
+        ddp.solve(twin, throw=False)
+    assert np.array_equal(ddp.solve(reach).X, solution.X)
+
+
+def test_bodies_of_other_masses_move_as_pinocchio_says(reach, rng):
+    robot = reach.dynamics.robot
+    masses = robot.masses * rng.uniform(0.5, 2.0, len(robot.masses))
+    twin = reach.varying(masses=masses).dynamics.robot
+    model = robot.model.copy()
+    for j, mass in enumerate(masses, 1):
+        old = model.inertias[j].toDynamicParameters()
+        model.inertias[j] = pin.Inertia.FromDynamicParameters(old * (mass / old[0]))
+    q, v, a = robot.random_configuration(rng), *rng.normal(size=(2, robot.nv))
+    torques = pin.rnea(model, model.createData(), q, v, a)
+    np.testing.assert_allclose(dynamics.inverse_dynamics(twin, q, v, a), torques, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(twin.masses, masses, rtol=1e-15)
+
+
+def test_another_friction_is_another_cone_in_every_term_that_has_it():
+    twin, made = gaits.trot("go2").varying(friction=0.55), gaits.trot("go2", friction=0.55)
+    X, U = twin.guess if isinstance(twin.guess, tuple) else (None, None)
+    x, y = (problem.values(X, 3.0 * U) for problem in (twin, made))
+    assert np.array_equal(x, y)
+    assert not np.array_equal(x, gaits.trot("go2").values(X, 3.0 * U))
+
+
+class Slope:
+    def __init__(self, goal):
+        self.goal = goal
+
+    def value(self, x, u):
+        return 50.0 * ((x - self.goal) ** 2).sum()
+
+
+@dataclass
+class Effort:
+    weight: float
+
+    def value(self, x, u):
+        return 0.5 * self.weight * (u @ u)
+
+
+def oscillator(x, u, p):
+    return x + 0.05 * np.array([x[1], u[0] - p[0] * x[0] - p[1] * np.sin(x[1])])
+
+
+def own_problem(goal=(1.0, 0.0), weight=1.0, parameters=(1.0, 0.1)):
+    system = dynamics.FunctionDynamics(oscillator, 2, 1, dt=0.05, parameters=list(parameters))
+    return ddp.Problem(system, [Effort(weight)], [Slope(np.array(goal))], np.zeros(2), 20)
+
+
+@pytest.mark.parametrize("numbers", [
+    {"goal": np.array([0.5, 0.0])}, {"weight": 3.0}, {"parameters": [2.0, 0.3]}, {"dynamics.parameters": [2.0, 0.3]},
+])  # fmt: skip
+def test_terms_and_functions_of_ones_own_vary(numbers):
+    made = own_problem(**{name.removeprefix("dynamics."): value for name, value in numbers.items()})
+    assert same_solve(own_problem().varying(numbers), made)
+    assert not same_solve(own_problem().varying(numbers), own_problem())
+
+
+def test_parameters_of_a_twin_are_its_own():
+    problem = own_problem()
+    twin = problem.varying(parameters=[2.0, 0.3])
+    assert problem.dynamics.parameters.tolist() == [1.0, 0.1]
+    assert not same_solve(twin, problem)
+    assert same_solve(pickle.loads(pickle.dumps(twin)), twin)
+
+
+@pytest.mark.parametrize(("numbers", "words"), [
+    ({"targt": 1.0}, "varying: the problem has no number 'targt'; known are"),
+    ({3: 1.0}, "varying: expected the name of a place, got 3"),
+    ({"weights": 1.0}, r"varying: weights may be running\[0\].weights, running\[1\].weights, .*: say which"),
+    ({"terminal[0].weights": -np.ones(6)}, r"terminal\[0\] \(FramePose\): weights: expected no negative weight"),
+    ({"target": np.eye(3)}, r"terminal\[0\] \(FramePose\): target: expected shape \(4, 4\), got \(3, 3\)"),
+    ({"target": 2.0 * np.eye(4)}, r"target: expected a pose \[R p; 0 1\]"),
+    ({"x0": [0.0]}, r"x0: expected shape \(12,\)"),
+    ({"control_limits": (1.0, -1.0)}, "control_limits: expected lower < upper"),
+    ({"terminal[7].target": np.eye(4)}, "has no number"),
+])  # fmt: skip
+def test_what_cannot_vary_is_refused_by_name(reach, numbers, words):
+    with pytest.raises(ddp.ProblemError, match=words):
+        reach.varying(numbers)
+
+
+def test_masses_that_no_body_has_are_refused(reach):
+    with pytest.raises(ddp.ModelError, match=r"masses\[0\] \(shoulder_pan_joint\): expected a positive number \[kg\]"):
+        reach.varying(masses=-reach.dynamics.masses)
+    with pytest.raises(ddp.ProblemError, match="x0 is given twice"):
+        reach.varying({"x0": reach.x0}, x0=reach.x0)
+
+
+def test_a_solution_travels_without_its_problem(reach, solution):
+    there = pickle.dumps(solution)
+    arrays = sum(getattr(solution, name).nbytes for name in ("X", "U", "k", "K", "multipliers", "penalties"))
+    assert len(there) <= arrays + 2000
+    again = pickle.loads(there)
+    assert again.problem is None
+    assert again.history == solution.history
+    assert again.status.ending is solution.status.ending
+    with pytest.raises(ddp.ProblemError, match=r"solution\.attached\(problem\)"):
+        again.stationarity()
+    assert again.attached(reach).stationarity() == solution.stationarity()
+
+
+def test_a_solution_is_not_attached_to_a_problem_of_other_sizes(solution):
+    with pytest.raises(ddp.ProblemError, match=r"problem: expected the one solved, X of \(101, 2\) there"):
+        solution.attached(pendulum.swing_up())
+
+
+def test_a_receding_horizon_goes_on_elsewhere_as_it_would_have_here(reach):
+    with ddp.RecedingHorizon(reach) as controller:
+        x = controller.solve(reach.x0).X[1]
+        with pickle.loads(pickle.dumps(controller)) as other:
+            for _ in range(2):
+                here, there = controller.solve(x), other.solve(x)
+                assert np.array_equal(here.X, there.X)
+                assert np.array_equal(here.K, there.K)
+                x = here.X[1]
+
+
+def test_a_target_alone_is_checked_as_by_the_constructor(reach):
+    with pytest.raises(ddp.ProblemError, match="target: expected a pose"):
+        reach.terminal[0].varied(target=np.zeros((4, 4)))
+    assert isinstance(reach.terminal[0].varied(target=np.eye(4), weights=np.ones(6)), FramePose)
