@@ -67,5 +67,5 @@ def boxed(lower: Array, upper: Array, nx: int, n: int, first: int) -> tuple[Plac
     if not (np.isfinite(lower).any() or np.isfinite(upper).any()):
         return ()
     own = np.arange(lower.shape[1])
-    box = Selected(nx + own, n + own, np.ones(len(own)), lower[0], upper[0], nx, n)
+    box = Selected(nx + own, n + own, np.ones(len(own)), lower[0], upper[0], n)
     return (Placed("control_limits", box, 0, len(lower), first, lower, upper),)

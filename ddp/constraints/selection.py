@@ -43,7 +43,7 @@ def selection(places: ArrayLike, columns: ArrayLike, factors: ArrayLike = 1.0) -
 class Selected(KernelConstraint):
     """``lower <= factors z[places] <= upper``.
 
-    places: in (x, u).   columns: in (dx, du).   nx, n: numbers in a state and in a tangent vector.
+    places: in (x, u).   columns: in (dx, du).   tangents: how many numbers dx has.
     """
 
     places: NDArray[np.int64]
@@ -51,8 +51,12 @@ class Selected(KernelConstraint):
     factors: Array
     lower: Array
     upper: Array
-    nx: int
-    n: int
+    tangents: int
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of a state."""
+        return self.tangents
 
     def _bound(self) -> CompiledConstraint:
         return selection(self.places, self.columns, self.factors)
