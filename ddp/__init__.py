@@ -22,10 +22,16 @@ from ddp.solution import Record, Solution
 from ddp.solver import DDP, ILQR, Newton, solve
 from ddp.status import Ending, Status
 from ddp.system import LinearSystem, Tracking
+from ddp.tracing.groups import S1, SE2, SE3, SO3, Euclidean
+from ddp.tracing.spaces import Space
 
 __all__ = [
     "DDP",
     "ILQR",
+    "S1",
+    "SE2",
+    "SE3",
+    "SO3",
     "AugmentedLagrangian",
     "Backtracking",
     "BatchTerm",
@@ -36,6 +42,7 @@ __all__ = [
     "Dynamics",
     "Ending",
     "Equality",
+    "Euclidean",
     "Inequality",
     "JittedTerm",
     "LinearSensor",
@@ -53,6 +60,7 @@ __all__ = [
     "Sensor",
     "Solution",
     "SolveError",
+    "Space",
     "Status",
     "Term",
     "Tracking",

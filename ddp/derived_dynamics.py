@@ -34,6 +34,7 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array, Dynamics
 from ddp.system import Contraction, Expansion, System
 from ddp.tracing.function import TracedFunction
+from ddp.tracing.spaces import Space
 from ddp.tracing.trace import FollowError
 from ddp.tracing.undefined import is_undefined
 
@@ -54,6 +55,11 @@ class ByKnot(ABC):
         """f as compiled code with its derivatives; None where Python is called, and f differenced."""
         return None
 
+    @property
+    def space(self) -> Space | None:
+        """The space of states; None where it is not known."""
+        return None
+
     def __str__(self) -> str:
         name = getattr(getattr(self, "f", self), "__name__", type(self).__name__)
         return f"{name}: {self.nx} states, {self.nu} controls, steps of {self.dt:.6g} s; derivatives {self._origin()}"
@@ -66,8 +72,8 @@ class ByKnot(ABC):
 
     @property
     def n(self) -> int:
-        """The size of a tangent vector: nx, the space being flat."""
-        return self.nx
+        """The size of a tangent vector: nx, where the space is flat."""
+        return self.nx if self.space is None else self.space.n
 
     @property
     def thread_safe(self) -> bool:
@@ -138,18 +144,28 @@ class ByKnot(ABC):
         return Xnew, Unew
 
     def difference(self, x0: Array, x1: Array) -> Array:
-        """``x1 - x0``: (n,) or (M, n)."""
-        x1, x0 = self._paired("x1", x1, "x0", x0)
-        return x1 - x0
+        """``x1 ⊖ x0``: (n,) or (M, n)."""
+        x1, x0 = self._paired("x1", x1, "x0", x0, self.nx)
+        return x1 - x0 if self.space is None or self.space.is_plain else self._moved("minus", x1, x0)
 
     def integrate(self, x: Array, dx: Array) -> Array:
-        """``x + dx``, (nx,) or (M, nx)."""
-        x, dx = self._paired("x", x, "dx", dx)
-        return x + dx
+        """``x ⊕ dx``, (nx,) or (M, nx)."""
+        x, dx = self._paired("x", x, "dx", dx, self.n)
+        return x + dx if self.space is None or self.space.is_plain else self._moved("plus", x, dx)
+
+    def _moved(self, name: str, a: Array, b: Array) -> Array:
+        """``plus`` or ``minus`` of the space of states."""
+        assert self.space is not None
+        if np.iscomplexobj(a) or np.iscomplexobj(b):
+            raise TypeError("⊕ and ⊖ of complex numbers")  # differences are of real ones then
+        found = self.space.moved(name, np.atleast_2d(a), np.atleast_2d(b))
+        return found[0] if a.ndim == b.ndim == 1 else found
 
     def check_state(self, field: str, x: Array) -> None:
-        """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers."""
+        """Raise ProblemError naming ``field`` unless x (..., nx) holds finite numbers, and is of the space."""
         as_array(field, x, (*(None,) * (axes(x) - 1), self.nx))
+        if self.space is not None:
+            self.space.check(field, x)
 
     def nominal_control(self, x: Array) -> Array:
         """Zeros (nu,): a function says nothing about rest."""
@@ -209,8 +225,8 @@ class ByKnot(ABC):
         return Contraction(_contraction().address, sizes.ctypes.data, sizes)
 
     def closing(self) -> Contraction:
-        """Return None: gaps add to deviations, exactly in a flat space and to first order elsewhere."""
-        return Contraction(0, 0, None)
+        """Log(Exp(gap) Exp(y)) to second order, compiled; gaps add to deviations in a flat space, or one not known."""
+        return Contraction(0, 0, None) if self.space is None else self.space.closing
 
     def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
         """A and B of one knot, finite or not."""
@@ -227,14 +243,26 @@ class ByKnot(ABC):
 
     def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
         """A function of z whose derivatives at a point are those of a knot, and that point."""
-        return lambda z: self._called(z[: self.nx], z[self.nx :]), np.concatenate([x, u])
+        if self.space is None or self.space.is_flat:
+            return lambda z: self._called(z[: self.nx], z[self.nx :]), np.concatenate([x, u])
+        return self._deviating(x, u)
 
-    def _paired(self, a_field: str, a: Any, b_field: str, b: Any) -> tuple[Array, Array]:
-        """Two vectors (nx,) or batches (M, nx) of one length, real or complex."""
+    def _deviating(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
+        """``f(x ⊕ dx, u + du) ⊖ f(x, u)`` as a function of z = (dx, du), and zero."""
+        n, after = self.n, self._called(x, u)
+
+        def deviation(z: Any) -> Any:
+            return self.difference(after, self._called(self.integrate(x, z[:n]), u + z[n:]))
+
+        return deviation, np.zeros(n + self.nu)
+
+    def _paired(self, a_field: str, a: Any, b_field: str, b: Any, b_size: int) -> tuple[Array, Array]:
+        """Vectors (nx,) and (b_size,), or batches (M, .) of one length, real or complex."""
         A, B = (np.asarray(value if axes(value) else np.nan) for value in (a, b))
-        fitting = all(M.ndim in (1, 2) and M.shape[-1] == self.nx and M.dtype.kind in REAL + "c" for M in (A, B))
-        if not fitting or (A.ndim == B.ndim and len(A) != len(B)):
-            shapes = f"({self.nx},) or (M, {self.nx})"
+        sizes = (A, self.nx), (B, b_size)
+        fitting = all(M.ndim in (1, 2) and M.shape[-1] == size and M.dtype.kind in REAL + "c" for M, size in sizes)
+        if not fitting or (A.ndim == B.ndim == 2 and len(A) != len(B)):
+            shapes = " and ".join(f"({size},) or (M, {size})" for size in dict.fromkeys((self.nx, b_size)))
             raise ProblemError(f"{a_field}, {b_field}: expected numbers of shape {shapes}, got {A.shape}, {B.shape}")
         return A, B
 
@@ -329,14 +357,7 @@ class DerivedDynamics(ByKnot):
         return 0.5 * (T + T.transpose(0, 2, 1))
 
     def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
-        if self._manifold is None:
-            return super()._about(x, u)
-        n, after = self.n, self._called(x, u)
-
-        def deviation(z: Any) -> Any:
-            return self.difference(after, self._called(self.integrate(x, z[:n]), u + z[n:]))
-
-        return deviation, np.zeros(n + self.nu)
+        return super()._about(x, u) if self._manifold is None else self._deviating(x, u)
 
     def _origin(self) -> str:
         found = ("first", self._linearize), ("second", self._hessian)
@@ -371,10 +392,14 @@ def _by_rows(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Array:
     return np.array([function(*pair) for pair in pairs])
 
 
-def followed(name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Array | None = None) -> TracedFunction:
-    """A user's function as compiled code with its derivatives; ModelError if it cannot be traced, or is wrong."""
+def followed(
+    name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Array | None = None, space: Space | None = None
+) -> TracedFunction:
+    """A user's step as compiled code with its derivatives; ModelError if it cannot be traced, or is wrong."""
     try:
-        found = TracedFunction(name, f, nx, nu, parameters)
+        return TracedFunction(name, f, nx, nu, parameters, space=space, steps=True)
+    except ModelError:
+        raise
     except FollowError as reason:
         raise ModelError(
             f'{name}: cannot be traced for its derivatives: {reason}; derivatives="differences" does without, and so'
@@ -382,9 +407,6 @@ def followed(name: str, f: Callable[..., Any], nx: int, nu: int, parameters: Arr
         ) from reason.__cause__
     except Exception as reason:
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
-    if found.shape != (nx,):
-        raise ModelError(f"{name}: expected a next state of shape ({nx},), got {found.shape}")
-    return found
 
 
 def checked_state(name: str, function: Callable[[Array, Array], Any], x: Any, u: Any, nx: int) -> Any:

@@ -194,6 +194,7 @@ class Abilities(Protocol):
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
     variable: names of the numbers that ``varied`` takes.
     tracked: what feedback needs to know of the system beyond the solver's, see `Tracked`; None for the solver's gains.
+    space: the `ddp.tracing.spaces.Space` of states, so that functions of them are traced; None where it is not known.
     """
 
     thread_safe: bool = False
@@ -203,6 +204,7 @@ class Abilities(Protocol):
     batched: bool = False
     notes_size: int = 0
     tracked: Tracked | None = None
+    space: Any = None
     variable: tuple[str, ...] = ()
 
     def varied(self, **numbers: Any) -> System:

@@ -21,7 +21,7 @@ from ddp.costs.terms import TermError
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
-from ddp.tracing.function import TracedFunction, is_flat
+from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.trace import FollowError
 
 Function = Callable[[Any, Any], Any]
@@ -35,7 +35,7 @@ class Equality:
 
     jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; if None, see ``derivatives``.
     derivatives: where they come from. "traced": from the function's operations, exact and compiled; "differences": from
-        its values. Where a jacobian is given, or states are no plain numbers, they are by differences.
+        its values. Where a jacobian is given, or the space of states is not known, they are by differences.
     At the end of the horizon u is zeros.
     """
 
@@ -105,7 +105,7 @@ def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Arra
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
-    if given.jacobian is None and given.derivatives == "traced" and is_flat(dynamics):
+    if given.jacobian is None and given.derivatives == "traced" and space_of(dynamics) is not None:
         traced = _followed(name, given.function, dynamics, size)
         return TracedConstraint(traced, lower, upper, partial(_evaluated, function=given.function))
     return DerivedConstraint(given.function, given.jacobian, lower, upper, dynamics)
@@ -114,7 +114,7 @@ def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Arra
 def _followed(name: str, function: Function, dynamics: System, size: int) -> TracedFunction:
     """A constraint's function, traced."""
     try:
-        found = TracedFunction("c", function, dynamics.nx, dynamics.nu)
+        found = TracedFunction("c", function, dynamics.nx, dynamics.nu, space=space_of(dynamics))
     except FollowError as reason:
         raise ProblemError(
             f"{name}: c cannot be traced for its derivatives: {reason}; a jacobian of yours does without, and so does"

@@ -16,7 +16,8 @@ from ddp.constraints.compiled import KernelConstraint
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.tracing import evaluate
-from ddp.tracing.function import Block, TracedFunction
+from ddp.tracing.function import TracedFunction
+from ddp.tracing.layout import Block
 
 
 @kernel
@@ -63,8 +64,8 @@ class TracedConstraint(KernelConstraint):
 
     @property
     def n(self) -> int:
-        """Numbers in a state."""
-        return self.traced.nx
+        """Numbers in a tangent vector of a state."""
+        return self.traced.n
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size); where it is NaN because the function raises something, that is raised."""
@@ -91,13 +92,13 @@ class TracedConstraint(KernelConstraint):
     def _entries(self) -> tuple[Array, NDArray[np.bool_], NDArray[np.int64]]:
         """Constant entries (size, nz) of the Jacobian, where it is not zero, and outputs of others: (., 2)."""
         _, blocks, _ = self.traced.layout("first")
-        size, nx, nu = self.traced.size, self.traced.nx, self.traced.nu
-        template = np.concatenate([b.template.reshape(size, k) for b, k in zip(blocks, (nx, nu), strict=True)], axis=1)
+        size, n, nu = self.traced.size, self.traced.n, self.traced.nu
+        template = np.concatenate([b.template.reshape(size, k) for b, k in zip(blocks, (n, nu), strict=True)], axis=1)
         found = []
-        for block, width, begin in zip(blocks, (nx, nu), (0, nx), strict=True):
+        for block, width, begin in zip(blocks, (n, nu), (0, n), strict=True):
             output, position = block.places.T
             where = (position // width, begin + position % width) if width else (position, position)
-            found.append(np.stack([output, (nx + nu) * where[0] + where[1]], axis=1))
+            found.append(np.stack([output, (n + nu) * where[0] + where[1]], axis=1))
         places = np.concatenate(found)
         there = template != 0.0
         there.ravel()[places[:, 1]] = True

@@ -22,20 +22,20 @@ from ddp.machine.number import WIDTH
 from ddp.protocols import Array, Term
 from ddp.system import System
 from ddp.tracing.evaluate import fill
-from ddp.tracing.function import TracedFunction, is_flat
+from ddp.tracing.function import TracedFunction, space_of
 from ddp.tracing.trace import FollowError
 
 
 def is_traced(term: Any, dynamics: System) -> bool:
-    """Whether a term's derivatives are found by tracing: it has a value alone, of plain numbers, and asks for no other.
+    """Whether a term's derivatives are found by tracing: it has a value alone, and asks for no other.
 
-    Derivatives by states that are no plain numbers are differences.
+    Derivatives by states of a space that is not known are differences.
     """
     if isinstance(term, (type, BatchTerm)) or not isinstance(term, (Term, JittedTerm)):
         return False
     given = getattr(term, "gradient", None), getattr(term, "hessian", None)
     plain = all(one is None for one in given) and getattr(term, "derivatives", None) != "differences"
-    return plain and is_flat(dynamics)
+    return plain and space_of(dynamics) is not None
 
 
 class TracedTerm:
@@ -48,7 +48,7 @@ class TracedTerm:
         self._nx, self._nu = dynamics.nx, dynamics.nu
         try:
             value = getattr(term.value, "py_func", term.value)
-            self.traced = TracedFunction("value", value, self._nx, self._nu, cost=True)
+            self.traced = TracedFunction("value", value, self._nx, self._nu, cost=True, space=space_of(dynamics))
         except FollowError as reason:
             raise TermError(
                 0, f"value cannot be traced for its derivatives: {reason}; gradient(x, u) and hessian(x, u) of yours do"
@@ -76,8 +76,7 @@ class TracedTerm:
     def _hessian(self) -> tuple[Array, Any]:
         """The constant part (nz, nz), and outputs and positions of what is not constant."""
         _, _, (template, places) = self.traced.layout("all").blocks
-        nz = self._nx + self._nu
-        return template.reshape(nz, nz), places
+        return template.reshape(self.traced.nz, self.traced.nz), places
 
     @cached_property
     def separable(self) -> bool:
@@ -125,8 +124,8 @@ def _cost(
     value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
     lz, lzz,
 ):  # fmt: skip
-    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
-    inputs, outputs, H = np.empty(WIDTH * nz), np.empty(WIDTH * count), np.empty((nz, nz))
+    nx, nz = X.shape[1], lz.shape[1]
+    inputs, outputs, H = np.empty(WIDTH * (nx + U.shape[1])), np.empty(WIDTH * count), np.empty((nz, nz))
     for begin in range(0, X.shape[0], WIDTH):
         evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
         for lane in range(min(WIDTH, X.shape[0] - begin)):
@@ -147,8 +146,8 @@ def _separable_cost(
     value, whole, count, convex, l1, l1_places, l2, l2_places, g, g_places, h, h_places, first, X, U, scale, order, l,
     lz, lzz,
 ):  # fmt: skip
-    nx, nz = X.shape[1], X.shape[1] + U.shape[1]
-    inputs, outputs = np.empty(WIDTH * nz), np.empty(WIDTH * count)
+    nx, nz = X.shape[1], lz.shape[1]
+    inputs, outputs = np.empty(WIDTH * (nx + U.shape[1])), np.empty(WIDTH * count)
     for begin in range(0, X.shape[0], WIDTH):
         evaluate(value if order == VALUES else whole, nx, X, U, begin, inputs, outputs)
         for lane in range(min(WIDTH, X.shape[0] - begin)):

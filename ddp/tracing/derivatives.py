@@ -73,12 +73,12 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
                 yield b, graph.select(a.__eq__(0.0), 0.0, node * graph.unary("log", a))
 
 
-def jacobian(graph: Graph, outputs: Sequence[Number], count: int) -> list[dict[int, Number]]:
-    """Derivatives of each output by the first ``count`` variables, by their places; without those that are zero."""
+def jacobian(graph: Graph, outputs: Sequence[Number], by: range) -> list[dict[int, Number]]:
+    """Derivatives of each output by a range of variables, by their places in it; without those that are zero."""
     known: dict[int, dict[int, Number]] = {}
     for node in ordered(outputs):
         if node.op == "var":
-            own = {node.args[0]: graph.constant(1.0)} if node.args[0] < count else {}
+            own = {node.args[0] - by.start: graph.constant(1.0)} if node.args[0] in by else {}
         elif node.op == "select":
             condition, p, q = node.args
             of_p, of_q = known[p.place], known[q.place]
@@ -99,12 +99,12 @@ def depends(known: dict[int, dict[int, Number]], node: Any) -> bool:
     return any(isinstance(arg, Number) and bool(known.get(arg.place)) for arg in node.args)
 
 
-def gradient(graph: Graph, output: Number, count: int) -> dict[int, Number]:
-    """Derivatives of one output by the first ``count`` variables, in reverse; without those that are zero."""
+def gradient(graph: Graph, output: Number, by: range) -> dict[int, Number]:
+    """Derivatives of one output by a range of variables, in reverse; without those that are zero."""
     nodes = ordered([output])
     moving: set[int] = set()
     for node in nodes:
-        is_variable = node.op == "var" and node.args[0] < count
+        is_variable = node.op == "var" and node.args[0] in by
         if is_variable or any(isinstance(arg, Number) and arg.place in moving for arg in node.args):
             moving.add(node.place)
     adjoints: dict[int, tuple[Number, Any]] = {output.place: (graph.constant(1.0), True)}
@@ -121,7 +121,7 @@ def gradient(graph: Graph, output: Number, count: int) -> dict[int, Number]:
             continue
         bar, mask = adjoints.pop(node.place)
         if node.op == "var":
-            found[node.args[0]] = bar
+            found[node.args[0] - by.start] = bar
         elif node.op == "select":
             condition, p, q = node.args
             give(p, graph.select(condition, bar, 0.0), graph.both(mask, condition))
@@ -135,8 +135,8 @@ def gradient(graph: Graph, output: Number, count: int) -> dict[int, Number]:
     return {i: bar for i, bar in found.items() if not bar.is_zero}
 
 
-def hessian(graph: Graph, output: Number, count: int) -> dict[tuple[int, int], Number]:
-    """Second derivatives of one output by the first ``count`` variables, by pairs of places i <= j; zeros left out."""
-    slope = gradient(graph, output, count)
-    rows = jacobian(graph, [slope[i] for i in slope], count)
+def hessian(graph: Graph, output: Number, by: range) -> dict[tuple[int, int], Number]:
+    """Second derivatives of one output by a range of variables, by pairs of places i <= j in it; zeros left out."""
+    slope = gradient(graph, output, by)
+    rows = jacobian(graph, [slope[i] for i in slope], by)
     return {(i, j): d for i, row in zip(slope, rows, strict=True) for j, d in row.items() if i <= j}

@@ -40,6 +40,8 @@ def module(functions: Mapping[str, list[Number]]) -> tuple[str, tuple[str, ...]]
         text, needed = _body(outputs)
         bodies.append(f"define void @{name}(ptr %in, ptr %out, i64 %.a, i64 %.b) {{\n{text}  ret void\n}}\n")
         helpers |= needed
+    if "sine_cosine" in helpers:
+        helpers |= _sine_cosine()[1]
     parts = [_helper(name) for name in sorted(helpers)]
     return "\n".join([*parts, *bodies]), tuple(sorted(helpers & set(LIBRARY)))
 
@@ -114,7 +116,7 @@ def _constant(value: float) -> str:
 def _helper(name: str) -> str:
     """A function that bodies call."""
     if name == "sine_cosine":
-        return _sine_cosine()
+        return _sine_cosine()[0]
     if name in INTRINSICS:
         return f"declare {_V} @{_name(name)}({_V})\n"
     letters = "ab"[: LIBRARY[name]]
@@ -129,8 +131,9 @@ def _helper(name: str) -> str:
     return "\n".join([*lines, f"  ret {_V} {before}", "}\n"])
 
 
-def _sine_cosine() -> str:
-    """Sines and cosines, by the kernel of `number.sine_cosine`: its Python source, followed."""
+@cache
+def _sine_cosine() -> tuple[str, set[str]]:
+    """Sines and cosines, by the kernel of `number.sine_cosine`: its Python source, followed. And what it calls."""
     source = chosen[number.sine_cosine](number.lanes).py_func
     graph = Graph()
     names = {
@@ -141,9 +144,9 @@ def _sine_cosine() -> str:
     outputs = FunctionType(source.__code__, {**source.__globals__, **names})(*graph.variables(1))
     text, helpers = _body(list(outputs), results)
     sine, cosine = results
-    return "".join(
-        [*map(_helper, sorted(helpers)),
-         f"define internal {{{_V}, {_V}}} @sine_cosine({_V} %x0) noinline {{\n{text}",
+    lines = "".join(
+        [f"define internal {{{_V}, {_V}}} @sine_cosine({_V} %x0) noinline {{\n{text}",
          f"  %s = insertvalue {{{_V}, {_V}}} undef, {_V} {sine}, 0\n",
          f"  %b = insertvalue {{{_V}, {_V}}} %s, {_V} {cosine}, 1\n  ret {{{_V}, {_V}}} %b\n}}\n"]
     )  # fmt: skip
+    return lines, helpers

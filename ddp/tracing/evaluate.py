@@ -7,11 +7,18 @@ Blocks of results are rows of a template, into which ``places`` (., 2), output a
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numba import carray
 
-from ddp.compiling.kernel import call_contraction, inline, integer_pointer, kernel, pointer
+from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
 from ddp.machine.number import WIDTH
+from ddp.protocols import Array
+from ddp.system import Contraction
+from ddp.tracing.layout import Layout
+from ddp.tracing.machine_code import Code
 
 WORDS = 10
 """Words of a context, see `contract_one`."""
@@ -44,6 +51,21 @@ def place(outputs, template, places, first, out):
             row[j] = template[j]
         for j in range(places.shape[0]):
             row[places[j, 1]] = outputs[WIDTH * places[j, 0] + lane]
+
+
+@kernel
+def evaluate_all(address, X, U, p, out):
+    """out (M, size) := a function of rows of X (M, .), U (M, .) whose outputs are all of a row, in order."""
+    nx, nz, size = X.shape[1], X.shape[1] + U.shape[1], out.shape[1]
+    inputs, outputs = np.empty(WIDTH * (nz + p.shape[0])), np.empty(WIDTH * size)
+    share(inputs, nz, p)
+    for first in range(0, out.shape[0], WIDTH):
+        fill(inputs, 0, X, first)
+        fill(inputs, nx, U, first)
+        call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
+        for lane in range(min(WIDTH, out.shape[0] - first)):
+            for i in range(size):
+                out[first + lane, i] = outputs[WIDTH * i + lane]
 
 
 @kernel
@@ -94,34 +116,53 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
         H[places[j, 1]] = outputs[WIDTH * places[j, 0]]
 
 
-@kernel
-def track(address, p, count, template, places, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
-    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, of a function in flat space.
+@cache
+def _contracting() -> Any:
+    """C function of `contract_one`."""
+    return callback(contract_one)
 
-    lower, upper (N, nu) or (1, nu).
+
+def contraction_of(code: Code, name: str, layout: Layout, sizes: tuple[int, int], p: Array) -> Contraction:
+    """A function of a record, parameters and a weight with one block, as a C function; sizes: of record and weight."""
+    template, places = layout.blocks[0]
+    record, weight = sizes
+    given = record, len(p), weight, p.ctypes.data, layout.outputs
+    where = template.size, template.ctypes.data, len(places), places.ctypes.data
+    words = np.array([code.addresses[name], *given, *where], dtype=np.int64)
+    return Contraction(_contracting().address, words.ctypes.data, (words, template, places, p, code))
+
+
+@kernel
+def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper, Xs, Us):
+    """Closed-loop rollouts Xs (S, N+1, nx), Us (S, N, nu), see `system.System.track`, a lane for each step length.
+
+    step: C function ``void(inputs*, outputs*, context, knot)`` of eight states, controls and parameters.
+    plus, minus: C functions of ⊕ and ⊖; 0 where states are plain numbers.   lower, upper (N, nu) or (1, nu).
     """
-    S, nx, nu = alphas.shape[0], X.shape[1], U.shape[1]
-    inputs, outputs = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * count)
-    after, alive = np.empty((WIDTH, nx)), np.empty(WIDTH, np.bool_)
+    S, nx, nu, n = alphas.shape[0], X.shape[1], U.shape[1], gaps.shape[1]
+    inputs, outputs = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * nx)
+    pair, dx = np.empty(WIDTH * (nx + max(nx, n))), np.empty(WIDTH * max(nx, n))
+    alpha, alive = np.empty(WIDTH), np.empty(WIDTH, np.bool_)
     share(inputs, nx + nu, p)
     for s in range(0, S, WIDTH):
         many = min(WIDTH, S - s)
         alive[:] = True
         for lane in range(WIDTH):
+            alpha[lane] = alphas[min(s + lane, S - 1)]
             for i in range(nx):
                 inputs[WIDTH * i + lane] = X[0, i]
                 if lane < many:
                     Xs[s + lane, 0, i] = X[0, i]
         for t in range(U.shape[0]):
+            deviate(minus, X[t], inputs, pair, dx)
             low, high = lower[min(t, lower.shape[0] - 1)], upper[min(t, upper.shape[0] - 1)]
             for i in range(nu):
                 for lane in range(WIDTH):
-                    u = U[t, i] + alphas[min(s + lane, S - 1)] * k[t, i]
-                    for j in range(nx):
-                        u += K[t, i, j] * (inputs[WIDTH * j + lane] - X[t, j])
+                    u = U[t, i] + alpha[lane] * k[t, i]
+                    for j in range(n):
+                        u += K[t, i, j] * dx[WIDTH * j + lane]
                     inputs[WIDTH * (nx + i) + lane] = min(max(u, low[i]), high[i])
-            call_contraction(address, inputs.ctypes.data, outputs.ctypes.data, 0, 0)
-            place(outputs, template, places, 0, after)
+            call_contraction(step, inputs.ctypes.data, outputs.ctypes.data, context, t)
             for lane in range(many):
                 whole = alive[lane]
                 for i in range(nu):
@@ -129,12 +170,51 @@ def track(address, p, count, template, places, X, U, k, K, alphas, gaps, lower, 
                     Us[s + lane, t, i] = u if alive[lane] else np.nan
                     whole = whole and abs(u) < np.inf
                 for i in range(nx):
-                    whole = whole and abs(after[lane, i]) < np.inf
+                    whole = whole and abs(outputs[WIDTH * i + lane]) < np.inf
                 alive[lane] = whole
+            leave_open(plus, alpha, gaps[t], outputs, pair)
+            for lane in range(WIDTH):
+                own = min(lane, many - 1)
                 for i in range(nx):
-                    x = after[lane, i] + (alphas[s + lane] - 1.0) * gaps[t, i] if whole else np.nan
-                    Xs[s + lane, t + 1, i] = x
+                    x = outputs[WIDTH * i + own] if alive[own] else np.nan
                     inputs[WIDTH * i + lane] = x
-            for lane in range(many, WIDTH):
-                for i in range(nx):
-                    inputs[WIDTH * i + lane] = inputs[WIDTH * i + many - 1]
+                    if lane < many:
+                        Xs[s + lane, t + 1, i] = x
+
+
+@kernel
+def deviate(minus, X, x, pair, dx):
+    """dx := x ⊖ X of eight states x."""
+    nx = X.shape[0]
+    if minus == 0:
+        for i in range(nx):
+            for lane in range(WIDTH):
+                dx[WIDTH * i + lane] = x[WIDTH * i + lane] - X[i]
+        return
+    for i in range(nx):
+        for lane in range(WIDTH):
+            pair[WIDTH * i + lane], pair[WIDTH * (nx + i) + lane] = x[WIDTH * i + lane], X[i]
+    call_contraction(minus, pair.ctypes.data, dx.ctypes.data, 0, 0)
+
+
+@kernel
+def leave_open(plus, alpha, gap, x, pair):
+    """x := x ⊕ (α - 1) gap of eight states x, and to the last bit x where the gap is closed, or α = 1."""
+    n, nx = gap.shape[0], x.shape[0] // WIDTH
+    if not gap.any():
+        return
+    if plus == 0:
+        for i in range(n):
+            for lane in range(WIDTH):
+                x[WIDTH * i + lane] += (alpha[lane] - 1.0) * gap[i]
+        return
+    for i in range(WIDTH * nx):
+        pair[i] = x[i]
+    for i in range(n):
+        for lane in range(WIDTH):
+            pair[WIDTH * (nx + i) + lane] = (alpha[lane] - 1.0) * gap[i]
+    call_contraction(plus, pair.ctypes.data, x.ctypes.data, 0, 0)
+    for i in range(nx):
+        for lane in range(WIDTH):
+            if alpha[lane] == 1.0:
+                x[WIDTH * i + lane] = pair[WIDTH * i + lane]

@@ -4,53 +4,23 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ddp.compiling.kernel import callback
+from ddp.errors import ModelError
 from ddp.protocols import Array
-from ddp.system import Contraction, System
+from ddp.system import Contraction, System, ability
 from ddp.tracing import derivatives, evaluate
+from ddp.tracing.graph import substituted
+from ddp.tracing.groups import Euclidean
+from ddp.tracing.layout import Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Number, digest
+from ddp.tracing.spaces import NOTHING, UNIT, Space
 from ddp.tracing.trace import Trace, compare, trace
-
-NOTHING = np.zeros(0)
-
-
-class Block(NamedTuple):
-    """Entries of a result: constants (size,), and the outputs and positions (., 2) of all others."""
-
-    template: Array
-    places: NDArray[np.int64]
-
-
-class Layout(NamedTuple):
-    """A function's outputs: how many there are, the blocks that they make, and how many operations there were."""
-
-    outputs: int
-    blocks: tuple[Block, ...]
-    operations: int
-
-
-def arranged(graph_length: int, *entries: tuple[int, Mapping[int, Number]]) -> tuple[list[Number], Layout]:
-    """Outputs and their layout of blocks, each given by its size and its entries by position, zero elsewhere."""
-    outputs: dict[int, tuple[int, Number]] = {}
-    blocks = []
-    for size, numbers in entries:
-        template, places = np.zeros(size), []
-        for position, number in numbers.items():
-            if number.op == "const":
-                template[position] = number.args[0]
-            else:
-                row, _ = outputs.setdefault(number.place, (len(outputs), number))
-                places.append((row, position))
-        blocks.append(Block(template, np.array(places, dtype=np.int64).reshape(-1, 2)))
-    return [number for _, number in outputs.values()], Layout(len(outputs), tuple(blocks), graph_length)
 
 
 class TracedFunction:
@@ -60,25 +30,36 @@ class TracedFunction:
     seconds: how long it took to be made.
 
     cost: whether it is one number, wanted with its gradient and Hessian at once.
+    space: of x, by default plain numbers; derivatives are by its tangent vectors dx (n,), at zero.
+    steps: whether f is in the same space, so that derivatives are those of ``f(x ⊕ dx, u + du) ⊖ f(x, u)``.
 
-    Raises `trace.FollowError` if f cannot be followed, and whatever f raises but where it is undefined.
+    Raises `trace.FollowError` if f cannot be followed, ModelError if it is no step, and whatever f raises but where it
+    is undefined.
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], nx: int, nu: int, p: Array | None = None, cost: bool = False
-    ) -> None:
+        self, name: str, function: Callable[..., Any], nx: int, nu: int, p: Array | None = None, cost: bool = False,
+        space: Space | None = None, steps: bool = False,
+    ) -> None:  # fmt: skip
         begin = time.perf_counter()
-        self._made_of = name, function, nx, nu, p, cost
+        self._made_of = name, function, nx, nu, p, cost, space, steps
         self.nx, self.nu, self.p = nx, nu, NOTHING if p is None else p
-        given = (nx, nu) if p is None else (nx, nu, len(p))
-        self._trace: Trace | None = trace(function, given)
+        self.space, self.steps = Space((Euclidean(nx),)) if space is None else space, steps
+        self.n, self.nz = self.space.n, self.space.n + nu
+        self._trace: Trace | None = trace(function, self._sizes())
         self.shape, self.size = self._trace.shape, len(self._trace.outputs)
         if cost and self.size != 1:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
-        self.digest = digest(self._trace.outputs, nx, nu, len(self.p), cost)
+        if steps and self.shape != (nx,):
+            raise ModelError(f"{name}: expected a next state of shape ({nx},), got {self.shape}")
+        self.changes = self.n if steps else self.size
+        self.digest = self._digest(self._trace)
         self._code = obtain(self.digest, self._cost if cost else self._functions)
         self._reads, self._trace = self._trace.reads, None
-        compare(name, function, self._called, self._points())
+        points = self._points()
+        compare(name, function, self._called, points)
+        if steps:
+            self._check_units(name, points)
         self.seconds = time.perf_counter() - begin
 
     def __reduce__(self) -> Any:
@@ -87,7 +68,7 @@ class TracedFunction:
     def at(self, p: Array) -> TracedFunction:
         """Copy with other parameters, as many as it has; nothing is traced or compiled."""
         twin = copy.copy(self)
-        twin.p, twin._made_of = p, (*self._made_of[:4], p, self._made_of[5])
+        twin.p, twin._made_of = p, (*self._made_of[:4], p, *self._made_of[5:])
         vars(twin).pop("contraction", None)
         return twin
 
@@ -96,19 +77,39 @@ class TracedFunction:
         vars(twin).update(vars(self))
         return twin
 
+    def _sizes(self) -> tuple[int, ...]:
+        return (self.nx, self.nu) if self._made_of[4] is None else (self.nx, self.nu, len(self.p))
+
+    def _digest(self, found: Trace) -> bytes:
+        of_space = "" if self.space.is_flat else repr(self.space)
+        return digest(found.outputs, self.nx, self.nu, len(self.p), self._made_of[5], of_space, self.steps)
+
     def renewed(self) -> TracedFunction:
         """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""
         if self._reads.are_current():
             return self
-        _, function, nx, nu, p, cost = self._made_of
-        outputs = trace(function, (nx, nu) if p is None else (nx, nu, len(p))).outputs
-        same = digest(outputs, nx, nu, len(self.p), cost) == self.digest
+        same = self._digest(trace(self._made_of[1], self._sizes())) == self.digest
         return self if same else TracedFunction(*self._made_of)
 
     def _points(self) -> list[tuple[Array, ...]]:
         """Arguments at random."""
         own = (self.p,) if self._made_of[4] is not None else ()
-        return [(x, u, *own) for x, u in zip(_normal(self.nx), _normal(-self.nu), strict=True)]
+        pairs = zip(_normal(self.n), _normal(-self.nu), strict=True)
+        neutral = self.space.neutral().tolist()
+        return [(np.asarray(self.space.plus(neutral, d), dtype=float), u, *own) for d, u in pairs]
+
+    def _check_units(self, name: str, points: list[tuple[Array, ...]]) -> None:
+        """Raise ModelError unless what has norm one in a state has it in the next one."""
+        for x, u, *_ in points:
+            after = self._called(x, u)
+            for unit in self.space.units:
+                norm = np.linalg.norm(after[unit])
+                if np.isfinite(norm) and abs(norm - 1.0) > UNIT:
+                    own = f"{unit.start} to {unit.stop - 1}"
+                    raise ModelError(
+                        f"{name}: expected numbers {own} of the next state to keep their norm 1, got {norm:.6g} at"
+                        f" x = {x.tolist()}"
+                    )
 
     def _called(self, x: Array, u: Array, *p: Array) -> Array:
         return self.values(x[None], u[None])[0]
@@ -127,73 +128,101 @@ class TracedFunction:
         """Operations of value and derivatives together."""
         return int(max(layout.operations for layout in self._code.layout.values()))
 
+    def _moved(self) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
+        """Outputs of which derivatives are taken, by which variables, and what puts values for those afterwards.
+
+        In flat spaces they are by x and u themselves; elsewhere by (dx, du), behind all other variables, at zero.
+        """
+        assert self._trace is not None
+        graph, outputs, _, count, _ = self._trace
+        if self.space.is_flat:
+            return outputs, range(self.nz), list
+        by = range(count + self.changes, count + self.changes + self.nz)
+        variables = graph.variables(by.stop)
+        moves = variables[by.start :]
+        x = self.space.near_plus(variables[: self.nx], moves[: self.n])
+        u = [a + b for a, b in zip(variables[self.nx : self.nx + self.nu], moves[self.n :], strict=True)]
+        moved = substituted(graph, outputs, dict(enumerate([*x, *u])))
+        if self.steps:
+            moved = [graph.number(change) for change in self.space.near_minus(moved, outputs)]
+        zero = dict.fromkeys(by, 0.0)
+        return moved, by, lambda found: substituted(graph, found, zero)
+
     def _functions(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value, Jacobian in blocks of x and u, and Hessian of the sum with weights, which come before parameters."""
         assert self._trace is not None
         graph, outputs, _, count, _ = self._trace
-        nx, nz, m = self.nx, self.nx + self.nu, self.size
-        value = arranged(len(graph), (m, dict(enumerate(outputs))))
-        rows = derivatives.jacobian(graph, outputs, nz)
-        by_x = {nx * i + j: d for i, row in enumerate(rows) for j, d in row.items() if j < nx}
-        by_u = {self.nu * i + j - nx: d for i, row in enumerate(rows) for j, d in row.items() if j >= nx}
-        first = arranged(len(graph), (m * nx, by_x), (m * self.nu, by_u))
+        n, nu, nz, m = self.n, self.nu, self.nz, self.changes
+        moved, by, settled = self._moved()
+        rows = [dict(zip(row, settled(row.values()), strict=True)) for row in derivatives.jacobian(graph, moved, by)]
+        by_x = {n * i + j: d for i, row in enumerate(rows) for j, d in row.items() if j < n}
+        by_u = {nu * i + j - n: d for i, row in enumerate(rows) for j, d in row.items() if j >= n}
+        first = arranged(len(graph), (m * n, by_x), (m * nu, by_u))
         weights = graph.variables(count + m)[count:]
-        total = graph.number(sum((w * y for w, y in zip(weights, outputs, strict=True)), start=graph.constant(0.0)))
-        second = arranged(len(graph), (nz * nz, self._symmetric(derivatives.hessian(graph, total, nz))))
-        found = {"value": value, "first": first, "second": second}
+        total = graph.number(sum((w * y for w, y in zip(weights, moved, strict=True)), start=graph.constant(0.0)))
+        bends = derivatives.hessian(graph, total, by)
+        second = arranged(len(graph), (nz * nz, self._symmetric(bends, settled(bends.values()))))
+        found = {"value": (list(outputs), whole(len(graph), self.size)), "first": first, "second": second}
         return {name: of[0] for name, of in found.items()}, {name: of[1] for name, of in found.items()}
 
     def _cost(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value alone, and with gradient and Hessian, of a function of one number."""
         assert self._trace is not None
         graph, outputs, *_ = self._trace
-        nz = self.nx + self.nu
+        nz = self.nz
+        (moved,), by, settled = self._moved()
         value = 1, {0: outputs[0]}
-        slope = derivatives.gradient(graph, outputs[0], nz)
-        bent = self._symmetric(derivatives.hessian(graph, outputs[0], nz))
+        slope, bends = derivatives.gradient(graph, moved, by), derivatives.hessian(graph, moved, by)
+        slope = dict(zip(slope, settled(slope.values()), strict=True))
+        bent = self._symmetric(bends, settled(bends.values()))
         alone, together = arranged(len(graph), value), arranged(len(graph), value, (nz, slope), (nz * nz, bent))
         return {"value": alone[0], "all": together[0]}, {"value": alone[1], "all": together[1]}
 
-    def _symmetric(self, upper: Mapping[tuple[int, int], Number]) -> dict[int, Number]:
-        nz = self.nx + self.nu
-        return {nz * a + b: d for (i, j), d in upper.items() for a, b in ((i, j), (j, i))}
+    def _symmetric(self, upper: Iterable[tuple[int, int]], values: Iterable[Number]) -> dict[int, Number]:
+        pairs = zip(upper, values, strict=True)
+        return {self.nz * a + b: d for (i, j), d in pairs for a, b in ((i, j), (j, i))}
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
-        return self._evaluated("value", X, U, np.empty((len(X), 0)), np.empty((len(X), self.size)))
+        out = np.empty((len(X), self.size))
+        evaluate.evaluate_all(self._code.addresses["value"], X, U, self.p, out)
+        return out
 
     def first(self, X: Array, U: Array, A: Array, B: Array) -> None:
-        """A (M, size, nx), B (M, size, nu) := derivatives by x and u."""
+        """A (M, ., n), B (M, ., nu) := derivatives by x and u."""
         count, (a, b), _ = self.layout("first")
         flat = A.reshape(len(A), -1), B.reshape(len(B), -1)
         evaluate.evaluate_two(self._code.addresses["first"], X, U, self.p, count, *a, *b, *flat)
 
     def second(self, X: Array, U: Array, weight: Array, out: Array) -> None:
-        """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, size)."""
-        self._evaluated("second", X, U, weight, out.reshape(len(out), -1))
-
-    def _evaluated(self, name: str, X: Array, U: Array, W: Array, out: Array) -> Array:
-        count, (block,), _ = self.layout(name)
-        evaluate.evaluate(self._code.addresses[name], X, U, W, self.p, count, *block, out)
-        return out
+        """out (M, nz, nz) := second derivatives of ``weight @ f``, weight (M, .)."""
+        count, (block,), _ = self.layout("second")
+        evaluate.evaluate(
+            self._code.addresses["second"], X, U, weight, self.p, count, *block, out.reshape(len(out), -1)
+        )
 
     def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
         """Closed-loop rollouts of ``x' = f(x, u)``, see `system.System`."""
-        count, (block,), _ = self.layout("value")
-        Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
-        rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
-        given = [np.ascontiguousarray(part) for part in (X, U, k, K, alphas, gaps, *rows)]
-        evaluate.track(self._code.addresses["value"], self.p, count, *block, *given, Xs, Us)
-        return Xs, Us
+        return tracked(self._code.addresses["value"], 0, self.p, self.space, X, U, k, K, alphas, gaps, limits)
 
     @cached_property
     def contraction(self) -> Contraction:
         """The second derivatives of one knot, whose record is x and u."""
-        count, ((template, places),), _ = self.layout("second")
-        sizes = self.nx + self.nu, len(self.p), self.size, self.p.ctypes.data, count
-        where = template.size, template.ctypes.data, len(places), places.ctypes.data
-        words = np.array([self._code.addresses["second"], *sizes, *where], dtype=np.int64)
-        return Contraction(_contracting().address, words.ctypes.data, (words, template, places, self.p, self._code))
+        sizes = self.nx + self.nu, self.changes
+        return evaluate.contraction_of(self._code, "second", self.layout("second"), sizes, self.p)
+
+
+def tracked(
+    step: int, context: int, p: Array, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array,
+    gaps: Array, limits: Any,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Closed-loop rollouts of a step that is a C function of eight states, see `evaluate.track`."""
+    Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
+    rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
+    given = [np.ascontiguousarray(part) for part in (X, U, k, K, alphas, gaps, *rows)]
+    motions = (0, 0) if space.is_plain else (space.code.addresses["plus"], space.code.addresses["minus"])
+    evaluate.track(step, context, p, *motions, *given, Xs, Us)
+    return Xs, Us
 
 
 @cache
@@ -202,13 +231,11 @@ def _normal(size: int) -> Array:
     return np.random.default_rng([abs(size), size < 0]).normal(size=(3, abs(size)))
 
 
-@cache
-def _contracting() -> Any:
-    """C function of `evaluate.contract_one`."""
-    return callback(evaluate.contract_one)
-
-
-def is_flat(dynamics: System) -> bool:
-    """Whether states are plain numbers, ``x ⊕ dx = x + dx``."""
+def space_of(dynamics: System) -> Space | None:
+    """The space of a system's states: what it says, or plain numbers; None where it is not known."""
+    known = ability(dynamics, "space")
+    if known is not None or dynamics.n != dynamics.nx:
+        return known
     x, dx, _ = _normal(dynamics.nx)
-    return dynamics.n == dynamics.nx and bool(np.abs(dynamics.integrate(x, dx) - (x + dx)).max() < 1e-12)
+    is_plain = bool(np.abs(dynamics.integrate(x, dx) - (x + dx)).max() < 1e-12)
+    return Space((Euclidean(dynamics.nx),)) if is_plain else None

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ddp.tracing.numbers import PLAIN, Node, Number, TraceError, Truth
+from ddp.tracing.numbers import PLAIN, Node, Number, TraceError, Truth, ordered
 
 UNARY = {
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "expm1": np.expm1, "log": np.log,
@@ -230,3 +230,38 @@ def _simpler_quotient(graph: Graph, a: Number, b: Number) -> Any:
 _SIMPLER: dict[str, Callable[[Graph, Number, Number], Any]] = {
     "add": _simpler_sum, "sub": _simpler_difference, "mul": _simpler_product, "div": _simpler_quotient,
 }  # fmt: skip
+
+
+def substituted(graph: Graph, outputs: Iterable[Number], values: Mapping[int, Any]) -> list[Number]:
+    """Expressions with values, floats or other expressions, for variables by their places."""
+    outputs = list(outputs)
+    known: dict[int, Any] = {}
+    for node in ordered(outputs):
+        args = [known[arg.place] if isinstance(arg, Node) else arg for arg in node.args]
+        if node.op == "var":
+            known[node.place] = graph.number(values.get(node.args[0], node))
+        elif node.op == "const" or all(a is b for a, b in zip(args, node.args, strict=True)):
+            known[node.place] = node
+        else:
+            known[node.place] = _again(graph, node.op, args)
+    return [known[output.place] for output in outputs]
+
+
+def _again(graph: Graph, op: str, args: list[Any]) -> Any:
+    """An operation on other arguments, truths of constants among them."""
+    match op:
+        case "select":
+            return graph.select(*args)
+        case "and":
+            return graph.both(*args)
+        case "or":
+            return graph.either(*args)
+        case "not":
+            return graph.inverted(*args)
+        case "neg":
+            return graph.neg(*args)
+        case "odd":
+            return graph.odd(*args)
+        case "pow":
+            return graph.power(*args)
+    return graph.unary(op, *args) if op in UNARY else graph.binary(op, *args)

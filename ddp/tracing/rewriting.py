@@ -32,6 +32,10 @@ LARGEST = 100_000
 _LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
 
 
+_FIXED = {"ddp.tracing.spaces", "ddp.tracing.groups"}
+"""Modules whose objects never change, and whose functions take numbers of a graph as they are."""
+
+
 class _Module:
     """A module of NumPy or math, whose functions take numbers of a graph."""
 
@@ -67,7 +71,8 @@ class Reads:
             self._is_known &= value.__name__.partition(".")[0] in {"numpy", *sys.stdlib_module_names}
         elif not isinstance(value, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType, type, np.ufunc)):
             plain = isinstance(value, tuple) and all(isinstance(part, _PLAIN) for part in value)
-            self._is_known &= plain or _is_viewed(value) or callable(getattr(value, "py_func", None))
+            fixed = plain or type(value).__module__ in _FIXED
+            self._is_known &= fixed or _is_viewed(value) or callable(getattr(value, "py_func", None))
         self._kept.append((read, value))
 
     def are_current(self) -> bool:
@@ -214,7 +219,7 @@ def _is_users(kind: type) -> bool:
     if "<locals>" in kind.__qualname__ or kind.__module__ == "__main__":
         return True
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is None or issubclass(kind, np.ndarray | TracedArray):
+    if file is None or issubclass(kind, np.ndarray | TracedArray) or kind.__module__ in _FIXED:
         return False
     return kind.__module__.partition(".")[0] not in sys.stdlib_module_names and not (
         {"site-packages", "dist-packages"} & set(Path(file).parts)

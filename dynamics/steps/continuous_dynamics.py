@@ -1,6 +1,8 @@
 """Any NumPy function ``x'(t) = f(x, u)`` in continuous time, as a dynamical system in discrete time.
 
-Steps are functions of f, written once for floats and for numbers that are traced: derivatives go through them.
+Steps are functions of f, written once for floats and for numbers that are traced: derivatives go through them. Where
+motions do not commute, slopes are those of coordinates θ about the state that a step begins with, x ⊕ θ: of a velocity
+k there, θ' = k + ½ [θ, k] + ¹⁄₁₂ [θ, [θ, k]] + ..., all that steps of order four need (Munthe-Kaas 1998).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from ddp.derived_dynamics import ByKnot
 from ddp.errors import ProblemError, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
+from ddp.tracing.spaces import Space, as_space
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.runge_kutta import EULER, RK4
 
@@ -23,19 +26,21 @@ Flow = Callable[..., Any]
 """``f(x, u)`` or ``f(x, u, p)``, of one knot."""
 
 
-def explicit(method: Array) -> Callable[[Flow, float, int], Flow]:
-    """Steps by a table of Butcher's (runge_kutta.py): y_i = x + h Σ_j A_ij k_j, k_i = f(y_i, u)."""
+def explicit(method: Array) -> Callable[[Flow, float, Space], Flow]:
+    """Steps by a table of Butcher's (runge_kutta.py): y_i = x ⊕ h Σ_j A_ij k_j, k_i = f(y_i, u)."""
     A = method[:, : len(method) - 1].tolist()
 
-    def stepping(f: Flow, h: float, nx: int) -> Flow:
+    def stepping(f: Flow, h: float, space: Space) -> Flow:
         def step(x: Any, u: Any, *p: Any) -> Any:
             slopes: list[Any] = []
             for i, row in enumerate(A):
-                y = x
+                moved: Any = None
                 for weight, slope in zip(row, slopes, strict=False):
-                    y = y + (h * weight) * slope if weight else y
+                    if weight:
+                        moved = (h * weight) * slope if moved is None else moved + (h * weight) * slope
+                y = x if moved is None else space.plus(x, moved)
                 if i < len(A) - 1:
-                    slopes.append(flow(f, y, u, *p))
+                    slopes.append(of_coordinates(space, moved, flow(f, y, u, *p)))
             return y
 
         return step
@@ -43,17 +48,27 @@ def explicit(method: Array) -> Callable[[Flow, float, int], Flow]:
     return stepping
 
 
-def semi_implicit(f: Flow, h: float, nx: int) -> Flow:
-    """Steps of x = (q, v): v' = v + h f_v(q, v, u), then q' = q + h f_q(q, v', u)."""
-    if nx % 2:
-        raise ProblemError(f"nx: expected an even number of positions and velocities for semi-implicit-euler, got {nx}")
-    m = nx // 2
+def of_coordinates(space: Space, moved: Any, k: Any) -> Any:
+    """Slope of the coordinates ``moved`` about a state where the velocity is k."""
+    if moved is None or space.is_flat:
+        return k
+    bend = space.bracket(moved, k)
+    return k + 0.5 * bend + space.bracket(moved, bend) / 12.0
+
+
+def semi_implicit(f: Flow, h: float, space: Space) -> Flow:
+    """Steps of x = (q, v): v' = v + h f_v(q, v, u), then q' = q ⊕ h f_q(q, v', u)."""
+    if space.n % 2:
+        given = "nx" if space.is_flat else "n"
+        raise ProblemError(
+            f"{given}: expected an even number of positions and velocities for semi-implicit-euler, got {space.n}"
+        )
+    m = space.n // 2
+    still = np.zeros(m)
 
     def step(x: Any, u: Any, *p: Any) -> Any:
-        y = x.copy()
-        y[m:] = x[m:] + h * flow(f, x, u, *p)[m:]
-        y[:m] = x[:m] + h * flow(f, y, u, *p)[:m]
-        return y
+        y = space.plus(x, np.concatenate([still, h * flow(f, x, u, *p)[m:]]))
+        return space.plus(y, np.concatenate([h * flow(f, y, u, *p)[:m], still]))
 
     return step
 
@@ -64,7 +79,7 @@ def flow(f: Flow, x: Any, u: Any, *p: Any) -> Any:
 
 
 INTEGRATORS = {"euler": explicit(EULER), "rk4": explicit(RK4), "semi-implicit-euler": semi_implicit}
-"""Steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and nx."""
+"""Steps by name: each makes a function ``x' = step(x, u)`` of a flow, h [s] and the space of states."""
 
 
 MOST_PARTS = 1000
@@ -73,14 +88,16 @@ MOST_PARTS = 1000
 
 @dataclass(frozen=True)
 class ContinuousDynamics(ByKnot):
-    """A system in continuous time on a Euclidean state space, given as a function, in steps of dt.
+    """A system in continuous time, given as a function, in steps of dt.
 
-    f: ``f(x, u) -> dx/dt`` with x (nx,), u (nu,), held over a step; ``f(x, u, p)`` where there are parameters p.
+    f: ``f(x, u) -> dx/dt`` with x (nx,), u (nu,), held over a step; ``f(x, u, p)`` where there are parameters p. With a
+        ``state`` it returns a tangent vector (n,): the angular velocity of SO3(), in the body's own axes, the twist of
+        SE2() and SE3().
     nx, nu: how many numbers a state and a control have.
     dt [s]: the time step.
     integrator: "rk4", of order four; "euler"; "semi-implicit-euler", for x = (q, v), with velocities first.
     substeps: equal parts of dt that are integrated one after another.
-    parameters, derivatives: as of `FunctionDynamics`, whose derivatives go through the integrator.
+    state, parameters, derivatives: as of `FunctionDynamics`, whose derivatives go through the integrator.
 
     Raises ProblemError for malformed arguments, ModelError as `FunctionDynamics`.
     """
@@ -91,6 +108,7 @@ class ContinuousDynamics(ByKnot):
     dt: float
     integrator: str = "rk4"
     substeps: int = 1
+    state: Any = None
     parameters: Array | None = None
     derivatives: str = "traced"
     _steps: FunctionDynamics = field(init=False, repr=False, compare=False)
@@ -103,16 +121,21 @@ class ContinuousDynamics(ByKnot):
         substeps = positive_integer("substeps", self.substeps)
         if substeps > MOST_PARTS:
             raise ProblemError(f"substeps: expected at most {MOST_PARTS}, got {substeps}")
-        one = INTEGRATORS[self.integrator](self.f, dt / substeps, nx)
+        one = INTEGRATORS[self.integrator](self.f, dt / substeps, as_space(self.state, nx))
 
         def step(x: Any, u: Any, *p: Any) -> Any:
             for _ in range(substeps):
                 x = one(x, u, *p)
             return x
 
-        steps = FunctionDynamics(step, nx, nu, dt, self.parameters, self.derivatives)
+        steps = FunctionDynamics(step, nx, nu, dt, self.state, self.parameters, self.derivatives)
         for name, value in (("nx", nx), ("nu", nu), ("dt", dt), ("_steps", steps), ("parameters", steps.parameters)):
             object.__setattr__(self, name, value)
+
+    @property
+    def space(self) -> Space:
+        """The space of states."""
+        return self._steps.space
 
     @property
     def traced(self) -> TracedFunction | None:
@@ -120,8 +143,8 @@ class ContinuousDynamics(ByKnot):
         return self._steps.traced
 
     def __reduce__(self) -> Any:
-        given = self.f, self.nx, self.nu, self.dt, self.integrator, self.substeps, self.parameters, self.derivatives
-        return ContinuousDynamics, given
+        given = self.f, self.nx, self.nu, self.dt, self.integrator, self.substeps
+        return ContinuousDynamics, (*given, self.state, self.parameters, self.derivatives)
 
     def renew(self) -> bool:
         """Trace f again, if what it reads has changed; whether it has."""

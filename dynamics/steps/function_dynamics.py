@@ -13,6 +13,7 @@ from ddp.derived_dynamics import ByKnot, checked_state, followed
 from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, positive, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
+from ddp.tracing.spaces import Space, as_space
 from ddp.tracing.undefined import is_undefined
 
 DERIVATIVES = "traced", "differences"
@@ -20,11 +21,14 @@ DERIVATIVES = "traced", "differences"
 
 @dataclass(frozen=True)
 class FunctionDynamics(ByKnot):
-    """A discrete-time system on a Euclidean state space, given as a function.
+    """A discrete-time system, given as a function.
 
     f: ``f(x, u) -> x'`` with x (nx,), u (nu,), x' (nx,), of one knot; ``f(x, u, p)`` where there are parameters p.
     nx, nu: how many numbers a state and a control have.
     dt [s]: the time step that running costs are multiplied by; None counts as 1.
+    state: the spaces that a state is made of, ``[Euclidean(3), SO3(), Euclidean(6)]`` say; None: plain numbers.
+        Derivatives, gains and differences are by tangent vectors then, exact to second order; f gets unit quaternions
+        and is to return such.
     parameters: numbers that f takes as a third argument, an array that may be written on at any time, without
         anything compiled again.
     derivatives: where they come from. "traced": f is called once with numbers that remember how they were made, on
@@ -47,8 +51,10 @@ class FunctionDynamics(ByKnot):
     nx: int
     nu: int
     dt: float = None  # type: ignore[assignment]
+    state: Any = None
     parameters: Array | None = None
     derivatives: str = "traced"
+    _space: Space = field(init=False, repr=False, compare=False, default=None)  # type: ignore[assignment]
     _traced: TracedFunction | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -57,6 +63,7 @@ class FunctionDynamics(ByKnot):
         object.__setattr__(self, "nx", positive_integer("nx", self.nx))
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
         choice("derivatives", self.derivatives, DERIVATIVES)
+        object.__setattr__(self, "_space", as_space(self.state, self.nx))
         for name in ("nx", "nu"):
             tensors = 1 if self.derivatives == "traced" else self.nx
             affordable(name, getattr(self, name), tensors * (self.nx + self.nu) ** 2)
@@ -65,12 +72,17 @@ class FunctionDynamics(ByKnot):
             object.__setattr__(self, "parameters", as_array("parameters", self.parameters, (None,)))
         with np.errstate(all="ignore"):
             try:
-                self._called(np.zeros(self.nx), np.zeros(self.nu))
+                self._called(self._space.neutral(), np.zeros(self.nu))
             except ModelError as failure:
                 if not is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
         if self.derivatives == "traced":
-            object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters))
+            object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
+
+    @property
+    def space(self) -> Space:
+        """The space of states."""
+        return self._space
 
     @property
     def traced(self) -> TracedFunction | None:

@@ -1,0 +1,48 @@
+"""Layout of what compiled functions return: outputs that are not constant, and the blocks of numbers they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.protocols import Array
+from ddp.tracing.numbers import Number
+
+
+class Block(NamedTuple):
+    """Entries of a result: constants (size,), and the outputs and positions (., 2) of all others."""
+
+    template: Array
+    places: NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """A function's outputs: how many there are, the blocks that they make, and how many operations there were."""
+
+    outputs: int
+    blocks: tuple[Block, ...]
+    operations: int
+
+
+def arranged(graph_length: int, *entries: tuple[int, Mapping[int, Number]]) -> tuple[list[Number], Layout]:
+    """Outputs and their layout of blocks, each given by its size and its entries by position, zero elsewhere."""
+    outputs: dict[int, tuple[int, Number]] = {}
+    blocks = []
+    for size, numbers in entries:
+        template, places = np.zeros(size), []
+        for position, number in numbers.items():
+            if number.op == "const":
+                template[position] = number.args[0]
+            else:
+                row, _ = outputs.setdefault(number.place, (len(outputs), number))
+                places.append((row, position))
+        blocks.append(Block(template, np.array(places, dtype=np.int64).reshape(-1, 2)))
+    return [number for _, number in outputs.values()], Layout(len(outputs), tuple(blocks), graph_length)
+
+
+def whole(graph_length: int, size: int) -> Layout:
+    """Layout of outputs that are a result's numbers in order, constants among them."""
+    return Layout(size, (Block(np.zeros(size), np.stack([np.arange(size)] * 2, axis=1)),), graph_length)
