@@ -196,7 +196,7 @@ class _Plane:
         return [p + 0.5 * w * q, q - 0.5 * w * p, w]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Of twists."""
+        """Bracket of twists."""
         return [b[2] * a[1] - a[2] * b[1], a[2] * b[0] - b[2] * a[0], 0.0]
 
     def _placed(self, x: Numbers, p: Any, q: Any) -> list[Any]:
@@ -309,7 +309,7 @@ class SE3:
         return [*(p - 0.5 * q for p, q in zip(v, _cross(w, v), strict=True)), *w]
 
     def bracket(self, a: Numbers, b: Numbers) -> list[Any]:
-        """Of twists."""
+        """Bracket of twists."""
         turned = zip(_cross(a[3:], b[:3]), _cross(b[3:], a[:3]), strict=True)
         return [*(p - q for p, q in turned), *_cross(a[3:], b[3:])]
 
