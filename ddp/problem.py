@@ -252,6 +252,8 @@ class Problem:
         dynamics, RECORDS, goes with the first or comes after it.
         """
         N, expansion = self.horizon, Expansion(out.A, out.B, out.record)
+        if len(out.dual):
+            self.lagrangian.state[:] = out.dual  # of every thread the same
         steps = X, U
         if start > 0 or stop < N:
             knots = slice(start, min(stop, N))

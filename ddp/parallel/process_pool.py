@@ -222,10 +222,7 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
         while True:
-            made = pipe.recv_bytes()[0]
-            if problem.objective.lagrangian is not None:
-                problem.lagrangian.state[:] = shared.derivatives.dual
-            problem.expand(shared.X, shared.U, shared.derivatives, begin, end, made)
+            problem.expand(shared.X, shared.U, shared.derivatives, begin, end, pipe.recv_bytes()[0])
             pipe.send_bytes(READY)
     except (EOFError, OSError):
         return
