@@ -104,7 +104,7 @@ class AugmentedLagrangian:
         placed = problem.placed
         if not placed:
             return problem
-        warm = isinstance(guess, Solution) and guess.multipliers.size > 0
+        warm = isinstance(guess, Solution) and guess.multipliers.size > 0 and bool((guess.penalties > 0.0).all())
         lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
@@ -160,7 +160,7 @@ class AugmentedLagrangian:
     def certified(self, solution: Solution) -> Solution:
         """The solution of the problem with constraints; as it is without any."""
         relaxation = solution.problem
-        if relaxation is None or not relaxation.constrained:
+        if relaxation is None or relaxation.objective.lagrangian is None:
             return solution
         problem, lagrangian = relaxation.plain, relaxation.lagrangian
         finite = np.isfinite(solution.X).all()

@@ -65,6 +65,7 @@ class Iterate:
         can be represented.
     start: which states it began with, in words.
     obstacle: why the guess has no finite cost, in words; None if it has one.
+    multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
     line: where searches go along policies, and what they met.   swept: the sweep of the last search.
     magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
     control_weight: the mean size of the diagonals of l_uu there; where controls cost nothing, of l_xx; above zero in
@@ -80,6 +81,7 @@ class Iterate:
         segments: int = 1, search: Search | None = None,
     ) -> None:  # fmt: skip
         self.problem, self.work, self.line = problem, work, Line(problem)
+        self.multipliers: Array | None = None
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.backward = Backward(
@@ -160,6 +162,13 @@ class Iterate:
             self.backward.gaps = gaps
         if self._limited:
             self.backward.limits = room(U, self.problem.lower, self.problem.upper)
+
+    def arrive(self, X: Array, U: Array, gaps: Array) -> None:
+        """Move to another trajectory, with its gaps."""
+        self._place(X, U, gaps)
+        if not gaps.any():
+            self.gap = 0.0
+        self.evaluate()
 
     def violated(self) -> tuple[float, float]:
         """The largest violation of a constraint, and the largest penalty; for problems with constraints."""
@@ -316,4 +325,7 @@ class Iterate:
             workers=self.work.description,
             start=self.start,
             kind=kind,
+            multipliers=np.zeros(0) if self.multipliers is None else self.multipliers,
+            penalties=np.zeros(0 if self.multipliers is None else len(self.problem.placed)),
+            violation=0.0 if self.multipliers is None else self.problem.violation(self.X, self.U),
         )

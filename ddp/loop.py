@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.descent import Descent
+from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import CLOSED, Iterate
 from ddp.saddles import away, described, judged
 from ddp.solution import Record
@@ -42,7 +43,12 @@ def run(
     descent, left = Descent(iterate, solver, history, callback), 0
     exact = descent.model.exact
     while True:
-        if iterate.constrained:
+        if solver.full_space(iterate.problem):
+            minimised = minimise(descent)
+            end = minimised.end
+            if iterate.constrained:
+                return _constrained(iterate, history, minimised)
+        elif iterate.constrained:
             end = solver.constraints.minimise(descent, left > 0)
         else:
             end = descent.run(solver.tolerance, solver.max_iterations)
@@ -85,6 +91,15 @@ def run(
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" where the exact Hessian is not positive definite (perhaps no minimum{gains})"
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
+
+
+def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> Outcome:
+    """The outcome of full-space steps on a problem with constraints."""
+    iterate.multipliers = found.multipliers
+    if not found.end.ending.converged:
+        return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
+    status = Status(f"converged after {len(history)} iterations", Ending.CONVERGED)
+    return Outcome(status, found.sweep, MINIMUM if found.exact else UNKNOWN)
 
 
 def _unconverged(

@@ -51,9 +51,11 @@ class Record(NamedTuple):
     blend: the share of the exact Hessian in the model, 0 to 1.
     seconds: wall time of the iteration, without loading and compiling kernels.
     contraction: what contracted the dynamics' second order in the model: "value" (V_x, DDP), "policy" (V_x under the
-        last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``) or "none".
+        last gains), "costate" (Newton), "kept" (from an earlier iterate, see ``DDP.reuse``), "multipliers" (its own,
+        of linear steps) or "none".
     gap: the largest component of ``f(X_k, U_k) ⊖ X_{k+1}`` after it, 0 once the states follow from the controls.
-    violation: the largest of all constraints, after it.  penalty: the largest of all constraints.
+    violation: the largest of all constraints, after it.  penalty: the largest of all constraints; of linear steps, the
+        barrier.
     """
 
     cost: float

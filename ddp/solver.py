@@ -29,6 +29,7 @@ from ddp.status import Ending, Status
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
 Multipliers = Literal["auto", "value", "costate", "policy"]
+Steps = Literal["rollout", "linear", "auto"]
 HessianModels = Callable[[Limits], HessianModel]
 
 MODELS: dict[str, HessianModels] = {"auto": Mixed, "gauss-newton": gauss_newton, "exact": levenberg_marquardt}
@@ -72,6 +73,12 @@ class DDP:
     regularization: how mu follows sweeps and steps: a `Regularization`; None: the model's own rule.
     last_sweep: whether a solve that ``max_iterations`` ends is swept once more for its gains; without it they are
         those of the last iteration, about the trajectory before, for a third of the time of two iterations.
+    step: how states move along a step:
+        "rollout"  by the dynamics, under the policy of the sweep; constraints are held by ``constraints``
+        "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
+                   `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
+                   rows with slacks, and never violated by more than the tolerance
+        "auto"     linear with constraints, and where each degree of freedom has a control with limits; else by rollouts
     """
 
     tolerance: float = 1e-9
@@ -86,12 +93,14 @@ class DDP:
     search: Search = field(default_factory=Backtracking)
     regularization: Regularization | None = None
     last_sweep: bool = True
+    step: Steps = "rollout"
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "max_iterations", positive_integer("max_iterations", self.max_iterations))
-        for name, known in (("hessian", get_args(Hessian)), ("multipliers", get_args(Multipliers))):
+        for name, choices in (("hessian", Hessian), ("multipliers", Multipliers), ("step", Steps)):
+            known = get_args(choices)
             value = getattr(self, name)
             if not (isinstance(value, str) and value in known) and not (name == "hessian" and callable(value)):
                 raise ProblemError(f"{name}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
@@ -107,6 +116,17 @@ class DDP:
         _check_part("search", self.search, "Backtracking(...)", "__call__")
         if self.regularization is not None:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
+
+    def full_space(self, problem: Problem) -> bool:
+        """Whether steps of a problem are linear."""
+        if self.step == "auto":
+            d = problem.dynamics
+            return problem.constrained or (problem.limited and 2 * d.nu >= d.n)
+        return self.step == "linear"
+
+    def relaxed(self, problem: Problem, guess: Start) -> Problem:
+        """The problem that descents are of: itself, or with constraints in its cost."""
+        return problem if self.full_space(problem) else self.constraints.relaxed(problem, guess)
 
     def model(self, limits: Limits) -> HessianModel:
         """The model of the Hessian of one solve."""
@@ -188,7 +208,7 @@ def solve(
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
-    goal = solver.constraints.relaxed(problem, guess)
+    goal = solver.relaxed(problem, guess)
     with differentiator(goal, crew) as work:
         outcome = descend_from(goal, solver, policy, work, callback, start)
     announce.finish()

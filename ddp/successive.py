@@ -29,7 +29,7 @@ class Successive:
     def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
         """Make memory and workers; ProblemError for a bad guess."""
         start_policy(problem, guess)
-        goal = solver.constraints.relaxed(problem, guess)
+        goal = solver.relaxed(problem, guess)
         self._work, self._last = self._resources.enter_context(differentiator(goal, self.workers)), problem
 
     def solve(self, problem: Problem, guess: Start, solver: DDP) -> Solution:
@@ -41,7 +41,7 @@ class Successive:
             self.prepare(problem, guess, solver)
         assert self._work is not None
         assert self._last is not None
-        goal = solver.constraints.relaxed(problem, guess)
+        goal = solver.relaxed(problem, guess)
         if problem.objective is not self._last.objective:
             self._work.turn_to(goal)
         self._last = problem

@@ -54,8 +54,8 @@ VALUE, COSTATE, POLICY, AUTO = "value", "costate", "policy", "auto"
 """Vectors that contract the dynamics: V_x of the sweep (DDP), the costate (stagewise Newton), V_x under the last
 policy, or what each sweep is told to take."""
 
-NONE, KEPT = "none", "kept"
-"""No contraction (Gauss-Newton); or one of an earlier iterate."""
+NONE, KEPT, GIVEN = "none", "kept", "multipliers"
+"""No contraction (Gauss-Newton); one of an earlier iterate; one with the iterate's own multipliers."""
 
 
 class Sweep(NamedTuple):
@@ -93,12 +93,13 @@ class Backward:
     segments: how many parts of the horizon are swept at once, see segments.py; where the second order is contracted
         with V_x, sweeps that have any are of one piece all the same.
     structure: of the dynamics, if it is known.
+    weighted: whether sweeps are `with_weights` alone; second orders and bends of all knots are then kept as Hessians.
     """
 
     def __init__(
         self, derivatives: Derivatives, dynamics: System, multipliers: str = VALUE, reuse: int = 0,
         limited: bool = False, contract: Callable[[Array, Array, bool], None] | None = None,
-        segments: int = 1, structure: Structure | None = None,
+        segments: int = 1, structure: Structure | None = None, weighted: bool = False,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         nz = n + nu
@@ -107,18 +108,20 @@ class Backward:
         self._dynamics = dynamics
         self._contract = contract or partial(contract_with, dynamics, derivatives.record)
         steps, halves, self._batched, blockwise, blocks = structure or structure_of(dynamics)
-        self._blockwise = blockwise and multipliers != VALUE and not limited
+        whole = limited or weighted
+        self._blockwise = blockwise and multipliers != VALUE and not whole
         self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, steps[1])))
         self._followed = False
-        everywhere = (multipliers != VALUE and not self._blockwise) or reuse or limited
+        everywhere = (multipliers != VALUE and not self._blockwise) or reuse or whole
         self._second = np.zeros((N if everywhere else 1, nz, nz))
         self._age: int | None = None
         self._limited = limited
         self._separable = np.zeros(N + 1, dtype=bool)
         self._contraction: Contraction | None = None
         self._closing = dynamics.closing()
-        bends = np.zeros((N if limited and self._closing.address else 1, 2, n, n))
-        self._horizon = horizon_of(derivatives, self._second, steps, self._closing, bends, blocks, limited)
+        bends = np.zeros((N if whole and self._closing.address else 1, 2, n, n))
+        self._horizon = horizon_of(derivatives, self._second, steps, self._closing, bends, blocks, whole)
+        self._horizon.limited = int(limited)
         self._weights = self._horizon.weights
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
@@ -214,6 +217,36 @@ class Backward:
             if self._reuse and found.failed < 0:
                 self._age = self._age or 0
         return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
+
+    def contract(self, weights: Array) -> None:
+        """Contract the second order with weights (N, n), for sweeps `with_weights`."""
+        self._weights[:] = weights
+        self._contract(self._weights, self._second, False)
+        self._take(self._second)
+
+    def with_weights(self, blend: float, mu: float, held: Array | None = None) -> Sweep:
+        """Sweep once with the second order as `contract` left it.
+
+        held (N, nu): -1, 1 of controls that go to their lower and upper `limits` and stay there, 0 of all others.
+        """
+        contraction = NONE if blend == 0.0 else GIVEN
+        if held is None:
+            return self._swept(blend, mu, contraction, kept=True)
+        self._horizon.held[:] = held
+        self._horizon.limited = 1
+        found = self._swept(blend, mu, contraction, kept=True, known=True)
+        self._horizon.limited = 0
+        return found
+
+    @property
+    def address(self) -> int:
+        """Where the `Horizon` is, for kernels."""
+        return self._horizon.address
+
+    @property
+    def gains(self) -> Array:
+        """K (N, nu, n) of the last sweep."""
+        return self._K
 
     def _contracted(self, multiplier: str) -> bool:
         """Whether the next sweep finds the second order contracted, and need not do it itself."""

@@ -1,0 +1,126 @@
+"""From the barrier's last iterate to the minimum: what is at its bound is held there, Newton's steps do the rest.
+
+The gains of the barrier's sweep bend controls long before their limits. Those of the policy are of a sweep in which
+controls at limits are constants, constraints at bounds equalities, and nothing else is bounded. Its step is Newton's on
+the active set, so that a few of them end at rounding; rows whose multiplier has the wrong sign are released, rows that
+a step would violate are added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ddp.interior.point import Point, Trial
+from ddp.protocols import Array
+from ddp.sweeps.backward import Sweep
+
+AT_BOUND = 1e-4
+"""Rows nearer to a bound are held, relative to the range between bounds, or to the larger one of 1 and |bound|."""
+
+ROUNDS, REVISED, ROUNDING = 12, 8, 1e-14
+"""Newton's steps at most, after how many of them rows stay as they are, and errors that are none."""
+
+BEYOND = 1e-12
+"""Rows that are beyond a bound by more, in their units, are added."""
+
+
+@dataclass
+class Finished:
+    """The last sweep, None if none succeeded; whether it was exact; and which rows (M,) are held: -1, 1, else 0."""
+
+    sweep: Sweep | None
+    exact: bool
+    held: Array
+
+
+class ActiveSet:
+    """Rows of a point that are at bounds, as `Point.bounds` has them while Newton's steps are taken."""
+
+    def __init__(self, point: Point) -> None:
+        self.point, self._given = point, point.bounds
+        self._controls, self._shape = slice(point.first, None), point.U.shape
+        given, (to_lower, to_upper) = self._given, self._given.room(self._given.slacks)
+        with np.errstate(invalid="ignore"):
+            width = given.upper - given.lower
+            near_lower = to_lower < AT_BOUND * np.minimum(np.maximum(1.0, np.abs(given.lower)), width)
+            near_upper = to_upper < AT_BOUND * np.minimum(np.maximum(1.0, np.abs(given.upper)), width)
+        low = given.has_lower & near_lower & ~(given.has_upper & (to_upper < to_lower))
+        self.held = np.where(low, -1.0, np.where(given.has_upper & near_upper, 1.0, 0.0))
+        self._multipliers = given.multipliers * (given.equality | (self.held != 0.0))
+
+    @property
+    def of_controls(self) -> Array:
+        """Held controls (N, nu)."""
+        held = self.held[self._controls]
+        return held.reshape(self._shape) if held.size else np.zeros(self._shape)
+
+    def impose(self) -> None:
+        """Bound the point by the active rows alone: constraints as equalities; controls are held by sweeps."""
+        given, point = self._given, self.point
+        at = np.where(self.held < 0.0, given.lower, given.upper)
+        held = (self.held != 0.0) & (np.arange(len(at)) < point.first)
+        lower = np.where(given.equality, given.target, np.where(held, at, -np.inf))
+        point.bounds = point.bounded_by(lower, np.where(np.isfinite(lower), lower, np.inf))
+        point.bounds.equal = np.where(np.isfinite(lower), self._multipliers, 0.0)
+        point.bounds.slacks = np.zeros(len(at))
+        problem = point.problem
+        point.backward.limits = problem.lower - point.U, problem.upper - point.U
+        point.settle()
+
+    def error(self) -> float:
+        """The error of the conditions of optimality: the Lagrangian's gradient where controls are free, and gaps."""
+        residual, point = self.point.dual_residual(), self.point
+        residual[:-1, residual.shape[1] - self._shape[1] :][self.of_controls != 0.0] = 0.0
+        reach = np.abs(np.where(self.of_controls < 0.0, *point.backward.limits))[self.of_controls != 0.0]
+        size = point.scale + np.abs(point.costate).max()
+        return float(np.abs(residual).max() / size + point.open + reach.max(initial=0.0))
+
+    def revise(self) -> bool:
+        """Release rows that push the wrong way, add those that are beyond bounds; whether there were any."""
+        point, given, before = self.point, self._given, self.held.copy()
+        self._multipliers = point.bounds.equal.copy()
+        if point.limited:
+            self._multipliers[self._controls] = point.limit_forces().ravel() * (self.held[self._controls] != 0.0)
+        self.held[self.held * self._multipliers < 0.0] = 0.0
+        values = point.rows.values(point.X, point.U)
+        free = before == 0.0
+        self.held[free & given.has_lower & (values < given.lower - BEYOND)] = -1.0
+        self.held[free & given.has_upper & (values > given.upper + BEYOND)] = 1.0
+        self._multipliers *= given.equality | (self.held != 0.0)
+        return not np.array_equal(self.held, before)
+
+
+def finish(point: Point) -> Finished:
+    """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows."""
+    rows = ActiveSet(point)
+    best: tuple[float, Trial, tuple[Array, Array, Array], Finished] | None = None
+    point.barrier = 0.0
+    for number in range(ROUNDS):
+        rows.impose()
+        point.differentiate()
+        point.contract()
+        error = rows.error()
+        if best is not None and error >= best[0]:
+            break
+        point.condense()
+        sweep, blend = point.backward.with_weights(1.0, 0.0, rows.of_controls), 1.0
+        if sweep.failed >= 0:
+            sweep, blend = point.backward.with_weights(0.0, 0.0, rows.of_controls), 0.0
+        if sweep.failed >= 0:
+            break
+        found = Finished(sweep._replace(k=sweep.k.copy(), K=sweep.K.copy()), blend == 1.0, rows.held.copy())
+        best = error, point.measure(), point.multipliers(), found
+        move = point.move(sweep, blend, 0.0)
+        trial = point.along(move, 1.0)
+        if error <= ROUNDING or not trial.theta < np.inf:
+            break
+        point.accept(trial, move, 1.0)
+        if number < REVISED and rows.revise():
+            best = None
+    if best is None:
+        return Finished(None, False, rows.held)
+    _, trial, multipliers, finished = best
+    point.restore(trial, multipliers)
+    return finished

@@ -1,0 +1,206 @@
+"""The primal-dual interior point (Wächter & Biegler 2006) whose linear systems are backward sweeps:
+
+    repeat  differentiate; contract the dynamics' second order with the multipliers
+            lower the barrier where its problem is solved well enough
+            stop where all errors are small
+            eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
+            roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts
+
+Convergence is superlinear: exact Hessians and the barrier's fall leave one or two errors of each order of magnitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ddp.compiling.setup import working_time
+from ddp.interior.filter import Filter
+from ddp.interior.point import Move, Point, Trial
+from ddp.iterate import CLOSED
+from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
+from ddp.solution import Record
+from ddp.status import End, Ending
+from ddp.sweeps.backward import Sweep
+
+TOLERANCE = 1e-8
+"""Of violations in their units, and of the gradient and complementarity relative to the cost that counts as one."""
+
+START, WARM, END = 0.1, 1e-8, 1e-9
+"""Barriers, relative to the same: the first one, that after a warm start, the last one."""
+
+SOLVED, FALL, POWER = 10.0, 0.2, 1.5
+"""The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
+
+DIRECT, BLENDED = (1.0, 0.0), (1.0, 0.5, 0.25, 0.125, 0.0)
+"""Shares of the exact Hessian that are tried in turn, with constraints or limits and without."""
+
+FIRST_SHIFT, SMALLEST_SHIFT, RISES, DECAY, MOST_SHIFT = 1e-4, 1e-10, (100.0, 8.0), 3.0, 1e12
+"""mu, added to Hessians where none is positive definite: the first, the smallest one, by how much it rises first and
+later, and falls from iterate to iterate."""
+
+LARGE = 1e3
+"""Costates of a guess that are larger are no multipliers."""
+
+SHORTEST = 1e-8
+"""Steps of a smaller fraction of the longest one are none."""
+
+
+@dataclass
+class _Swept:
+    """A step and the Hessian that it is of."""
+
+    move: Move
+    blend: float
+    mu: float
+
+
+class Interior:
+    """One solve, from a `Point`, to a tolerance of the expected decrease.
+
+    history: of the whole solve; ``show`` adds a record of every iteration.   sweep: the last one.
+    """
+
+    def __init__(
+        self, point: Point, tolerance: float, history: list[Record], show: Callable[[Record], None]
+    ) -> None:
+        self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
+        self.sweep: Sweep | None = None
+        self.blends = DIRECT if point.bounds.count or point.rows.size else BLENDED
+        self._mu, self._stiff = 0.0, False
+
+    def errors(self, barrier: float) -> float:
+        """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
+        p, b = self.point, self.point.bounds
+        of_bounds = float(b.below.sum() + b.above.sum())
+        total = of_bounds + float(np.abs(b.equal).sum() + np.abs(p.costate).sum())
+        count = b.count + int(b.equality.sum()) + p.costate.size
+        dual = max(100.0, total / count / p.scale) / 100.0
+        slack = max(100.0, of_bounds / max(b.count, 1) / p.scale) / 100.0
+        return max(self.dual / p.scale / dual, p.open, b.complementarity(barrier) / p.scale / slack)
+
+    def _begin(self) -> None:
+        """First multipliers of the dynamics: costates, unless they are large."""
+        p = self.point
+        p.differentiate()
+        p.adjoint()
+        if not np.abs(p.costate).max() <= LARGE * p.scale:
+            p.costate[:] = 0.0
+            p.weights[:] = 0.0
+
+    def run(self, limit: int) -> End:
+        """Iterate to the tolerance."""
+        p, before = self.point, working_time()
+        self._begin()
+        self.filter = Filter(p.theta)
+        while True:
+            p.contract()
+            self.dual = float(np.abs(p.dual_residual()).max())
+            self._lower_barrier()
+            p.condense()
+            step = self._swept()
+            if step is None:
+                return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
+            move = step.move
+            if p.open <= TOLERANCE and self.errors(0.0) <= TOLERANCE and move.expected <= self._enough():
+                return End(Ending.CONVERGED)
+            if len(self.history) >= limit:
+                said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
+                return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
+            alpha = self._search(step)
+            now = working_time()
+            self._record(step, alpha, now - before)
+            before = now
+            if alpha == 0.0:
+                if self._stiff:
+                    return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
+                self.filter.clear()
+                self._stiff, self._mu = True, max(FIRST_SHIFT * p.scale, 10.0 * self._mu)
+            else:
+                self._stiff = False
+                p.differentiate()
+
+    def _enough(self) -> float:
+        return self.tolerance * (self.point.scale + abs(self.point.cost))
+
+    def _lower_barrier(self) -> None:
+        p, least = self.point, END * self.point.scale
+        while p.bounds.count and p.barrier > least and self.errors(p.barrier) < SOLVED * p.barrier / p.scale:
+            relative = p.barrier / p.scale
+            p.barrier = max(least, p.scale * min(FALL * relative, relative**POWER))
+            self.filter.clear()
+
+    def _swept(self) -> _Swept | None:
+        """The step of the first Hessian that is positive definite."""
+        for blend, mu in self._hessians():
+            sweep = self.point.backward.with_weights(blend, mu)
+            self.sweep = sweep if sweep.failed < 0 else None
+            if sweep.failed < 0:
+                if mu > 0.0:
+                    self._mu = mu
+                return _Swept(self.point.move(sweep, blend, mu), blend, mu)
+        return None
+
+    def _hessians(self) -> Iterator[tuple[float, float]]:
+        """Shares of the exact Hessian, and mu."""
+        if not self._stiff:
+            yield from ((blend, 0.0) for blend in self.blends)
+        scale, first, later = self.point.scale, *RISES
+        mu, rise = (FIRST_SHIFT * scale, first) if self._mu == 0.0 else (self._mu, later)
+        if self._mu > 0.0 and not self._stiff:
+            mu = max(mu / DECAY, SMALLEST_SHIFT * scale)
+        while mu <= MOST_SHIFT * scale:
+            yield self.blends[-1], mu
+            mu *= rise
+
+    def _search(self, step: _Swept) -> float:
+        """Go along a step: the fraction, 0 where none is accepted."""
+        p, move, alpha = self.point, step.move, step.move.rows.longest
+        now = p.theta, p.cost + p.bounds.value(p.bounds.slacks, p.barrier)
+        shortest, corrected = SHORTEST * alpha, self.blends is BLENDED
+        while alpha > shortest:
+            trial = p.along(move, alpha)
+            if self._accepted(trial, now, move.slope, alpha):
+                p.accept(trial, move, alpha)
+                return alpha
+            if not corrected and now[0] < trial.theta < np.inf and self._corrected(step, trial, now, alpha):
+                return alpha
+            corrected = True
+            alpha *= 0.5
+        return 0.0
+
+    def _corrected(self, step: _Swept, trial: Trial, now: tuple[float, float], alpha: float) -> bool:
+        """Take the second-order correction: the same Hessian's step, for what the first one would leave open."""
+        p = self.point
+        with p.opened(trial, alpha):
+            sweep = p.backward.with_weights(step.blend, step.mu)
+            if sweep.failed >= 0:
+                return False
+            move = p.move(sweep, step.blend, step.mu)
+        length = move.rows.longest
+        corrected = p.along(move, length)
+        if not self._accepted(corrected, now, step.move.slope, alpha):
+            return False
+        p.accept(corrected, move, length)
+        return True
+
+    def _accepted(self, trial: Trial, now: tuple[float, float], slope: float, alpha: float) -> bool:
+        accepted, by_cost = self.filter.accepts(trial.theta, trial.cost + trial.barrier, now, slope, alpha)
+        if accepted and not by_cost:
+            self.filter.add(*now)
+        return accepted
+
+    def _record(self, step: _Swept, alpha: float, seconds: float) -> None:
+        p = self.point
+        if step.mu > 0.0:
+            hessian = LEVENBERG_MARQUARDT if step.blend > 0.0 else GAUSS_NEWTON
+        else:
+            hessian = EXACT if step.blend > 0.0 else GAUSS_NEWTON
+        gap = float(np.abs(p.gaps).max())
+        self._show(Record(
+            p.cost, self.dual, step.move.expected, alpha, step.mu, hessian, step.blend, seconds,
+            0.0 if gap < CLOSED else gap, "multipliers" if step.blend > 0.0 else "none",
+            float(np.abs(p.residual).max(initial=0.0)), p.barrier,
+        ))  # fmt: skip

@@ -1,0 +1,242 @@
+"""The iterate of the full-space step: a trajectory with open gaps, slacks, all multipliers, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
+from ddp.errors import ModelError
+from ddp.interior.barrier import Barrier, RowStep
+from ddp.interior.linear import bend, multipliers, newton_step, stationarity
+from ddp.parallel.differentiator import Differentiator
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.sweeps.backward import VALUE, Backward, Sweep
+
+NO_ROWS = np.zeros(0)
+
+INSIDE = 1e-2
+"""How far slacks and controls begin from their bounds, see `Barrier.inside`."""
+
+
+class Trial(NamedTuple):
+    """A trajectory X, U with slacks (M,), and its worth.
+
+    cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open, theta: the 2-norm of both.
+    """
+
+    X: Array
+    U: Array
+    slacks: Array
+    cost: float
+    barrier: float
+    gaps: Array
+    residual: Array
+    theta: float
+
+
+class Move(NamedTuple):
+    """A step: of states x (N+1, n), controls u (N, nu), rows, and the multipliers of the dynamics where it leads.
+
+    slope: of cost and barrier along it.   expected: the decrease of both that the model promises, were nothing open.
+    """
+
+    x: Array
+    u: Array
+    rows: RowStep
+    costate: Array
+    weights: Array
+    slope: float
+    expected: float
+
+
+class Point:
+    """A trajectory X, U of a problem, with multipliers; rows (M,) are constraints (m,), then control limits (N nu).
+
+    gaps, residual, theta, cost: see `Trial`.   costate (N+1, n), weights (N, n): see linear.py.
+    scale: the cost that counts as one.   barrier: that of ``bounds``.   open: the largest gap or residual.
+    first: m, the first row of a control's limits.   limited: whether there are such rows.
+    """
+
+    def __init__(
+        self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float
+    ) -> None:
+        self.problem, self.dynamics, self.scale, self.barrier = problem, problem.dynamics, scale, barrier
+        self._work, self.limited = work, problem.limited
+        self.rows, self.first = problem.limited_rows if problem.limited else problem.rows, problem.multiplier_count
+        N, n = work.derivatives.A.shape[:2]
+        self._n = n
+        self.bounds = self.bounded_by(self.rows.lower, self.rows.upper)
+        d = work.derivatives
+        self._plain_lz, self._error, self._unread = (np.zeros_like(d.lz) for _ in range(3))
+        self._swept = d._replace(
+            lz=np.zeros_like(d.lz), lzz=np.zeros_like(d.lzz), exact=np.zeros_like(d.exact),
+            diagonal=np.zeros_like(d.diagonal),
+        )  # fmt: skip
+        self.backward = Backward(
+            self._swept, problem.dynamics, VALUE, contract=work.contract, structure=problem.structure, weighted=True
+        )
+        self._diagonal = problem.separable
+        self.backward.separable = self._separable = self._diagonal & self.rows.separable
+        self._dense = ~self._separable
+        self._any_dense, self._curved = bool(self._dense.any()), not self.rows.separable.all()
+        self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
+        self.start(X, U, INSIDE)
+
+    def start(self, X: Array, U: Array, share: float) -> None:
+        """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
+        values = self.bounds.inside(self.rows.values(X, U), share)
+        if self.limited:
+            U = values[self.first :].reshape(U.shape)
+        self.bounds.start(values, self.barrier)
+        self._take(self.tried(X, U, self.bounds.slacks))
+
+    def bounded_by(self, lower: Array, upper: Array) -> Barrier:
+        """Rows within other bounds (M,)."""
+        return Barrier(lower, upper, self.scale)
+
+    def tried(self, X: Array, U: Array, slacks: Array) -> Trial:
+        """Evaluate a trajectory."""
+        d, cost = self.dynamics, self.problem.total(X, U)
+        try:
+            gaps = np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U)))
+        except ModelError:  # there is no motion
+            gaps = np.full((len(U), d.n), np.inf)
+        residual = self.bounds.residual(self.rows.values(X, U), slacks) if self.rows.size else NO_ROWS
+        theta = float(np.sqrt((gaps * gaps).sum() + residual @ residual))
+        if not (abs(cost) < np.inf and theta < np.inf):
+            cost = theta = np.inf
+        return Trial(X, U, slacks, cost, self.bounds.value(slacks, self.barrier), gaps, residual, theta)
+
+    def _take(self, trial: Trial) -> None:
+        self.X, self.U, self.cost, self.gaps = trial.X, trial.U, trial.cost, trial.gaps
+        self.residual, self.theta = trial.residual, trial.theta
+        self.bounds.slacks = trial.slacks
+        self.open = max(float(np.abs(self.gaps).max()), float(np.abs(self.residual).max(initial=0.0)))
+
+    def settle(self) -> None:
+        """Take the residual of rows that are bounded otherwise now."""
+        self._take(self.measure())
+
+    def multipliers(self) -> tuple[Array, Array, Array]:
+        """Copies of λ, w and those of equalities, for `restore`."""
+        return self.costate.copy(), self.weights.copy(), self.bounds.equal.copy()
+
+    def restore(self, trial: Trial, multipliers: tuple[Array, Array, Array]) -> None:
+        """Go back to where these were measured, the rows being bounded as now."""
+        self._take(trial)
+        self.costate, self.weights, self.bounds.equal = multipliers
+
+    def measure(self) -> Trial:
+        """The point itself as a trial, with the rows as they are bounded now."""
+        return self.tried(self.X, self.U, self.bounds.slacks)
+
+    def differentiate(self) -> None:
+        """Derivatives here."""
+        d, known = self._work.derivatives, 0
+        while (made := missing(known, FIRST | GAUSS_NEWTON | EXACT | RECORDS, self.problem.curved))[0]:
+            self._work.make(self.X, self.U, made[0])
+            known = made[1]
+        if self.rows.size:
+            self._J = self.rows.jacobian(self.X, self.U)
+        self.backward.gaps = self.gaps
+        self._plain_lz[:] = d.lz
+        if self._any_dense:
+            self._hessians = [d.hessians(self._diagonal, exact)[self._dense] for exact in (False, True)]
+
+    def contract(self) -> None:
+        """Contract the second order of the dynamics with the multipliers."""
+        bend(self.backward.address, self.weights)
+        self.backward.contract(self.weights)
+
+    def pull(self, forces: Array) -> None:
+        """The swept gradient := l_z + Jᵀ forces (M,)."""
+        self._swept.lz[:] = self._plain_lz
+        if self.rows.size:
+            self.rows.add_forces(self._J, forces, self._swept.lz)
+
+    def condense(self) -> None:
+        """Eliminate the rows: their weights and forces come into the Hessians and the gradient that are swept."""
+        swept = self._swept
+        w, f = self.bounds.condensed(self.residual, self.barrier)
+        self.pull(f)
+        swept.diagonal[:] = self._work.derivatives.diagonal
+        if self._any_dense:
+            swept.lzz[self._dense], swept.exact[self._dense] = self._hessians
+        if self.rows.size == 0:
+            return
+        self.rows.add_squares(self._J, w, swept.lzz, swept.diagonal, self._separable)
+        if self._any_dense:
+            self.rows.add_squares(self._J, w, swept.exact, self._unread, self._separable)
+        if self._curved:
+            self.rows.add_curvature(self.X, self.U, self.bounds.multipliers, swept.exact)
+
+    def dual_residual(self) -> Array:
+        """The Lagrangian's gradient (N+1, nz) in all states but the first, and all controls."""
+        self.pull(self.bounds.multipliers)
+        stationarity(self.backward.address, self.costate, self.weights, self._error)
+        return self._error
+
+    def adjoint(self, K: Array | None = None) -> None:
+        """Multipliers of the dynamics := the costates of the point, or with gains K (N, nu, n), those under them."""
+        self.pull(self.bounds.multipliers)
+        if K is not None:
+            self.backward.gains[:] = K
+        x, u = np.zeros_like(self.costate), np.zeros_like(self.U)
+        bend(self.backward.address, self.weights)
+        multipliers(self.backward.address, 0.0, 0.0, x, u, x, K is not None, self.costate, self.weights)
+
+    def limit_forces(self) -> Array:
+        """Forces (N, nu) that would hold controls where they are: the multipliers of limits that they are at."""
+        forces = self.bounds.multipliers.copy()
+        forces[self.first :] = 0.0
+        self.pull(forces)
+        stationarity(self.backward.address, self.costate, self.weights, self._error)
+        return -self._error[:-1, self._n :]
+
+    def move(self, sweep: Sweep, blend: float, mu: float) -> Move:
+        """The step of a sweep."""
+        x, u, y = np.zeros_like(self.costate), np.zeros_like(self.U), np.zeros_like(self.costate)
+        address = self.backward.address
+        newton_step(address, x, u, y)
+        costate, weights = np.empty_like(self.costate), np.empty_like(self.weights)
+        multipliers(address, blend, mu, x, u, y, True, costate, weights)
+        along = self.rows.along(self._J, x, u) if self.rows.size else NO_ROWS
+        rows = self.bounds.step(along, self.residual, self.barrier)
+        slope = float((self._plain_lz[:, : self._n] * x).sum() + (self._plain_lz[:-1, self._n :] * u).sum())
+        slope += self.bounds.slope(rows.slacks, self.barrier)
+        return Move(x, u, rows, costate, weights, slope, abs(sweep.expected))
+
+    @contextmanager
+    def opened(self, trial: Trial, alpha: float) -> Iterator[None]:
+        """Meanwhile what is open is what a trial leaves open, and alpha times what is open now."""
+        gaps, residual = self.gaps, self.residual
+        self.gaps, self.residual = trial.gaps + alpha * gaps, trial.residual + alpha * residual
+        self.backward.gaps = self.gaps
+        self.condense()
+        try:
+            yield
+        finally:
+            self.gaps, self.residual = gaps, residual
+            self.backward.gaps = gaps
+
+    def along(self, move: Move, alpha: float) -> Trial:
+        """The trial a fraction alpha along a step."""
+        X = np.ascontiguousarray(self.dynamics.integrate(self.X, alpha * move.x))
+        X[0] = self.X[0]
+        U = self.U + alpha * move.u
+        slacks = self.bounds.slacks + alpha * move.rows.slacks
+        if self.limited:
+            slacks[self.first :] = np.where(self.bounds.bounded[self.first :], U.ravel(), 0.0)
+        return self.tried(X, U, slacks)
+
+    def accept(self, trial: Trial, move: Move, alpha: float) -> None:
+        """Go where a trial is; multipliers go as far along the step."""
+        self._take(trial)
+        self.bounds.move(move.rows, alpha, self.barrier)
+        self.costate += alpha * (move.costate - self.costate)
+        self.weights += alpha * (move.weights - self.weights)

@@ -1,0 +1,61 @@
+"""A solve by full-space steps: from an iterate to the minimum, its policy and its multipliers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ddp.interior.active import finish
+from ddp.interior.method import START, TOLERANCE, Interior
+from ddp.interior.point import Point
+from ddp.iterate import FULL, Iterate
+from ddp.protocols import Array
+from ddp.status import End
+from ddp.sweeps.backward import Sweep
+
+if TYPE_CHECKING:
+    from ddp.descent import Descent
+
+
+class Minimised(NamedTuple):
+    """Why it ended; the last sweep, with exact Hessians or not; multipliers (m,) of all constraints."""
+
+    end: End
+    sweep: Sweep | None
+    exact: bool
+    multipliers: Array
+
+
+def minimise(descent: Descent) -> Minimised:
+    """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
+    iterate, solver = descent.iterate, descent.solver
+    scale = scale_of(iterate)
+    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
+    interior = Interior(point, solver.tolerance, descent.history, descent.go_on)
+    end = interior.run(solver.max_iterations)
+    sweep, exact = interior.sweep, False
+    if end.ending.converged:
+        finished = finish(point)
+        sweep, exact = finished.sweep, finished.exact
+    multipliers = point.bounds.multipliers[: point.first].copy()
+    iterate.arrive(*_followed(iterate, point, sweep))
+    return Minimised(end, sweep, exact, multipliers)
+
+
+def scale_of(iterate: Iterate) -> float:
+    """The cost that counts as one: one, or what the guess costs if that is less."""
+    iterate.weigh()
+    return min(1.0, iterate.magnitude) if iterate.magnitude > 0.0 else 1.0
+
+
+def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:
+    """The trajectory, its controls within limits; where gaps are all but closed, the one that follows from controls."""
+    problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
+    if sweep is None or np.abs(point.gaps).max() > TOLERANCE:
+        return point.X, U, point.gaps
+    X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, np.zeros_like(point.gaps))
+    worst = max(problem.violation(point.X, point.U), TOLERANCE)
+    if np.isfinite(X).all() and problem.violation(X[0], rolled[0]) <= worst:
+        return X[0], rolled[0], np.zeros_like(point.gaps)
+    return point.X, U, point.gaps

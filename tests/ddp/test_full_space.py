@@ -1,0 +1,195 @@
+"""Full-space steps: counts of iterations, SciPy, differences of optimal values and of solutions, what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import ddp
+from dynamics import FunctionDynamics
+from problems import arm, cartpole, pendulum, quadrotor
+from problems.constraints import FramePositionEquality
+from problems.costs import ControlCost, StateCost
+
+LINEAR = ddp.DDP(step="linear", max_iterations=100)
+
+UR5_FROM, UR5_TO = (0.0, -1.2, 1.4, -1.77, -1.57, 0.0), (1.6, -0.8, 0.9, -0.6, -0.8, 0.7)
+
+
+def point_to_point(share, weight):
+    """A UR5 from one posture to another, at rest in both, in .6 s with a share of its torques."""
+    system = arm.reach("ur5").dynamics
+    effort, goal = share * system.robot.model.effortLimit, np.concatenate([UR5_TO, np.zeros(6)])
+    return ddp.Problem(
+        system, [ControlCost(np.zeros(6), np.full(6, 1e-4))], [StateCost(system, goal, np.full(12, weight))],
+        np.concatenate([UR5_FROM, np.zeros(6)]), 60, control_limits=(-effort, effort),
+    )  # fmt: skip
+
+
+def on_a_rail(**changes):
+    """A cart-pole on a short rail, pushed by little, upright at rest at the end."""
+    plain, upright = cartpole.swing_up(), np.array([0.0, np.pi, 0.0, 0.0])
+    fields = {
+        "terminal": [], "control_limits": (-8.0, 8.0),
+        "constraints": [ddp.Inequality(lambda x, u: x[0], lower=-0.6, upper=0.6)],
+        "terminal_constraints": [ddp.Equality(lambda x, u: x - upright)],
+    }  # fmt: skip
+    return replace(plain, **(fields | changes))
+
+
+def noisy(problem, rng, size):
+    """Controls that keep the initial state, with noise."""
+    U = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+    return U + size * rng.normal(size=U.shape)
+
+
+def test_swing_ups_take_few_iterations_from_any_start(rng):
+    free = ddp.solve(pendulum.swing_up(), LINEAR)
+    assert free.iterations <= 9
+    assert free.cost == pytest.approx(2.9008067, rel=1e-7)
+    assert free.gap() == 0.0
+    for _ in range(11):
+        problem = cartpole.swing_up()
+        solution = ddp.solve(problem, LINEAR, guess=noisy(problem, rng, 1.0))
+        assert solution.iterations <= 20
+        assert solution.cost == pytest.approx(0.9204226, rel=1e-7)
+        assert solution.kind == "minimum"
+
+
+def test_motions_on_manifolds_end_where_rollouts_do():
+    problem = quadrotor.loop()
+    rolled, linear = ddp.solve(problem), ddp.solve(problem, LINEAR)
+    assert linear.cost == pytest.approx(rolled.cost, rel=1e-10)
+    assert linear.iterations <= rolled.iterations
+    np.testing.assert_allclose(linear.U, rolled.U, atol=1e-6 * np.abs(rolled.U).max())
+    np.testing.assert_allclose(linear.K, rolled.K, atol=1e-5 * np.abs(rolled.K).max())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25])
+@pytest.mark.parametrize("weight", [1e2, 1e4])
+def test_stiff_valleys_between_limits_are_gone_through(rng, share, weight):
+    problem = point_to_point(share, weight)
+    for _ in range(3):
+        solution = ddp.solve(problem, LINEAR, guess=noisy(problem, rng, 3.0))
+        assert solution.iterations <= 40
+        assert (np.abs(solution.U) <= problem.upper).all()
+        assert solution.stationarity() < 1e-9
+        held = (problem.lower == solution.U) | (problem.upper == solution.U)
+        assert held.any()
+        assert (solution.K[held] == 0.0).all()
+        assert (solution.K[~held] != 0.0).any(axis=1).all()
+
+
+def test_rails_limits_and_ends_are_kept_to_rounding(rng):
+    problem = on_a_rail()
+    for _ in range(3):
+        solution = ddp.solve(problem, LINEAR, guess=noisy(problem, rng, 1.0))
+        assert solution.iterations <= 40
+        assert solution.cost == pytest.approx(1.150556, rel=1e-6)
+        assert solution.violation < 1e-12
+        assert solution.stationarity() < 1e-11
+        assert solution.gap() == 0.0
+
+
+def linear_quadratic(rng, **changes):
+    """A linear system with quadratic costs, whose controls and states cannot go where they want."""
+    n, nu = 3, 2
+    A, B, C = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), np.ones(n)
+    system = FunctionDynamics(lambda x, u: A @ x + B @ u, n, nu)
+
+    class Cost:
+        def value(self, x, u):
+            return 0.5 * (x - 1.0) @ (x - 1.0) + 0.05 * u @ u
+
+    fields = {
+        "constraints": [ddp.Inequality(lambda x, u: C @ x + 0.3 * u[0], upper=0.4)],
+        "terminal_constraints": [ddp.Equality(lambda x, u: x[0] - 0.2)],
+        "control_limits": (-0.6, [0.5, np.inf]),
+    } | changes
+    return ddp.Problem(system, [Cost()], [Cost()], 0.3 * rng.normal(size=n), 8, **fields)
+
+
+def by_scipy(problem):
+    """The optimum over controls alone, by sequential quadratic programmes with derivatives by differences."""
+
+    def states(flat):
+        return problem.dynamics.rollout(problem.x0, flat.reshape(problem.horizon, -1))
+
+    def bounded(flat):
+        U = np.vstack([flat.reshape(problem.horizon, -1), np.zeros(problem.dynamics.nu)])
+        rows = [r for r in problem.residuals(states(flat), U[:-1]) if (r.name.startswith("constraints"))]
+        return np.concatenate([0.4 - r.values.ravel() for r in rows])
+
+    size = problem.horizon * problem.dynamics.nu
+    return scipy.optimize.minimize(
+        lambda flat: problem.cost(states(flat), flat.reshape(problem.horizon, -1)), np.zeros(size), method="SLSQP",
+        bounds=np.stack([problem.lower.ravel(), problem.upper.ravel()], axis=1),
+        constraints=[
+            {"type": "ineq", "fun": bounded}, {"type": "eq", "fun": lambda flat: states(flat)[-1, :1] - 0.2},
+        ],
+        options={"ftol": 1e-15, "maxiter": 500},
+    )  # fmt: skip
+
+
+def test_a_linear_quadratic_problem_with_rows_of_all_kinds_ends_where_scipy_does(rng):
+    problem = linear_quadratic(rng)
+    solution, truth = ddp.solve(problem, LINEAR), by_scipy(problem)
+    assert solution.kind == "minimum"
+    assert solution.cost == pytest.approx(truth.fun, abs=1e-9)
+    np.testing.assert_allclose(solution.U.ravel(), truth.x, atol=1e-4)
+    active = [np.abs(r.multipliers).max() for r in solution.residuals()]
+    assert min(active) > 1e-3  # every kind of row is active somewhere
+    assert (problem.lower == solution.U).any() or (problem.upper == solution.U).any()
+
+
+def test_multipliers_are_prices_of_bounds(rng):
+    h, state = 1e-5, rng.bit_generator.state
+
+    def solved(upper, end):
+        rng.bit_generator.state = state
+        problem = linear_quadratic(rng)
+        C_row, end_row = problem.constraints[0], problem.terminal_constraints[0]
+        moved = replace(
+            problem, constraints=[replace(C_row, upper=upper)],
+            terminal_constraints=[ddp.Equality(lambda x, u: end_row.function(x, u) - end)],
+        )  # fmt: skip
+        return ddp.solve(moved, LINEAR)
+
+    plain = solved(0.4, 0.0)
+    running, terminal = (r.multipliers for r in plain.residuals())
+    by_upper = (solved(0.4 + h, 0.0).cost - solved(0.4 - h, 0.0).cost) / (2 * h)
+    by_end = (solved(0.4, h).cost - solved(0.4, -h).cost) / (2 * h)
+    assert -running.sum() == pytest.approx(by_upper, rel=1e-6)
+    assert -terminal.sum() == pytest.approx(by_end, rel=1e-6)
+
+
+def test_the_first_gain_is_the_sensitivity_of_the_constrained_optimum():
+    problem, h = on_a_rail(), 1e-6
+    solution = ddp.solve(problem, LINEAR)
+    slopes = np.empty((4, 1))
+    for i, e in enumerate(h * np.eye(4)):
+        up, down = (ddp.solve(problem.starting_at(problem.x0 + s * e), LINEAR, guess=solution) for s in (1.0, -1.0))
+        slopes[i] = (up.U[0] - down.U[0]) / (2 * h)
+    np.testing.assert_allclose(solution.K[0], slopes.T, rtol=1e-4)
+
+
+def test_an_arm_that_has_to_end_at_a_point_ends_there_in_the_best_basin():
+    plain = arm.reach("ur5")
+    goal = plain.dynamics.robot.model.effortLimit * 0.5
+    point = np.array([0.35, 0.45, 0.35])
+    problem = replace(
+        plain, terminal=[], control_limits=(-goal, goal),
+        terminal_constraints=[
+            FramePositionEquality(plain.dynamics.robot, "tool0", point), ddp.Equality(lambda x, u: x[6:]),
+        ],
+    )  # fmt: skip
+    solution = ddp.solve(problem, LINEAR)
+    assert solution.violation < 1e-10
+    assert solution.iterations <= 30
+    assert solution.stationarity() < 1e-8
+
+
+def test_a_kind_of_step_that_is_none_is_refused():
+    with pytest.raises(ddp.ProblemError, match="step: expected one of 'rollout', 'linear', 'auto', got 'long'"):
+        ddp.DDP(step="long")
