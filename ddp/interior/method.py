@@ -26,10 +26,10 @@ from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 TOLERANCE = 1e-8
-"""Of violations in their units, and of the gradient and complementarity relative to the cost that counts as one."""
+"""The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
 
 START, WARM, END = 0.1, 1e-8, 1e-9
-"""Barriers, relative to the same: the first one, that after a warm start, the last one."""
+"""Barriers, relative to that cost: the first one, that after a warm start, the last one."""
 
 SOLVED, FALL, POWER = 10.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
