@@ -151,21 +151,19 @@ def solve(
 @OPTIONS
 @solving
 @ROBOT
+@HTML
 @PLOT
 @JSON
 def compare(
-    name: str,
-    options: tuple[str, ...],
-    tolerance: float,
-    max_iterations: int,
-    workers: str,
-    robot: str | None,
-    plot: str | None,
-    as_json: bool,
-) -> None:
-    """Solve problem NAME with iLQR and with DDP."""
+    name: str, options: tuple[str, ...], tolerance: float, max_iterations: int, workers: str, robot: str | None,
+    html: str | None, plot: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene."""
+    check_file("--html", html)
     check_file("--plot", plot, DRAWINGS)
     entry, problem, _ = named(name, robot, options)
+    if html:
+        demonstration.check_robot(entry, problem)
     solvers = {
         TITLES[key]: SOLVERS[key](tolerance=tolerance, max_iterations=max_iterations)
         for key in ("ilqr", "ddp")
@@ -179,6 +177,10 @@ def compare(
     if plot:
         viz.plot_convergence(solutions, plot, title=entry.description)
         click.echo(f"wrote {plot}", err=True)
+    if html:
+        with progress(f"{entry.name}, drawing"):
+            where = demonstration.draw_several(entry, problem, solutions, Path(html))
+        click.echo(f"wrote {where}", err=True)
     end(all(solution.converged for solution in solutions.values()))
 
 

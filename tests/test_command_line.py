@@ -75,7 +75,9 @@ def test_a_solve_that_does_not_converge_says_so_with_its_exit_status():
 
 
 def test_a_comparison_has_both_solvers(tmp_path):
-    result = mayne("compare", SMALL, "--json", "--plot", tmp_path / "c.svg")
+    page = tmp_path / "c.html"
+    result = mayne("compare", SMALL, "--json", "--plot", tmp_path / "c.svg", "--html", page)
+    assert all(f"</i>{title}</label>" in page.read_text() for title in ("iLQR", "DDP"))
     solvers = json.loads(result.stdout)["solvers"]
     assert result.exit_code == 0
     assert solvers["ilqr"]["cost"] == pytest.approx(solvers["ddp"]["cost"], rel=1e-6)

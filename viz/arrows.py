@@ -91,12 +91,17 @@ def legend(contacts: list[Contact]) -> list[tuple[str, Color]]:
     return known
 
 
+def root(name: str) -> str:
+    """Where the arrow and the cone of a frame are in the scene."""
+    return f"/mayne/contacts/{safe(name)}"
+
+
 def draw(contact: Contact, times: list[float], thickness: float) -> tuple[list[Message], list[Message]]:
     """Messages and clips of a contact; times (N+2,) [s]: those of the states, and the end.
 
     thickness: the radius of the arrow's shaft [m].
     """
-    root = f"/mayne/contacts/{safe(contact.name)}"
+    path = root(contact.name)
     force = np.concatenate([contact.held, contact.held[-1:]])
     head = 5.0 * thickness
     length = contact.scale * np.linalg.norm(force, axis=1)
@@ -104,12 +109,12 @@ def draw(contact: Contact, times: list[float], thickness: float) -> tuple[list[M
     shaft = np.maximum(length, 2.0 * head) - head
     turns = np.array([pin.Quaternion.FromTwoVectors(UP, f if f.any() else UP).coeffs() for f in force])
     messages = [
-        set_property(root, "visible", False),
-        set_object(f"{root}/force/shaft", sharpen(_standing(cylinder(thickness, 1.0, contact.color), 0.5))),
-        set_object(f"{root}/force/head", sharpen(_standing(cone(2.2 * thickness, head, contact.color), 0.5 * head))),
+        set_property(path, "visible", False),
+        set_object(f"{path}/force/shaft", sharpen(_standing(cylinder(thickness, 1.0, contact.color), 0.5))),
+        set_object(f"{path}/force/head", sharpen(_standing(cone(2.2 * thickness, head, contact.color), 0.5 * head))),
     ]
     if contact.mu is not None:
-        messages.append(set_object(f"{root}/cone", friction_cone(contact.mu, 0.25 * contact.reach, contact.color)))
+        messages.append(set_object(f"{path}/cone", friction_cone(contact.mu, 0.25 * contact.reach, contact.color)))
     at = np.concatenate([contact.path, contact.path[-1:]])
     shown = track(".visible", "bool", times, in_contact(force), held=True)
     turned = track(".quaternion", "quaternion", times, turns, held=True)
@@ -117,10 +122,10 @@ def draw(contact: Contact, times: list[float], thickness: float) -> tuple[list[M
     stretched = track(".scale", "vector3", times, np.outer(shaft, UP) + np.array([1.0, 1.0, 0.0]), held=True)
     lifted = track(".position", "vector3", times, np.outer(shaft, UP), held=True)
     clips = [
-        clip(root, [track(".position", "vector3", times, at), shown]),
-        clip(f"{root}/force", [turned, sized]),
-        clip(f"{root}/force/shaft", [stretched]),
-        clip(f"{root}/force/head", [lifted]),
+        clip(path, [track(".position", "vector3", times, at), shown]),
+        clip(f"{path}/force", [turned, sized]),
+        clip(f"{path}/force/shaft", [stretched]),
+        clip(f"{path}/force/head", [lifted]),
     ]
     return messages, clips
 

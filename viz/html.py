@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import importlib.util
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, said, text
 from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
-from viz.messages import pack
+from viz.motions import Solved
 from viz.obstacles import Obstacle
-from viz.scene import BESIDE, Scene, build
+from viz.packing import pack
+from viz.scene import BESIDE, Entry, Scene, build
 from viz.shapes import Color
+from viz.surroundings import FIELD_OF_VIEW, ROOM
 
 
 class Drawn(NamedTuple):
@@ -39,9 +41,9 @@ class Drawn(NamedTuple):
 
 def save_html(
     path: str | os.PathLike[str],
-    robot: Drawable,
-    X: ArrayLike,
-    dt: ArrayLike,
+    robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
+    X: ArrayLike | Solved | None = None,
+    dt: ArrayLike | None = None,
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     title: str | None = None,
@@ -53,10 +55,14 @@ def save_html(
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
+    camera: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Drawn:
-    """Write the motion X (N+1, nx), or (N+1, nq) without velocities, as a self-contained HTML animation.
+    """Write a motion, or several, as a self-contained HTML animation.
 
-    dt: the time from one state to the next [s], one number or (N,), where zero is an impact.
+    robot: the robot that moves, or a Solution, which knows its robot, states and times, or several by name: then each
+    has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too.
+    X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only.
+    dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
     title: shown above.
     forces: the force on each named frame in world axes [N], drawn as an arrow from the frame's origin; (N, 3), one for
@@ -69,6 +75,7 @@ def save_html(
     is no plane, and the grid lies at zero or below all that is seen.
     beside: another motion of as many states, drawn translucent: the plan of a simulated motion, say.
     beside_title: what the legend calls it.
+    camera: the point (3,) to look from and the one to look at, in world axes [m]; by default all that is seen fits.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -80,30 +87,42 @@ def save_html(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title,
+        beside=beside, beside_title=beside_title, camera=camera,
     )  # fmt: skip
-    write_atomically(target, page(scene, heading or robot.name))
+    write_atomically(target, page(scene, heading or scene.name))
     return Drawn(str(target), scene.missing)
 
 
 def page(scene: Scene, title: str) -> str:
     """The HTML text of a scene."""
     viewer, licences = _viewer()
-    about = [f'<i style="background: {_css(c)}"></i>{html.escape(label)}' for label, c in scene.legend]
+    about = [_line(entry) for entry in scene.legend]
     if scene.missing:
         about.append("missing meshes: " + html.escape(", ".join(scene.missing)))
-    parts = [
-        f'<script type="application/x-msgpack">{base64.b64encode(pack(message)).decode()}</script>'
-        for message in scene.messages
-    ]
+    header = {
+        "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
+        "field_of_view": FIELD_OF_VIEW, "room": ROOM,
+        "times": scene.times.tolist(), "path": scene.path.tolist(),
+    }  # fmt: skip
     return Template(_beside("player.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
         about="".join(f"<p>{line}</p>" for line in about),
         duration=f"{scene.duration:.6g}",
         licences=licences.replace("--", "- -"),
+        style=_beside("player.css").read_text(encoding="utf-8"),
         viewer=viewer,
-        scene="\n".join(parts),
+        scene=pack(header, scene.messages),
+        player=_beside("player.js").read_text(encoding="utf-8"),
     )
+
+
+def _line(entry: Entry) -> str:
+    """A line of the legend, with a box to tick if something can be hidden."""
+    swatch = f'<i style="background: {_css(entry.color)}"></i>{html.escape(entry.label)}'
+    if not entry.paths:
+        return swatch
+    paths = html.escape(json.dumps(entry.paths), quote=True)
+    return f'<label><input type="checkbox" checked data-paths="{paths}">{swatch}</label>'
 
 
 def _beside(name: str) -> Path:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ddp.errors import text
 from viz.bodies import Drawable
 from viz.html import Drawn, page
+from viz.motions import Solved
 from viz.obstacles import Obstacle
 from viz.scene import BESIDE, build
 from viz.server import show
@@ -18,9 +19,9 @@ logger = logging.getLogger("mayne")
 
 
 def animate(
-    robot: Drawable,
-    X: ArrayLike,
-    dt: ArrayLike,
+    robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
+    X: ArrayLike | Solved | None = None,
+    dt: ArrayLike | None = None,
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     open_browser: bool = False,
@@ -33,8 +34,9 @@ def animate(
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
+    camera: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Drawn:
-    """Show the motion X (N+1, nx), one state every dt [s], as the page that ``save_html`` writes; other arguments too.
+    """Show a motion, or several, as the page that ``save_html`` writes; other arguments too.
 
     This process serves the page on 127.0.0.1 until it ends, at the address in the result and in the log. Every call
     makes a page of its own; a page that a browser has read plays on without the program.
@@ -45,8 +47,8 @@ def animate(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title,
+        beside=beside, beside_title=beside_title, camera=camera,
     )  # fmt: skip
-    address = show(page(scene, heading or robot.name), open_browser)
-    logger.info("%s moves at %s", robot.name, address)
+    address = show(page(scene, heading or scene.name), open_browser)
+    logger.info("%s moves at %s", scene.name, address)
     return Drawn(address, scene.missing)

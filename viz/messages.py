@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import umsgpack
 from numpy.typing import NDArray
 
-from viz.shapes import Array, Mesh
+from viz.shapes import Array, Color, Mesh
 
 Message = dict[str, Any]
 
+FOREVER = 10**9
+"""How often a motion starts over."""
 HELD = 2300
 """three.js's name for keys that hold until the next one."""
 
@@ -38,15 +37,14 @@ def set_transform(path: str, translation: Array, rotation: Array | None = None) 
     return {"type": "set_transform", "path": path, "matrix": matrix.T.ravel().tolist()}
 
 
-def set_object(path: str, mesh: Mesh) -> Message:
-    """A mesh at ``path``, translucent if its colour is."""
-    shape, material = str(uuid.uuid4()), str(uuid.uuid4())
-    red, green, blue = (round(255 * min(max(c, 0.0), 1.0)) for c in mesh.color[:3])
-    opacity = mesh.color[3]
-    triangles = mesh.triangles.astype("<u4")
+def set_object(path: str, mesh: Mesh, color: Color | None = None) -> Message:
+    """A mesh at ``path``, in ``color`` or its own, translucent if that is."""
+    shape, material = f"{path} shape", f"{path} material"
+    red, green, blue, opacity = mesh.color if color is None else color
+    paint = sum(round(255 * min(max(c, 0.0), 1.0)) << bits for c, bits in ((red, 16), (green, 8), (blue, 0)))
     data = {
-        "attributes": {"position": _array("Float32Array", 0x17, mesh.vertices.astype("<f4"))},
-        "index": _array("Uint32Array", 0x16, triangles),
+        "attributes": {"position": _array("Float32Array", mesh.vertices)},
+        "index": _array("Uint32Array", mesh.triangles),
     }
     return {
         "type": "set_object",
@@ -56,7 +54,7 @@ def set_object(path: str, mesh: Mesh) -> Message:
             "geometries": [{"uuid": shape, "type": "BufferGeometry", "data": data}],
             "materials": [
                 {
-                    "uuid": material, "type": "MeshPhongMaterial", "color": red << 16 | green << 8 | blue,
+                    "uuid": material, "type": "MeshPhongMaterial", "color": paint,
                     "specular": 0x1C1C1C, "shininess": 30, "side": 2, "opacity": opacity,
                     "transparent": opacity < 1.0, "depthWrite": opacity >= 1.0,
                     # a ghost yields to what it coincides with
@@ -64,20 +62,16 @@ def set_object(path: str, mesh: Mesh) -> Message:
                 }
             ],
             "object": {
-                "uuid": str(uuid.uuid4()), "type": "Mesh", "geometry": shape, "material": material,
+                "uuid": path, "type": "Mesh", "geometry": shape, "material": material,
                 "matrix": np.eye(4).ravel().tolist(),
             },
         },
     }  # fmt: skip
 
 
-def _array(kind: str, code: int, rows: np.ndarray[Any, Any]) -> Message:
-    return {"itemSize": 3, "type": kind, "array": umsgpack.Ext(code, rows.tobytes()), "normalized": False}
-
-
-def pack(message: Message) -> bytes:
-    """A message as the bytes that the viewer reads."""
-    return bytes(umsgpack.packb(message))
+def _array(kind: str, rows: NDArray[Any]) -> Message:
+    """An attribute of a shape; ``viz.packing`` writes its numbers, once for all objects that have them."""
+    return {"itemSize": 3, "type": kind, "array": rows, "normalized": False}
 
 
 def track(name: str, kind: str, times: Sequence[float], values: NDArray[Any], held: bool = False) -> Message:
@@ -98,5 +92,5 @@ def clip(path: str, tracks: Sequence[Message]) -> Message:
 
 def set_animation(clips: Sequence[Message]) -> Message:
     """All that moves, over and over; every clip has to end at the same time."""
-    options = {"play": True, "repetitions": math.inf}
+    options = {"play": True, "repetitions": FOREVER}
     return {"type": "set_animation", "path": "", "animations": list(clips), "options": options}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, as_array, axes, items, nearest, said, text
+from ddp.errors import ModelError, ProblemError, as_array, items, nearest, said, text
 from viz import arrows
 from viz.bodies import Bodies, Drawable, bodies
-from viz.contacts import as_forces, instants
+from viz.contacts import as_forces
 from viz.messages import Message, clip, safe, set_animation, set_object, set_transform, track
+from viz.motions import Motion, as_motions, configurations
 from viz.obstacles import OBSTACLE, Obstacle, standing
-from viz.shapes import COLORS, Array, Color, Mesh, merge, tube
+from viz.shapes import COLORS, Array, Color, tube
 from viz.surroundings import GROUND, grid_under, surroundings
 
 PAUSE = 0.6
@@ -24,21 +25,60 @@ PAUSE = 0.6
 GHOST: Color = (0.16, 0.50, 0.73, 0.28)
 BESIDE = "the motion beside it"
 """Name of a second motion in the legend."""
+TINTS: list[Color] = [
+    (0.78, 0.27, 0.18, 0.80), (0.12, 0.44, 0.71, 0.80), (0.23, 0.57, 0.23, 0.80),
+    (0.54, 0.36, 0.69, 0.80), (0.79, 0.54, 0.11, 0.80), (0.33, 0.33, 0.33, 0.80),
+]  # fmt: skip
+"""Colours of several motions, in turn: those of their curves in plots."""
+ROBOT = "/mayne/robot"
+
+
+class Entry(NamedTuple):
+    """Line of the legend; paths: of what its tick box hides, none: it has no box."""
+
+    label: str
+    color: Color
+    paths: tuple[str, ...] = ()
 
 
 class Scene(NamedTuple):
-    """messages, in the order to send them; legend: what colours mean; duration [s]; missing meshes' names."""
+    """messages, in the order to send them; legend: what colours mean; duration [s]; missing meshes' names.
+
+    name: of the robot.
+    radius [m]: of a ball that all fits into, about the origin of the picture; 0: the camera was placed by hand.
+    center (3,): that origin in the world [m].   times (M,) [s], path (M, 3) [m]: what a camera may follow.
+    """
 
     messages: list[Message]
-    legend: list[tuple[str, Color]]
+    legend: list[Entry]
     duration: float
     missing: tuple[str, ...]
+    name: str
+    radius: float
+    center: Array
+    times: Array
+    path: Array
+
+
+class Drawing(NamedTuple):
+    """Motion as it is drawn.
+
+    places (N+1, njoints, 7): position and quaternion of its joints.   positions (F, N+1, 3): of frames that are traced.
+    root: where in the scene.   color: of the whole robot; None: its own colours.
+    """
+
+    motion: Motion
+    shapes: Bodies
+    places: Array
+    positions: Array
+    root: str
+    color: Color | None
 
 
 def build(
-    robot: Drawable,
-    X: ArrayLike,
-    dt: ArrayLike,
+    robot: Any,
+    X: Any = None,
+    dt: ArrayLike | None = None,
     frames: Sequence[str] = (),
     ghost: ArrayLike | None = None,
     *,
@@ -49,94 +89,138 @@ def build(
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
+    camera: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Scene:
-    """The scene of a robot that moves along X (N+1, nx) or (N+1, nq); the other arguments as in ``save_html``."""
-    model = getattr(robot, "model", None)
-    if not isinstance(model, pin.Model):
-        raise ProblemError(f"robot: expected a Robot from dynamics.load, got {said(robot)}")
+    """The scene of one motion or several; the arguments as in ``save_html``."""
+    motions = as_motions(robot, X, dt)
+    first = motions[0]
+    model, Q = first.robot.model, first.Q
     frames = items("frames", frames, "names of frames")
     for name in frames:
         text("frames: a name", name)
-    Q = _configurations("X", X, model)
-    times = instants(dt, len(Q))
     acting = as_forces({} if forces is None else forces, (len(Q) - 1, len(Q)))
     names = list(dict.fromkeys([*frames, *acting]))
-    indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in names]
-    places, positions = _kinematics(model, Q, indices)
-    paths = dict(zip(names, positions, strict=True))
+    tints: list[Color | None] = [None] if len(motions) == 1 else [TINTS[k % len(TINTS)] for k in range(len(motions))]
+    if beside is not None:
+        motions = [*motions, _beside(beside, text("beside_title", beside_title), first)]
+        tints.append(GHOST)
+    drawings, missing = _drawings(motions, tints, frames, names)
     colors = dict(zip(names, itertools.cycle(COLORS), strict=False))
+    paths = dict(zip(names, drawings[0].positions, strict=True))
     contacts = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, cones)
-    shapes, missing = bodies(robot)
-    ghosts = None if ghost is None else _configurations("ghost", ghost, model)
-    still = None if ghosts is None else _ghost(model, shapes, ghosts)
+    ghosts = None if ghost is None else configurations("ghost", ghost, model)
+    still = np.empty((0, model.njoints, 7)) if ghosts is None else kinematics(model, ghosts, [])[0]
     fixed = standing(obstacles)
-    other = None if beside is None else _beside(beside, model, len(Q))
-    moving = _points(shapes, places if other is None else np.concatenate([places, other]), positions, still)
+    moving = np.concatenate([_points(d.shapes, d.places, d.positions) for d in drawings])
+    if len(still):
+        moving = np.concatenate([moving, _points(drawings[0].shapes, still, np.empty((0, 3)))])
     points = np.concatenate([moving, *(contact.tips for contact in contacts), *(mesh.vertices for mesh in fixed)])
-    low, high = points.min(axis=0), points.max(axis=0)
-    center = 0.5 * (low + high)
-    radius = max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2)
+    center, radius, eye = _camera(points, camera)
 
-    messages = [*surroundings(radius), set_transform("/mayne", -center)]
+    messages = [*surroundings(radius, eye), set_transform("/mayne", -center)]
     floor, cell = grid_under(center, radius, float(moving[:, 2].min()), ground)
     messages += [set_object(f"/mayne/ground/{k}", mesh) for k, mesh in enumerate(floor)]
     messages += [set_object(f"/mayne/obstacles/{k}", mesh) for k, mesh in enumerate(fixed)]
-    for joint, meshes in shapes.items():
-        path = _path(model, joint)
-        messages += [set_object(f"{path}/{k}", mesh) for k, mesh in enumerate(meshes)]
-        if joint > 0:
-            start = places[0, joint]
-            messages.append(set_transform(path, start[:3], pin.Quaternion(start[3:]).matrix()))
-    ends = [*times.tolist(), float(times[-1]) + PAUSE]
-    clips = [_clip(_path(model, joint), places[:, joint], ends) for joint in shapes if joint > 0]
-    legend = [(f"grid of {cell:g} m", GROUND)]
-    if other is not None:
-        legend.append((text("beside_title", beside_title), GHOST))
-        for joint, meshes in shapes.items():
-            path = f"{_path(model, joint)} beside"
-            if joint > 0:
-                messages += [set_object(f"{path}/{k}", mesh._replace(color=GHOST)) for k, mesh in enumerate(meshes)]
-                clips.append(_clip(path, other[:, joint], ends))
-    for name in names:
-        shown = [what for what, where in (("path", frames), ("force", acting)) if name in where]
-        legend.append((f"{' and '.join(shown)} of {name}", colors[name]))
-        if name in frames:
-            messages.append(set_object(f"/mayne/traces/{safe(name)}", tube(paths[name], 0.004 * radius, colors[name])))
+    duration = max(float(motion.times[-1]) for motion in motions)
+    legend = [Entry(f"grid of {cell:g} m", GROUND, ("/mayne/ground",))]
+    clips: list[Message] = []
+    for d in drawings:
+        shown, moves = _draw(d, duration + PAUSE)
+        messages, clips = messages + shown, clips + moves
+        if d.motion.name and d.color is not None:
+            traces = tuple(_trace(d, name) for name in frames) if d.root != ROBOT or len(motions) > 1 else ()
+            legend.append(Entry(d.motion.name, d.color, (d.root, *traces)))
+    for i, name in enumerate(names):
+        shown_as = [what for what, where in (("path", frames), ("force", acting)) if name in where]
+        tubes = [d for d in drawings if name in frames and d.positions.size]
+        marks = [_trace(d, name) for d in tubes] + ([arrows.root(name)] if name in acting else [])
+        for d in tubes:
+            color = colors[name] if d.root == ROBOT and len(tubes) == 1 else d.color or colors[name]
+            messages.append(set_object(_trace(d, name), tube(d.positions[i], 0.004 * radius, color)))
+        shade = colors[name] if len(tubes) < 2 else GROUND  # each motion's is in the motion's colour
+        legend.append(Entry(f"{' and '.join(shown_as)} of {name}", shade, tuple(marks)))
+    ends = [*first.times.tolist(), duration + PAUSE]
     for contact in contacts:
         drawn, moves = arrows.draw(contact, ends, min(0.008 * radius, 0.03 * contact.reach))
         messages, clips = messages + drawn, clips + moves
-    legend += arrows.legend(contacts)
+    legend += [Entry(label, color) for label, color in arrows.legend(contacts)]
     if fixed:
-        legend.append(("obstacle", OBSTACLE))
-    if still is not None and ghosts is not None:
+        legend.append(Entry("obstacle", OBSTACLE, ("/mayne/obstacles",)))
+    if ghosts is not None:
         known = {"its first state": Q[:1], "its last state": Q[-1:]}
         same = [what for what, state in known.items() if np.array_equal(ghosts, state)]
-        legend.append((same[-1] if same else "ghost", GHOST))
-        messages.append(set_object("/mayne/ghost", still))
+        legend.append(Entry(same[-1] if same else "ghost", GHOST, ("/mayne/ghost",)))
+        for k, places in enumerate(still):
+            messages += _stand(drawings[0], f"/mayne/ghost/{k}", places, GHOST)
     messages.append(set_animation(clips))
-    return Scene(messages, legend, float(times[-1]), missing)
+    middle = drawings[0].places[:, 1:, :3].mean(axis=1)
+    return Scene(
+        messages, legend, duration, missing, first.robot.name,
+        radius if eye is None else 0.0, center, first.times, middle,
+    )  # fmt: skip
 
 
-def _configurations(field: str, X: ArrayLike, model: pin.Model) -> Array:
-    if hasattr(X, "X") and hasattr(X, "U"):
-        raise ProblemError(f"{field}: expected states (N+1, nx), got a {said(X)}: pass its X")
-    array = np.atleast_2d(as_array(field, X, (None, None) if axes(X) > 1 else (None,)))
-    if array.shape[1] not in (model.nq, model.nq + model.nv):
-        raise ProblemError(
-            f"{field}: expected states of {model.nq + model.nv} numbers or configurations of {model.nq}"
-            f" for {model.name}, got {array.shape[1]}"
-        )
-    if len(array) == 0:
-        raise ProblemError(f"{field}: expected at least one state, got none")
-    return array[:, : model.nq]
+def _beside(X: ArrayLike, name: str, first: Motion) -> Motion:
+    """Another motion at the times of the first."""
+    Q = configurations("beside", X, first.robot.model)
+    if len(Q) != len(first.Q):
+        raise ProblemError(f"beside: expected {len(first.Q)} states, as many as X has, got {len(Q)}")
+    return Motion(name, first.robot, Q, first.times)
 
 
-def _beside(X: ArrayLike, model: pin.Model, count: int) -> Array:
-    """Places (count, njoints, 7) of every joint of another motion."""
-    Q = _configurations("beside", X, model)
-    if len(Q) != count:
-        raise ProblemError(f"beside: expected {count} states, as many as X has, got {len(Q)}")
-    return _kinematics(model, Q, [])[0]
+def _drawings(
+    motions: Sequence[Motion], tints: Sequence[Color | None], frames: Sequence[str], names: Sequence[str]
+) -> tuple[list[Drawing], tuple[str, ...]]:
+    """Motions as they are drawn, the shapes of each robot read once; and the meshes that are missing."""
+    known: dict[int, tuple[Bodies, tuple[str, ...]]] = {}
+    found = []
+    for k, (motion, tint) in enumerate(zip(motions, tints, strict=True)):
+        robot = motion.robot
+        if id(robot) not in known:
+            known[id(robot)] = bodies(robot)
+        shapes, _ = known[id(robot)]
+        traced = names if k == 0 else frames if tint is not GHOST else ()
+        indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in traced]
+        places, positions = kinematics(robot.model, motion.Q, indices)
+        found.append(Drawing(motion, shapes, places, positions, ROBOT if k == 0 else f"/mayne/motion {k}", tint))
+    return found, tuple(dict.fromkeys(name for _, missing in known.values() for name in missing))
+
+
+def _draw(d: Drawing, end: float) -> tuple[list[Message], list[Message]]:
+    """Messages and clips of a motion that holds its last state until ``end`` [s]."""
+    messages = _stand(d, d.root, d.places[0], d.color, world=d.root == ROBOT)
+    ends = [*d.motion.times.tolist(), end]
+    return messages, [_clip(_path(d, d.root, joint), d.places[:, joint], ends) for joint in d.shapes if joint > 0]
+
+
+def _stand(d: Drawing, root: str, places: Array, color: Color | None, world: bool = False) -> list[Message]:
+    """A robot's bodies where its joints are at ``places`` (njoints, 7), with those of the world if asked for."""
+    messages = []
+    for joint, meshes in d.shapes.items():
+        if joint == 0 and not world:
+            continue
+        path = _path(d, root, joint)
+        messages += [
+            set_object(f"{path}/{k}", mesh, None if joint == 0 else color) for k, mesh in enumerate(meshes)
+        ]
+        if joint > 0:
+            place = places[joint]
+            messages.append(set_transform(path, place[:3], pin.Quaternion(place[3:]).matrix()))
+    return messages
+
+
+def _camera(points: Array, camera: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, float, Array | None]:
+    """Origin of the picture in the world (3,), radius of a ball about it that holds all points [m], and the eye."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    center, eye = 0.5 * (low + high), None
+    if camera is not None:
+        if len(items("camera", camera, "a point to look from and one to look at")) != 2:
+            raise ProblemError(f"camera: expected a point to look from and one to look at, got {said(camera)}")
+        eye, center = (as_array(f"camera[{k}]", point, (3,)) for k, point in enumerate(camera))
+        eye = eye - center
+        if not 1e-3 < np.linalg.norm(eye) < 1e6:
+            raise ProblemError("camera: expected points that are at least 1 mm and at most 1000 km apart")
+    return center, max(float(np.linalg.norm(points - center, axis=1).max()), 1e-2), eye
 
 
 def _frame(robot: Drawable, field: str, name: str) -> int:
@@ -146,7 +230,7 @@ def _frame(robot: Drawable, field: str, name: str) -> int:
     return int(robot.model.getFrameId(name))
 
 
-def _kinematics(model: pin.Model, Q: Array, frames: list[int]) -> tuple[Array, Array]:
+def kinematics(model: pin.Model, Q: Array, frames: list[int]) -> tuple[Array, Array]:
     """Position and quaternion (N, njoints, 7) of every joint, positions (len(frames), N, 3) of the frames."""
     joints = [model.joints[j] for j in range(1, model.njoints)]
     moved = [joint.createData() for joint in joints]  # a pinocchio.Data has tensors of nv³ numbers
@@ -164,20 +248,8 @@ def _kinematics(model: pin.Model, Q: Array, frames: list[int]) -> tuple[Array, A
     return places, paths
 
 
-def _ghost(model: pin.Model, shapes: Bodies, Q: Array) -> Mesh:
-    places, _ = _kinematics(model, Q, [])
-    parts = [
-        mesh.moved(pin.Quaternion(place[joint, 3:]).matrix(), place[joint, :3])
-        for place in places
-        for joint, meshes in shapes.items()
-        for mesh in meshes
-        if joint > 0
-    ]
-    return merge(parts)._replace(color=GHOST)
-
-
-def _points(shapes: Bodies, places: Array, paths: Array, still: Mesh | None) -> Array:
-    """Points (P, 3) that enclose the robot, traces and ghost, over some forty moments of the motion."""
+def _points(shapes: Bodies, places: Array, paths: Array) -> Array:
+    """Points (P, 3) that enclose the robot and its traces, over some forty moments of the motion."""
     seen = [paths.reshape(-1, 3)]
     for joint, meshes in shapes.items():
         points = np.concatenate([mesh.vertices for mesh in meshes])
@@ -185,8 +257,6 @@ def _points(shapes: Bodies, places: Array, paths: Array, still: Mesh | None) -> 
         corners = np.array(list(itertools.product(*ends.T)))
         for place in places[:: max(1, len(places) // 40), joint]:
             seen.append(corners @ pin.Quaternion(place[3:]).matrix().T + place[:3])
-    if still is not None:
-        seen.append(still.vertices)
     return np.concatenate(seen)
 
 
@@ -196,5 +266,9 @@ def _clip(path: str, places: Array, times: Sequence[float]) -> Message:
     return clip(path, moves)
 
 
-def _path(model: pin.Model, joint: int) -> str:
-    return f"/mayne/robot/{joint} {safe(model.names[joint])}"
+def _path(d: Drawing, root: str, joint: int) -> str:
+    return f"{root}/{joint} {safe(d.motion.robot.model.names[joint])}"
+
+
+def _trace(d: Drawing, frame: str) -> str:
+    return f"/mayne/traces/{safe(frame)}" + ("" if d.root == ROBOT else f" of {safe(d.root)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import uuid
 
 import numpy as np
 
@@ -12,6 +11,11 @@ from viz.messages import Message, set_property
 from viz.shapes import Array, Color, Mesh, grid
 
 FIELD_OF_VIEW = 40.0
+"""Angle between the upper and the lower edge of the picture [deg]."""
+ROOM = 1.12
+"""Distance of the camera over that from which a ball touches the edges of the picture."""
+VIEW = np.array([0.74, -0.55, 0.38])
+"""From what is seen to the camera."""
 FARTHEST = 1e6
 """Largest height of the ground [m] that is drawn."""
 GROUND: Color = (0.62, 0.66, 0.70, 1.0)
@@ -44,13 +48,17 @@ def height(ground: float) -> float:
     return found
 
 
-def surroundings(radius: float) -> list[Message]:
-    """Background, and a camera that sees a ball of ``radius`` about the origin."""
-    distance = 1.12 * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
-    direction = np.array([0.74, -0.55, 0.38])
-    x, y, z = distance * direction / np.linalg.norm(direction)
+def distance_to_see(radius: float) -> float:
+    """How far a camera is from the middle of a ball that it sees whole [m]."""
+    return ROOM * radius / math.sin(math.radians(0.5 * FIELD_OF_VIEW))
+
+
+def surroundings(radius: float, eye: Array | None = None) -> list[Message]:
+    """Background, and a camera at ``eye`` (3,) that looks at the origin: by default it sees a ball of ``radius``."""
+    x, y, z = distance_to_see(radius) * VIEW / np.linalg.norm(VIEW) if eye is None else eye
+    distance = float(np.linalg.norm([x, y, z]))
     camera = {
-        "uuid": str(uuid.uuid4()), "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,
+        "uuid": "camera", "type": "PerspectiveCamera", "fov": FIELD_OF_VIEW, "aspect": 1.0,
         "near": 0.02 * distance, "far": 50.0 * distance, "zoom": 1.0,
         "focus": 10.0, "filmGauge": 35.0, "filmOffset": 0.0,
     }  # fmt: skip

@@ -60,6 +60,23 @@ def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: in
     return solutions
 
 
+def draw_several(entry: Entry, problem: Problem, solutions: dict[str, Solution], page: Path) -> str:
+    """Draw solutions of a problem in one scene, and write its page; where it is."""
+    system = check_robot(entry, problem)
+    frames = [name for name in entry.frames if system.robot.model.existFrame(name)]
+    floor = ground(system) if isinstance(system, PhasedDynamics) else None
+    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "ground": floor}
+    return viz.save_html(page, solutions, frames=frames, **about).where
+
+
+def check_robot(entry: Entry, problem: Problem) -> RobotDynamics | PhasedDynamics:
+    """The system of a problem whose motion can be drawn; ProblemError for others."""
+    system = problem.dynamics
+    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+        raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
+    return system
+
+
 def draw(
     entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False
 ) -> str:
@@ -68,9 +85,7 @@ def draw(
     Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
     open_browser: for what is live.
     """
-    system = problem.dynamics
-    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
+    system = check_robot(entry, problem)
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
     about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description}

@@ -114,7 +114,7 @@ def test_by_default_the_weight_is_as_long_as_the_robot_stands_high(hopper, motio
     weight = np.tile([0.0, 0.0, 9.81 * MASS], (N, 1))
     scene = build(hopper, motion, DT, forces=dict.fromkeys(FEET, weight))
     assert np.allclose(arrow(scene, "left", 0.0), [0.0, 0.0, 0.4], rtol=1e-5)
-    assert "force arrows: 1 m for 123 N" in dict(scene.legend)
+    assert "force arrows: 1 m for 123 N" in [entry.label for entry in scene.legend]
 
 
 def test_a_cone_opens_by_the_coefficient_of_friction_and_belongs_to_the_contact(hopper, motion, forces):
@@ -127,7 +127,7 @@ def test_a_cone_opens_by_the_coefficient_of_friction_and_belongs_to_the_contact(
             assert cones[f"/mayne/contacts/{name}/cone"]["object"]["materials"][0]["opacity"] < 0.5
     one = build(hopper, motion, DT, forces=forces, cones={"right": 0.5})
     assert [path for path in objects(one, "/mayne/contacts") if path.endswith("cone")] == ["/mayne/contacts/right/cone"]
-    assert "friction cones: μ = 0.5" in dict(one.legend)
+    assert "friction cones: μ = 0.5" in [entry.label for entry in one.legend]
     assert not [p for p in objects(build(hopper, motion, DT, forces=forces), "/mayne/contacts") if p.endswith("cone")]
 
 
@@ -140,7 +140,7 @@ def test_a_foot_has_one_colour_for_trace_and_arrow_and_feet_differ(hopper, motio
     for name in FEET:
         assert color(f"/mayne/traces/{name}") == color(f"/mayne/contacts/{name}/force/shaft")
     assert color("/mayne/traces/left") != color("/mayne/traces/right")
-    assert {label for label, _ in scene.legend} >= {"path and force of left", "path and force of right"}
+    assert {entry.label for entry in scene.legend} >= {"path and force of left", "path and force of right"}
 
 
 def test_arrows_move_with_their_frames_and_jump_from_force_to_force(hopper, motion, forces):
@@ -177,7 +177,7 @@ def test_obstacles_stand_where_they_are(hopper, motion, rng):
     assert np.allclose(np.linalg.norm(pill - a - np.outer(along, b - a), axis=1), 0.2, atol=1e-6)
     assert along.min() == 0.0
     assert along.max() == 1.0
-    assert "obstacle" in dict(scene.legend)
+    assert "obstacle" in [entry.label for entry in scene.legend]
 
 
 def test_a_capsule_that_points_down_is_drawn(hopper, motion):

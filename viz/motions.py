@@ -1,0 +1,115 @@
+"""Motions to draw: a trajectory of a robot, a solution, or several of them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, axes, said
+from viz.bodies import Drawable
+from viz.contacts import instants, named
+from viz.shapes import Array
+
+
+@runtime_checkable
+class Solved(Protocol):
+    """Solution, as far as it is drawn."""
+
+    @property
+    def X(self) -> Any: ...
+    @property
+    def U(self) -> Any: ...
+    @property
+    def problem(self) -> Any: ...
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """System whose steps last differently long."""
+
+    @property
+    def durations(self) -> Any: ...
+
+
+class Motion(NamedTuple):
+    """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0; name: for the legend."""
+
+    name: str
+    robot: Drawable
+    Q: Array
+    times: Array
+
+
+def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
+    """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one."""
+    if isinstance(robot, Solved):
+        return [_solution("robot", "", robot)]
+    if isinstance(robot, Mapping):
+        return _several(robot, dt)
+    if not isinstance(getattr(robot, "model", None), pin.Model):
+        raise ProblemError(f"robot: expected a Robot from dynamics.load, or solutions, got {said(robot)}")
+    if isinstance(X, Solved):
+        solution = _solution("X", "", X)
+        if solution.Q.shape[1] != robot.model.nq:
+            raise ProblemError(f"X: expected a solution of {robot.name}, got one of {solution.robot.name}")
+        return [solution._replace(robot=robot)]
+    if X is None or dt is None:
+        missing = "X" if X is None else "dt"
+        raise ProblemError(f"{missing}: expected it with a robot; a Solution alone knows its robot, states and times")
+    Q = configurations("X", X, robot.model)
+    return [Motion("", robot, Q, instants(dt, len(Q)))]
+
+
+def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
+    """Solutions by name, and arrays of states, which are of the first solution's robot."""
+    what = "Solutions, or states (N+1, nx) beside them"
+    solutions = [
+        (name, value) for name, value in named("robot", given, what).items() if isinstance(value, Solved)
+    ]
+    if not solutions:
+        raise ProblemError(f"robot: expected a mapping from names to {what}, got no Solution")
+    first = _solution(f"robot[{said(solutions[0][0])}]", *solutions[0])
+    found = []
+    for name, value in given.items():
+        field = f"robot[{said(name)}]"
+        if isinstance(value, Solved):
+            found.append(_solution(field, name, value))
+            continue
+        Q = configurations(field, value, first.robot.model)
+        if dt is None and len(Q) != len(first.times):
+            raise ProblemError(f"{field}: expected {len(first.times)} states, as the first solution has, got {len(Q)}")
+        found.append(Motion(name, first.robot, Q, first.times if dt is None else instants(dt, len(Q))))
+    return found
+
+
+def _solution(field: str, name: str, solution: Solved) -> Motion:
+    """A solution's motion, up to its first state that is not finite."""
+    system = solution.problem.dynamics
+    robot: Any = getattr(system, "robot", None)
+    if not isinstance(getattr(robot, "model", None), pin.Model):
+        raise ProblemError(f"{field}: expected the solution of a robot's problem, got one of {type(system).__name__}")
+    X = np.asarray(solution.X)
+    finite = np.isfinite(X).all(axis=1)
+    X = X[: len(X) if finite.all() else int(np.argmin(finite))]
+    Q = configurations(field, X, robot.model)
+    steps = system.durations[: len(Q) - 1] if isinstance(system, Lasting) else system.dt
+    return Motion(name, robot, Q, instants(steps, len(Q)))
+
+
+def configurations(field: str, X: Any, model: pin.Model) -> Array:
+    """Configurations (N, nq) of states or configurations (N, nx | nq), or of one (nx | nq,)."""
+    if isinstance(X, Solved):
+        X = X.X
+    array = np.atleast_2d(as_array(field, X, (None, None) if axes(X) > 1 else (None,)))
+    if array.shape[1] not in (model.nq, model.nq + model.nv):
+        raise ProblemError(
+            f"{field}: expected states of {model.nq + model.nv} numbers or configurations of {model.nq}"
+            f" for {model.name}, got {array.shape[1]}"
+        )
+    if len(array) == 0:
+        raise ProblemError(f"{field}: expected at least one state, got none")
+    return array[:, : model.nq]
