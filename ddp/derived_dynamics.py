@@ -32,7 +32,7 @@ from ddp.errors import (
 )  # fmt: skip
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array, Dynamics
-from ddp.system import Contraction, Expansion, System
+from ddp.system import Contraction, Expansion, Stepping, System
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
 from ddp.tracing.trace import FollowError
@@ -122,6 +122,10 @@ class ByKnot(ABC):
         lower, upper = np.broadcast_to(lower, U.shape), np.broadcast_to(upper, U.shape)
         found = [self._tracked(X, U + alpha * k, K, (alpha - 1.0) * gaps, (lower, upper)) for alpha in alphas]
         return np.array([Xnew for Xnew, _ in found]), np.array([Unew for _, Unew in found])
+
+    def stepping(self, count: int, lanes: int) -> Stepping | None:
+        """Compiled steps, see `system.Abilities`; None where Python is called."""
+        return None if self.traced is None else self.traced.stepping
 
     def _tracked(
         self, X: Array, U: Array, K: Array, jumps: Array, limits: tuple[Array, Array]

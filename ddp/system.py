@@ -49,6 +49,19 @@ class Contraction(NamedTuple):
     owner: Any
 
 
+class Stepping(NamedTuple):
+    """Compiled steps of eight states at once: the C function ``void(inputs*, outputs*, context, knot)``.
+
+    inputs: the numbers of a state, a control and ``parameters``, outputs: those of the next state, eight doubles each.
+    ``owner`` keeps alive what ``context`` points to.
+    """
+
+    address: int
+    context: int
+    parameters: Array
+    owner: Any
+
+
 @runtime_checkable
 class System(Protocol):
     """Discrete-time system ``x' = f(x, u)`` on a manifold, with all that the solver asks for.
@@ -209,6 +222,9 @@ class Abilities(Protocol):
 
     def varied(self, **numbers: Any) -> System:
         """Copy with other numbers of ``variable``, checked; see `Problem.varying`."""
+
+    def stepping(self, count: int, lanes: int) -> Stepping | None:
+        """Compiled steps of ``count`` knots, of which the first so many ``lanes`` are looked at; None for none."""
 
     def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
         """Contract M knots of a batched semi-implicit system, by blocks that sweeps need not multiply by A and B.

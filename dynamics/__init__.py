@@ -70,7 +70,10 @@ from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, load
 from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
 from dynamics.rods.assembly import Assembly
+from dynamics.steps import augment
+from dynamics.steps.augmented import Augmented
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
+from dynamics.steps.free_start import FreeStart
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
@@ -79,6 +82,7 @@ from dynamics.steps.statics import Rest, statics
 
 __all__ = [
     "Assembly",
+    "Augmented",
     "Circle",
     "Contact",
     "ContactForces",
@@ -87,6 +91,7 @@ __all__ = [
     "ForwardHessian",
     "ForwardTensors",
     "FrameSensor",
+    "FreeStart",
     "FunctionDynamics",
     "InternalDerivatives",
     "InverseDerivatives",
@@ -107,6 +112,7 @@ __all__ = [
     "Tendon",
     "TendonDerivatives",
     "TendonHessian",
+    "augment",
     "center_of_mass",
     "center_of_mass_derivatives",
     "center_of_mass_hessian",

@@ -53,6 +53,7 @@ from ddp import (
 )
 from dynamics import (
     Assembly as Assembly,
+    Augmented as Augmented,
     Circle as Circle,
     Contact as Contact,
     ContactForces as ContactForces,
@@ -61,6 +62,7 @@ from dynamics import (
     ForwardHessian as ForwardHessian,
     ForwardTensors as ForwardTensors,
     FrameSensor as FrameSensor,
+    FreeStart as FreeStart,
     FunctionDynamics as FunctionDynamics,
     InternalDerivatives as InternalDerivatives,
     InverseDerivatives as InverseDerivatives,
@@ -81,6 +83,7 @@ from dynamics import (
     Tendon as Tendon,
     TendonDerivatives as TendonDerivatives,
     TendonHessian as TendonHessian,
+    augment as augment,
     center_of_mass as center_of_mass,
     center_of_mass_derivatives as center_of_mass_derivatives,
     center_of_mass_hessian as center_of_mass_hessian,

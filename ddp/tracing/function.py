@@ -12,7 +12,7 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.protocols import Array
-from ddp.system import Contraction, System, ability
+from ddp.system import Contraction, Stepping, System, ability
 from ddp.tracing import derivatives, evaluate
 from ddp.tracing.graph import substituted
 from ddp.tracing.groups import Euclidean
@@ -203,7 +203,12 @@ class TracedFunction:
 
     def track(self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any) -> Any:
         """Closed-loop rollouts of ``x' = f(x, u)``, see `system.System`."""
-        return tracked(self._code.addresses["value"], 0, self.p, self.space, X, U, k, K, alphas, gaps, limits)
+        return tracked(self.stepping, self.space, X, U, k, K, alphas, gaps, limits)
+
+    @property
+    def stepping(self) -> Stepping:
+        """Itself, as a step: see `system.Abilities`."""
+        return Stepping(self._code.addresses["value"], 0, self.p, self._code)
 
     @cached_property
     def contraction(self) -> Contraction:
@@ -213,15 +218,14 @@ class TracedFunction:
 
 
 def tracked(
-    step: int, context: int, p: Array, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array,
-    gaps: Array, limits: Any,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Closed-loop rollouts of a step that is a C function of eight states, see `evaluate.track`."""
+    step: Stepping, space: Space, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, limits: Any
+) -> tuple[Array, Array]:
+    """Closed-loop rollouts of compiled steps, see `system.System.track`."""
     Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
     rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
     given = [np.ascontiguousarray(part) for part in (X, U, k, K, alphas, gaps, *rows)]
     motions = (0, 0) if space.is_plain else (space.code.addresses["plus"], space.code.addresses["minus"])
-    evaluate.track(step, context, p, *motions, *given, Xs, Us)
+    evaluate.track(step.address, step.context, step.parameters, *motions, *given, Xs, Us)
     return Xs, Us
 
 

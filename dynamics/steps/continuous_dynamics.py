@@ -133,6 +133,11 @@ class ContinuousDynamics(ByKnot):
             object.__setattr__(self, name, value)
 
     @property
+    def whole_step(self) -> Flow:
+        """``x' = step(x, u)``, or of (x, u, p): f integrated over dt."""
+        return self._steps.f
+
+    @property
     def space(self) -> Space:
         """The space of states."""
         return self._steps.space

@@ -7,11 +7,14 @@ Under α:  u = clip(U + α k + K (x ⊖ X)),  x' = f(x, u) ⊕ (α - 1) gap.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
-from ddp.compiling.kernel import kernel, specialised
+from numba import carray
+
+from ddp.compiling.kernel import callback, integer_pointer, kernel, specialised
 from ddp.machine.fields import Fields, vector
-from ddp.machine.memory import as_matrix, as_quads, memory_of, rows_of
+from ddp.machine.memory import as_matrix, as_quads, floats_at, memory_of, rows_of
 from ddp.machine.number import QUAD, spread, where_less, with_lane
 from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.geometry.configuration import difference_state, integrate_configuration
@@ -154,15 +157,48 @@ def _track(  # type: ignore[no-untyped-def]
             unpack_columns(own.x, nx, to_X, begin, (t + 1) * nx)
 
 
+def _step_eight(inputs, outputs, context, t):  # type: ignore[no-untyped-def]
+    """C function of `system.Stepping`: two quads, or the first alone.
+
+    context: words, which are the addresses of `Modes`, of memory and of modes of knots, nx, nu, and how many quads.
+    """
+    w = carray(integer_pointer(context), 6)
+    modes, nx, nu = Modes(w[0]), w[3], w[4]
+    mode = carray(integer_pointer(w[2]), t + 1)[t]
+    given, after = as_quads(floats_at(inputs)), as_quads(floats_at(outputs))
+    own = Rolling(as_quads(floats_at(w[1])), modes.tree, nu)
+    bed = bench(modes, mode, own.end)
+    for half in range(w[5]):
+        for i in range(nx):
+            own.x[i] = given[2 * i + half]
+        for i in range(nu):
+            own.u[i] = given[2 * (nx + i) + half]
+        advance(modes, mode, own.x, own.u, bed)
+        for i in range(nx):
+            after[2 * i + half] = own.x[i]
+
+
 class Roller(NamedTuple):
-    """Kernels of steps and rollouts; ``size(tree, stages, m, nc)``: how many numbers of memory a step takes."""
+    """Kernels of steps and rollouts.
+
+    size ``(tree, stages, m, nc)``: how many numbers of memory a step takes.   eight ``(kind of Modes)``: a C function
+    of eight states, see `_step_eight`.
+    """
 
     size: Callable[[Tree, int, int, int], int]
     step: Any
     track: Any
+    eight: Any
 
 
 def roller(name: str, size: Callable[[Tree, int, int, int], int], bench: Any, advance: Any) -> Roller:
     """Kernels of steps that are made by ``advance(modes, mode, x, u, bench(modes, mode, memory))``."""
     both = ((_step, f"step_{name}"), (_track, f"track_{name}"))
-    return Roller(size, *(kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both))
+    step, track = (kernel(specialised(template, own, bench=bench, advance=advance)) for template, own in both)
+
+    @cache
+    def eight(kind: type[Modes]) -> Any:
+        own = f"step_eight_{name}_{kind.__name__}"
+        return callback(specialised(_step_eight, own, bench=bench, advance=advance, Modes=kind))
+
+    return Roller(size, step, track, eight)

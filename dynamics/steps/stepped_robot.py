@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import REAL, ProblemError, as_array, axes, flag, integer, positive, said
-from ddp.machine.aligned import working_memory
+from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
-from ddp.system import Contraction, Expansion
+from ddp.system import Contraction, Expansion, Stepping
+from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
 from dynamics.geometry.configuration import difference_batch, integrate_batch
 from dynamics.geometry.joint_motion import GROUPS
@@ -21,6 +22,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.space import space_of_states
 from dynamics.steps import rollouts
 from dynamics.steps.deviations import closing_callback
 from dynamics.steps.modes import Mode, modes_of
@@ -149,6 +151,11 @@ class SteppedRobot(ABC):
 
     # -- states ------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def space(self) -> Space:
+        """The space of states: see `system.Abilities`."""
+        return space_of_states(self.robot.tree)
+
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
         """``x1 ⊖ x0``: (n,) or (N, n)."""
         X0, X1, single = _paired("x0", x0, self.nx, "x1", x1, self.nx, np.float64)
@@ -217,6 +224,16 @@ class SteppedRobot(ABC):
             Xs, Us, forces,
         )  # fmt: skip
         return Xs, Us
+
+    def stepping(self, count: int, lanes: int) -> Stepping:
+        """Compiled steps of eight states: see `system.Abilities`."""
+        memory, schedule = aligned_zeros((self._room_of_rollouts, 8)), self._modes_from(0, count).copy()
+        words = np.array(
+            [self._modes.start, memory.ctypes.data, schedule.ctypes.data, self.nx, self.nu, 1 + (lanes > QUAD)],
+            dtype=np.int64,
+        )
+        function = self._scheme.roller.eight(type(self._modes))
+        return Stepping(function.address, words.ctypes.data, np.zeros(0), (words, memory, schedule, function))
 
     def track_noting(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array

@@ -1,0 +1,159 @@
+"""Compositions by name, around any system: rates and delays of controls, motors, springs in series, parameters.
+
+    system = augment.rates(RobotDynamics(load("ur5"), 0.01))      # states (x, u), controls du/dt
+    x0 = np.concatenate([x, u])
+
+Each is an `Augmented`, with exact derivatives of both orders; so they can be put one around another. x, u are state and
+control of the system inside, s what is kept beside x, r the new controls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.derived_dynamics import as_system
+from ddp.errors import ProblemError, as_array, axes, positive_integer, said
+from ddp.protocols import Array
+from ddp.tracing.groups import Euclidean
+from dynamics.steps.augmented import Augmented
+from dynamics.steps.continuous_dynamics import ContinuousDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
+
+
+def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
+    """Controls by their rates: states (x, u), ``u' = u + dt r``; control_limits (nu, 2): of rates r [1/s]."""
+    inner = as_system(system, "system")
+    h, nu = inner.dt, inner.nu
+
+    def held(x: Any, s: Any, r: Any) -> Any:
+        return s
+
+    def moved(x: Any, s: Any, r: Any) -> Any:
+        return s + h * r
+
+    return Augmented(inner, held, moved, nu, nu, control_limits, "rates of controls")
+
+
+def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> Augmented:
+    """Controls that act some steps later: states (x, u of the coming steps), the next one first."""
+    inner, steps = as_system(system, "system"), positive_integer("steps", steps)
+    nu = inner.nu
+
+    def oldest(x: Any, s: Any, r: Any) -> Any:
+        return s[:nu]
+
+    def queued(x: Any, s: Any, r: Any) -> Any:
+        return np.concatenate([s[nu:], r])
+
+    return Augmented(inner, oldest, queued, nu, steps * nu, control_limits, f"controls {steps} steps late")
+
+
+def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None) -> Augmented:
+    """Controls that lag behind what they are told: states (x, u), ``u' = u + (1 - exp(-dt / time)) (r - u)``.
+
+    time [s]: in which 63 % of a change is made, one number or (nu,).
+    """
+    inner = as_system(system, "system")
+    nu = inner.nu
+    share = 1.0 - np.exp(-inner.dt / _each("time", time, nu))
+
+    def held(x: Any, s: Any, r: Any) -> Any:
+        return s
+
+    def lagging(x: Any, s: Any, r: Any) -> Any:
+        return s + share * (r - s)
+
+    return Augmented(inner, held, lagging, nu, nu, control_limits, "motors that lag")
+
+
+def elasticity(
+    system: Any, stiffness: ArrayLike | Callable[[Any], Any], inertia: ArrayLike, damping: ArrayLike = 0.0,
+    positions: ArrayLike | None = None, control_limits: ArrayLike | None = None,
+) -> Augmented:  # fmt: skip
+    """Springs between motors and joints: states (x, θ, θ'), controls the motors' torques r.
+
+    ``u = stiffness (θ - q)``, ``inertia θ'' = r - u - damping θ'``, semi-implicit steps.
+    stiffness [N m/rad]: a number, (nu,), or a function of θ - q (nu,) that gives u.   inertia [kg m²], damping
+    [N m s/rad]: numbers or (nu,).   positions (nu,): the numbers of x that motors turn, default the first nu.
+    """
+    inner = as_system(system, "system")
+    h, nu = inner.dt, inner.nu
+    mass, friction = _each("inertia", inertia, nu), _each("damping", damping, nu, least=0.0)
+    where = _places("positions", positions, nu, inner.nx)
+    gain = None if callable(stiffness) else _each("stiffness", stiffness, nu)
+    spring: Any = stiffness if gain is None else lambda bent: gain * bent
+
+    def torque(x: Any, s: Any, r: Any) -> Any:
+        return np.array(spring(s[:nu] - x[where]))
+
+    def turned(x: Any, s: Any, r: Any) -> Any:
+        speed = s[nu:] + h * (r - torque(x, s, r) - friction * s[nu:]) / mass
+        return np.concatenate([s[:nu] + h * speed, speed])
+
+    return Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
+
+
+def driven(
+    system: Any, inputs: Callable[[Any, Any], Any], nr: int, control_limits: ArrayLike | None = None
+) -> Augmented:
+    """Controls as a function of states and new ones: ``u = inputs(x, r)``, such as S(q) r of tendons, propellers."""
+    if not callable(inputs):
+        raise ProblemError(f"inputs: expected a function of (x, r), got {said(inputs)}")
+
+    def given(x: Any, s: Any, r: Any) -> Any:
+        return inputs(x, r)
+
+    return Augmented(system, given, None, nr, 0, control_limits, "driven")
+
+
+def remembering(
+    system: Any, count: int, inputs: Callable[[Any, Any, Any], Any] | None = None, nr: int | None = None
+) -> Augmented:
+    """States (x, s) with ``count`` numbers s that never change: what a design, or a start, is a function of.
+
+    inputs: gives u of x, s and r; default r itself.   nr: how many numbers r has, default as many as u.
+    """
+    count = positive_integer("count", count)
+
+    def passed(x: Any, s: Any, r: Any) -> Any:
+        return r
+
+    def kept(x: Any, s: Any, r: Any) -> Any:
+        return s
+
+    return Augmented(system, passed if inputs is None else inputs, kept, nr, count, name="constants beside states")
+
+
+def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics:
+    """A system whose parameters are constant states: (x, p), p' = p, for design and identification."""
+    if not isinstance(system, (FunctionDynamics, ContinuousDynamics)) or system.parameters is None:
+        raise ProblemError(f"system: expected a FunctionDynamics with parameters, got {said(system)}")
+    step = system.f if isinstance(system, FunctionDynamics) else system.whole_step
+    nx, size = system.nx, len(system.parameters)
+
+    def following(x: Any, u: Any) -> Any:
+        return np.concatenate([np.array(step(x[:nx].copy(), u, x[nx:].copy())), x[nx:]])
+
+    state = [*system.space.parts, Euclidean(size)]
+    return FunctionDynamics(following, nx + size, system.nu, system.dt, state, None, system.derivatives)
+
+
+def _each(field: str, value: Any, count: int, least: float | None = None) -> Array:
+    """Numbers (count,), positive, or not below ``least``, of one or of as many."""
+    found = np.full(count, as_array(field, value, (count,) if axes(value) else ()))
+    if not (found > 0.0).all() if least is None else (found < least).any():
+        wanted = "positive" if least is None else "no negative"
+        raise ProblemError(f"{field}: expected {wanted} numbers, got {found.min()}")
+    return found
+
+
+def _places(field: str, value: Any, count: int, size: int) -> NDArray[np.int64]:
+    """Places (count,) among ``size`` numbers."""
+    given = np.arange(count, dtype=float) if value is None else as_array(field, value, (count,))
+    if (given != np.floor(given)).any() or (given < 0).any() or (given >= size).any():
+        raise ProblemError(f"{field}: expected places from 0 to {size - 1}, got {given.tolist()}")
+    return given.astype(np.int64)

@@ -1,0 +1,305 @@
+"""Compositions around any system: what drives it, what it remembers, both functions of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.derived_dynamics import ByKnot, as_system
+from ddp.errors import ModelError, ProblemError, as_array, axes, integer, line_of, positive_integer, said
+from ddp.machine.number import WIDTH
+from ddp.protocols import Array
+from ddp.system import Contraction, Expansion, Stepping, System, ability
+from ddp.tracing.function import TracedFunction, space_of, tracked
+from ddp.tracing.groups import Euclidean
+from ddp.tracing.spaces import Space
+from ddp.tracing.trace import FollowError
+from dynamics.robots.equipment import pairs_of_limits
+from dynamics.steps import composition
+
+Function = Callable[[Any, Any, Any], Any]
+
+
+class Augmented(ByKnot):
+    """``u = inputs(x, s, r)``, ``x' = f(x, u)``, ``s' = memory(x, s, r)``: a system of states (x, s) and controls r.
+
+    system: any one, f: a robot's, with contacts or without, a function's, one of one's own, another `Augmented`.
+    inputs: gives its controls (nu,).   memory: gives the next s (ns,); None where ns = 0.
+    nr, ns: how many numbers r and s have.
+    control_limits (nr, 2): lower and upper limit of each r, ±inf for none; default none.
+    name: what it is, for people.
+
+    Both functions are of vectors x (nx,), s (ns,), r (nr,) of one knot, NumPy's functions as those of
+    `FunctionDynamics`: they are traced, and derivatives of both orders are exact. What is known of f, and of contacts,
+    is used as it is; no tensor is built. Named ones are in `dynamics.augment`.
+    Raises ProblemError for malformed arguments, ModelError if a function cannot be traced or is wrong.
+    """
+
+    def __init__(
+        self, system: Any, inputs: Function, memory: Function | None = None, nr: int | None = None, ns: int = 0,
+        control_limits: ArrayLike | None = None, name: str = "augmented",
+    ) -> None:  # fmt: skip
+        self.system: System = as_system(system, "system")
+        self.inputs, self.memory, self.name = inputs, memory, name
+        self.ns = integer("ns", ns)
+        self.nr = self.system.nu if nr is None else positive_integer("nr", nr)
+        for field, function in (("inputs", inputs), ("memory", memory)):
+            if not callable(function) and not (function is None and field == "memory"):
+                raise ProblemError(f"{field}: expected a function of (x, s, r), got {said(function)}")
+        if (memory is None) != (self.ns == 0):
+            raise ProblemError(f"memory: expected {'a function' if self.ns else 'None'} for ns = {self.ns} numbers")
+        known = space_of(self.system)
+        if known is None:
+            raise ProblemError("system: expected one of plain numbers, or whose `space` of states is known")
+        self._space = Space((*known.parts, Euclidean(self.ns))) if self.ns else known
+        self.nx, self.nu, self.dt = self.system.nx + self.ns, self.nr, self.system.dt
+        self.control_limits = np.tile([-np.inf, np.inf], (self.nr, 1))
+        if control_limits is not None:
+            self.control_limits = pairs_of_limits("control_limits", control_limits, self.nr, ProblemError)
+        self._functions = self._followed()
+        if (durations := ability(self.system, "step_durations")) is not None:
+            self.step_durations = durations
+
+    def _followed(self) -> TracedFunction:
+        """(g, a) (nu + ns,) of (x, s) and r, traced."""
+        nx, inputs, memory = self.system.nx, self.inputs, self.memory
+        wanted = ("inputs", inputs, self.system.nu), ("memory", memory, self.ns)
+
+        def both(z: Any, r: Any) -> Any:
+            x, s = z[:nx], z[nx:]
+            u = np.array(inputs(x.copy(), s.copy(), r.copy()))
+            return u if memory is None else np.concatenate([u, np.array(memory(x.copy(), s.copy(), r.copy()))])
+
+        x, s, r = self._space.neutral()[:nx], np.zeros(self.ns), np.zeros(self.nr)
+        try:
+            for field, function, size in wanted:
+                if function is not None:
+                    found = np.shape(function(x.copy(), s.copy(), r.copy()))
+                    if found != (size,):
+                        raise ModelError(f"{field}: expected shape ({size},), got {found}")
+            return TracedFunction("inputs, memory", both, self.nx, self.nr, space=self._space)
+        except ModelError:
+            raise
+        except FollowError as reason:
+            raise ModelError(f"inputs, memory: cannot be traced for their derivatives: {reason}") from reason.__cause__
+        except Exception as reason:
+            told = f"raised {type(reason).__name__}: {reason}{line_of(reason)}"
+            raise ModelError(f"inputs, memory: {told}") from reason
+
+    # -- sizes and abilities -----------------------------------------------------------------------------------------
+
+    @property
+    def space(self) -> Space:
+        """The space of states (x, s)."""
+        return self._space
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether the system is."""
+        return bool(ability(self.system, "thread_safe"))
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths are rolled out for the price of one: those of the system."""
+        return WIDTH if ability(self.system, "lanes") else 0
+
+    @property
+    def batched(self) -> bool:
+        """Whether many knots are contracted faster than one by one: whether those of the system are."""
+        return bool(ability(self.system, "batched"))
+
+    @cached_property
+    def _begin(self) -> int:
+        """Floats of the system's record, with which one begins; B, G and (x, s, r) follow."""
+        return int(self.system.record_size)
+
+    @cached_property
+    def record_size(self) -> int:  # type: ignore[override]
+        """Floats that a knot keeps for the second order."""
+        n, nu, nz = self.system.n, self.system.nu, self.n + self.nr
+        return self._begin + n * nu + nu * nz + self.nx + self.nr
+
+    def renew(self) -> bool:
+        """Trace functions again, if what they read has changed; whether it has."""
+        before, renew = self._functions, getattr(self.system, "renew", None)
+        self._functions = before.renewed()
+        if self._functions is not before:
+            vars(self).pop("_contraction", None)
+        return bool(renew and renew()) or self._functions is not before
+
+    def _origin(self) -> str:
+        parts = f"{self._functions.operations} operations, made in {self._functions.seconds:.3f} s"
+        return f"traced, {parts}, around {self.system}"
+
+    def __repr__(self) -> str:
+        return f"Augmented({self.system!r}, nr={self.nr}, ns={self.ns}, name={self.name!r})"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.nx} states, {self.nr} controls; derivatives {self._origin()}"
+
+    # -- what is known of x and u, as functions of (x, s) and r ------------------------------------------------------
+
+    def inner(self, X: Array, R: Array) -> tuple[Array, Array]:
+        """States and controls of the system, (M, nx) and (M, nu), at (x, s) and r of M knots."""
+        U = self._values(X, R)[:, : self.system.nu]
+        return np.ascontiguousarray(X[:, : self.system.nx]), np.ascontiguousarray(U)
+
+    def pulled_slopes(self, X: Array, R: Array, slopes: Array) -> Array:
+        """Derivatives (M, k, nz) of functions of x and u, slopes (M, k, n + nu), by (dx, ds) and dr."""
+        n = self.system.n
+        out: Array = slopes[..., n:] @ self._slopes_of_inputs(X, R)
+        out[..., :n] += slopes[..., :n]
+        return out
+
+    def pulled_bends(self, X: Array, R: Array, slope: Array, bend: Array, exact: bool) -> Array:
+        """Second derivatives (M, nz, nz) of a function of x and u; without those of inputs if not ``exact``."""
+        n, out = self.system.n, np.zeros((len(X), self.n + self.nr, self.n + self.nr))
+        if exact and slope[:, n:].any():
+            weights = np.hstack([slope[:, n:], np.zeros((len(X), self.ns))])
+            self._functions.second(np.ascontiguousarray(X), np.ascontiguousarray(R), weights, out)
+        composition.pull(bend, np.ascontiguousarray(self._slopes_of_inputs(X, R)).reshape(len(X), -1), 0, n, out)
+        return out
+
+    def _slopes_of_inputs(self, X: Array, R: Array) -> Array:
+        """G (M, nu, nz)."""
+        M, size = len(X), self._functions.size
+        by_x, by_r = np.empty((M, size, self.n)), np.empty((M, size, self.nr))
+        self._functions.first(np.ascontiguousarray(X), np.ascontiguousarray(R), by_x, by_r)
+        return np.concatenate([by_x, by_r], axis=2)[:, : self.system.nu]
+
+    # -- steps and rollouts ------------------------------------------------------------------------------------------
+
+    def split(self, x: ArrayLike) -> tuple[Array, Array]:
+        """x and s of states (nx,) or (M, nx)."""
+        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
+        return X[..., : self.system.nx], X[..., self.system.nx :]
+
+    def controls(self, x: ArrayLike, r: ArrayLike) -> Array:
+        """The system's own controls (nu,) or (M, nu) in states (x, s) under r."""
+        X, R = np.atleast_2d(np.asarray(x, dtype=float)), np.atleast_2d(np.asarray(r, dtype=float))
+        found = self._values(X, R)[:, : self.system.nu]
+        return found[0] if axes(x) == 1 else found
+
+    def _values(self, X: Array, R: Array) -> Array:
+        return self._functions.values(np.ascontiguousarray(X), np.ascontiguousarray(R))
+
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
+        """The next state, (nx,) or (M, nx)."""
+        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
+        R = as_array("u", u, (*X.shape[:-1], self.nr))
+        found = self._values(np.atleast_2d(X), np.atleast_2d(R))
+        U, S = found[:, : self.system.nu], found[:, self.system.nu :]
+        states = np.ascontiguousarray(np.atleast_2d(X)[:, : self.system.nx])
+        after = np.hstack([self.system.step(states, np.ascontiguousarray(U), first), S])
+        return after.reshape(X.shape)
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return self.step(x, u)
+
+    def check_state(self, field: str, x: Array) -> None:
+        """Raise ProblemError naming ``field`` unless x is a state of the system, with finite numbers behind it."""
+        states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)
+        self.system.check_state(field, np.ascontiguousarray(states))
+
+    def stepping(self, count: int, lanes: int) -> Stepping | None:
+        """Compiled steps: see `system.Abilities`."""
+        own = ability(self.system, "stepping")
+        inner = None if own is None else own(count, lanes)
+        if inner is None:
+            return None
+        nx, nu = self.system.nx, self.system.nu
+        found, given = np.empty(WIDTH * (nu + self.ns)), np.empty(WIDTH * (nx + nu + len(inner.parameters)))
+        given[WIDTH * (nx + nu) :] = np.repeat(inner.parameters, WIDTH)
+        where = inner.address, inner.context, self._functions.code.addresses["value"]
+        sizes = nx, nu, self.ns, self.nr
+        words = np.array([*where, *sizes, found.ctypes.data, given.ctypes.data], dtype=np.int64)
+        owner = words, found, given, inner, self._functions.code
+        return Stepping(composition.stepping().address, words.ctypes.data, np.zeros(0), owner)
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
+        stepping = self.stepping(len(U), len(alphas))
+        if stepping is None:
+            return super().track(X, U, k, K, alphas, gaps, lower, upper)
+        return tracked(stepping, self._space, X, U, k, K, alphas, gaps, (lower, upper))
+
+    # -- derivatives -------------------------------------------------------------------------------------------------
+
+    def linearize(self, x: Array, u: Array, knot: int = 0) -> tuple[Array, Array]:
+        """``A (n, n), B (n, nr)`` of one knot."""
+        out = self._expansion(x, u, knot)
+        if not np.isfinite(out.A).all():
+            raise ModelError("system: its derivatives are not finite there")
+        return out.A[0], out.B[0]
+
+    def hessian(self, x: Array, u: Array, weight: Array, knot: int = 0) -> Array:
+        """The exact Hessian (nz, nz) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))`` of one knot."""
+        out, H = self._expansion(x, u, knot), np.empty((1, self.n + self.nr, self.n + self.nr))
+        self.contract(out.record, as_array("weight", weight, (self.n,))[None], H)
+        return H[0]
+
+    def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
+        X, R = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nr,))[None]
+        out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nr)), np.empty((1, self.record_size)))
+        self.expand(X, R, out, integer("knot", knot))
+        self.expand_second(X, R, out, knot)
+        return out
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """A, B and record of M knots."""
+        X, R, M = np.ascontiguousarray(X), np.ascontiguousarray(U), len(U)
+        (controls, inner), begin = self._expanded(X, R, first), self._begin
+        if self.thread_safe:  # compiled, so that it takes next to no time
+            self.system.expand_second(*controls, inner, first)
+        by_x, by_r = np.empty((M, self._functions.size, self.n)), np.empty((M, self._functions.size, self.nr))
+        self._functions.first(X, R, by_x, by_r)
+        out.record[:, :begin] = inner.record
+        composition.compose(inner.A, inner.B, by_x, by_r, self.system.nu, out.A, out.B, out.record, begin)
+        out.record[:, -self.nx - self.nr : -self.nr], out.record[:, -self.nr :] = X, R
+
+    def _expanded(self, X: Array, R: Array, first: int) -> tuple[tuple[Array, Array], Expansion]:
+        """States and controls of the system, and its own first order there."""
+        M, n, nu = len(X), self.system.n, self.system.nu
+        own = np.ascontiguousarray(X[:, : self.system.nx]), np.ascontiguousarray(self._values(X, R)[:, :nu])
+        inner = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, self._begin)))
+        self.system.expand(*own, inner, first)
+        return own, inner
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """Complete records where that takes time, of systems whose code is Python's."""
+        if not self.thread_safe:
+            own, inner = self._expanded(np.ascontiguousarray(X), np.ascontiguousarray(U), first)
+            self.system.expand_second(*own, inner, first)
+            out.record[:, : self._begin] = inner.record
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        """The Hessians (M, nz, nz) of M knots."""
+        M, n, nu, begin = len(record), self.system.n, self.system.nu, self._begin
+        own, B = np.ascontiguousarray(record[:, :begin]), record[:, begin : begin + n * nu].reshape(M, n, nu)
+        Hf = np.empty((M, n + nu, n + nu))
+        self.system.contract(own, np.ascontiguousarray(weight[:, :n]), Hf)
+        on_functions = np.hstack([np.einsum("kiu,ki->ku", B, weight[:, :n]), weight[:, n:]])
+        X, R = (np.ascontiguousarray(part) for part in np.split(record[:, -self.nx - self.nr :], [self.nx], axis=1))
+        self._functions.second(X, R, np.ascontiguousarray(on_functions), out)
+        composition.pull(Hf, record, begin + n * nu, n, out)
+
+    def contraction(self) -> Contraction:
+        """The compiled second order of single knots."""
+        return self._contraction
+
+    @cached_property
+    def _contraction(self) -> Contraction:
+        inner, own = self.system.contraction(), self._functions.contraction
+        sizes = self.system.n, self.system.nu, self.ns, self.nr, self._begin
+        words = np.array([inner.address, inner.context, own.address, own.context, *sizes], dtype=np.int64)
+        return Contraction(composition.contracting().address, words.ctypes.data, (words, inner, own))
+
+    def __reduce__(self) -> Any:
+        own = self.system, self.inputs, self.memory, self.nr, self.ns, self.control_limits, self.name
+        return type(self), own

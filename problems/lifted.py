@@ -1,0 +1,181 @@
+"""Terms, constraints and whole problems of a system, for a composition around it: `dynamics.augment`, `FreeStart`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.costs.batch import BatchTerm, ability
+from ddp.errors import ProblemError, as_array, said
+from ddp.problem import Problem
+from ddp.protocols import Array, Constraint, Term
+from dynamics.steps.augmented import Augmented
+from dynamics.steps.free_start import FreeStart
+from problems.costs import ControlCost
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedTerm:
+    """A cost term of a system's x and u, as one of the states (x, s) and controls r of an `Augmented` around it.
+
+    term: a `BatchTerm`, as those of `problems.costs` are.   system: the composition.
+    """
+
+    term: BatchTerm
+    system: Augmented
+
+    def __post_init__(self) -> None:
+        _check(self.term, BatchTerm, self.system)
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether the term is."""
+        return bool(ability(self.term, "thread_safe"))
+
+    @property
+    def knots(self) -> int | None:
+        """For how many knots it is made: as the term."""
+        return ability(self.term, "knots")  # type: ignore[no-any-return]
+
+    def part(self, start: int, stop: int) -> LiftedTerm:
+        """Part for its knots start .. stop-1."""
+        return LiftedTerm(ability(self.term, "part")(start, stop), self.system)
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states (x, s) and controls r."""
+        return self.term.values(*self.system.inner(X, U))
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add weight times value, gradient and Hessian."""
+        (x, u), nz = self.system.inner(X, U), self.system.system.n + self.system.system.nu
+        slope, bend = np.zeros((len(X), nz)), np.zeros((len(X), nz, nz))
+        self.term.expand(x, u, weight, exact, l, slope, bend)
+        lz += self.system.pulled_slopes(X, U, slope[:, None])[:, 0]
+        lzz += self.system.pulled_bends(X, U, slope, bend, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedConstraint:
+    """A constraint of a system's x and u, as one of the states (x, s) and controls r of an `Augmented` around it."""
+
+    constraint: Constraint
+    system: Augmented
+
+    def __post_init__(self) -> None:
+        _check(self.constraint, Constraint, self.system)
+
+    @property
+    def lower(self) -> Array:
+        """Lower bounds, as of the constraint."""
+        return self.constraint.lower
+
+    @property
+    def upper(self) -> Array:
+        """Upper bounds, as of the constraint."""
+        return self.constraint.upper
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size)."""
+        return self.constraint.values(*self.system.inner(X, U))
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz)."""
+        return self.system.pulled_slopes(X, U, self.constraint.jacobian(*self.system.inner(X, U)))
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
+        inner = self.system.inner(X, U)
+        slope = np.einsum("ki,kij->kj", weight, self.constraint.jacobian(*inner))
+        return self.system.pulled_bends(X, U, slope, self.constraint.curvature(*inner, weight), True)
+
+
+def _check(thing: Any, kind: Any, system: Any) -> None:
+    if isinstance(thing, type) or not isinstance(thing, kind):
+        raise ProblemError(f"{kind.__name__}: expected a ready-made one, of problems.costs say, got {said(thing)}")
+    if not isinstance(system, Augmented):
+        raise ProblemError(f"system: expected an Augmented, got {said(system)}")
+
+
+def lifted(
+    problem: Problem, system: Augmented, s0: ArrayLike, guess: ArrayLike | None = None,
+    running: Sequence[Term | BatchTerm] = (), terminal: Sequence[Term | BatchTerm] = (),
+    constraints: Sequence[Any] = (), terminal_constraints: Sequence[Any] = (),
+    without: Sequence[Any] = (),
+) -> Problem:  # fmt: skip
+    """A problem with a composition around its system: costs and constraints are those of x and u, and more.
+
+    s0 (ns,): what is beside x at first.   guess (N, nr): default zeros.
+    running, terminal, constraints, terminal_constraints: those of the composition's own states and controls.
+    without: terms of the problem to leave out.
+    Limits of controls are the composition's; those of the problem are left out, as they are of u.
+    """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    if not isinstance(system, Augmented) or system.system is not problem.dynamics:
+        raise ProblemError(f"system: expected an Augmented around the problem's dynamics, got {said(system)}")
+    objective = problem.objective
+    given = {id(one) for one in without}
+
+    def of(entries: Any) -> list[BatchTerm]:
+        return [LiftedTerm(entry.term, system) for entry in entries if id(entry.term) not in given]
+
+    at: dict[int, list[Any]] = {}
+    for knot, entry in objective.at:
+        at.setdefault(knot, []).extend(of([entry]))
+    during: dict[range, list[Any]] = {}
+    for knots, entry in objective.during:
+        during.setdefault(knots, []).extend(of([entry]))
+    held: dict[Any, list[Any]] = {range(0, problem.horizon): [*constraints]} if constraints else {}
+    for placed in problem.placed:
+        if placed.stop <= problem.horizon:
+            where = range(placed.start, placed.stop)
+            held.setdefault(where, []).append(LiftedConstraint(placed.constraint, system))
+    at_end = [LiftedConstraint(one.constraint, system) for one in problem.placed if one.stop > problem.horizon]
+    x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
+    return Problem(
+        dynamics=system, running=[*of(objective.running), *running], during=during, at=at,
+        terminal=[*of(objective.terminal), *terminal], x0=x0, horizon=problem.horizon, constraints_at=held,
+        terminal_constraints=[*at_end, *terminal_constraints],
+        guess=np.zeros((problem.horizon, system.nr)) if guess is None else as_array("guess", guess, (None, system.nr)),
+    )  # fmt: skip
+
+
+def free_start(
+    problem: Problem, directions: ArrayLike | None = None, start: Sequence[Term | BatchTerm] = (),
+    terminal_constraints: Sequence[Any] = (),
+) -> Problem:  # fmt: skip
+    """A problem whose initial state is free: x0 ⊕ E r, with costs on it, and knots before those of the problem.
+
+    directions E (n, m): default all of (n, n).   start: terms of the initial state, where it is.
+    Of the solution, ``X[problem.dynamics.before :]`` and ``U[before:]`` are the motion.
+    """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    system = FreeStart(problem.dynamics, directions)
+    k, N, objective = system.before, problem.horizon, problem.objective
+    during: dict[range, list[Any]] = {range(k, k + N): [entry.term for entry in objective.running]}
+    for knots, entry in objective.during:
+        during.setdefault(range(knots.start + k, knots.stop + k), []).append(entry.term)
+    at: dict[int, list[Any]] = {k: list(start)} if start else {}
+    for knot, entry in objective.at:
+        at.setdefault(knot + k, []).append(entry.term)
+    for knot in np.flatnonzero(system.idle.any(axis=1)).tolist():
+        at.setdefault(knot, []).append(ControlCost(np.zeros(system.nu), system.idle[knot].astype(float)))
+    held: dict[int | range, list[Any]] = {}
+    for placed in problem.placed:
+        if placed.stop <= N:
+            held.setdefault(range(placed.start + k, placed.stop + k), []).append(placed.constraint)
+    at_end = [placed.constraint for placed in problem.placed if placed.stop > N]
+    sides = (-np.inf, problem.lower), (np.inf, problem.upper)
+    limits = [np.vstack([np.full((k, system.nu), side), own]) for side, own in sides]
+    U = np.zeros((N, system.nu)) if not isinstance(problem.guess, np.ndarray) else problem.guess
+    return Problem(
+        dynamics=system, running=[], during=during, at=at, terminal=[entry.term for entry in objective.terminal],
+        x0=problem.x0, horizon=N + k, constraints_at=held, terminal_constraints=[*at_end, *terminal_constraints],
+        control_limits=(limits[0], limits[1]) if problem.limited else None,
+        guess=np.vstack([np.zeros((k, system.nu)), U]),
+    )  # fmt: skip

@@ -1,0 +1,191 @@
+"""Compositions around any system: exact derivatives, compiled rollouts, and solutions that dense methods find, too."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import ddp
+from ddp import differences
+from ddp.system import Expansion
+from dynamics import FunctionDynamics, RobotDynamics, augment, load
+from dynamics.steps.free_start import FreeStart
+from problems.constraints import TorqueLimits
+from problems.costs import ControlCost, FramePosition, StateCost
+from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
+from tests.oracles import random_tree
+
+
+def swinging(x, u, p):
+    return x + 0.1 * np.array([x[1], u[0] * x[2] - p[0] * np.sin(x[0]), u[1] - x[2]])
+
+
+OWN = FunctionDynamics(swinging, 3, 2, 0.1, parameters=[3.0])
+PYTHON = FunctionDynamics(swinging, 3, 2, 0.1, parameters=[3.0], derivatives="differences")
+
+
+def tree():
+    return RobotDynamics(random_tree(5, bodies=3), 0.02)
+
+
+def mixed(x, r):
+    return np.cos(x[: len(r)]) * r[0] + r * np.sin(x[1])
+
+
+COMPOSITIONS = {
+    "rates": augment.rates, "delays": lambda s: augment.delays(s, 2), "motors": lambda s: augment.motors(s, 0.05),
+    "elasticity": lambda s: augment.elasticity(s, lambda d: 10.0 * d + 5.0 * d**3, 0.1, 0.01),
+    "driven": lambda s: augment.driven(s, mixed, s.nu),
+    "remembering": lambda s: augment.remembering(s, 2, lambda x, s, r: r * s[0] + s[1] ** 2),
+    "rates of motors": lambda s: augment.rates(augment.motors(s, 0.05)), "free start": FreeStart,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return tree()
+
+
+@pytest.mark.parametrize("make", COMPOSITIONS.values(), ids=COMPOSITIONS)
+@pytest.mark.parametrize("inner", ["own", "python", "robot"])
+def test_derivatives_of_compositions_are_those_of_their_steps(make, inner, robot, rng):
+    if inner == "python" and make is FreeStart:
+        inner = "own"
+    system = make({"own": OWN, "python": PYTHON, "robot": robot}[inner])
+    x = system.integrate(np.append(robot.robot.neutral(), np.zeros(system.nx - robot.robot.nq))
+                         if inner == "robot" else np.zeros(system.nx), 0.3 * rng.normal(size=system.n))  # fmt: skip
+    M, n, nu = 3, system.n, system.nu
+    X, U, W = np.array([x] * M), rng.normal(size=(M, nu)), rng.normal(size=(M, n))
+    out = Expansion(np.empty((M, n, n)), np.empty((M, n, nu)), np.empty((M, system.record_size)))
+    system.expand(X, U, out)
+    system.expand_second(X, U, out)
+    H, alone = np.empty((M, n + nu, n + nu)), np.empty((n + nu, n + nu))
+    system.contract(out.record, W, H)
+    contraction = system.contraction()
+    contract = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(contraction.address)
+    for k in {0, M - 1}:
+        after = system.step(X[k], U[k], k)
+
+        def change(z, k=k, after=after):
+            return system.difference(after, system.step(system.integrate(X[k], z[:n]), U[k] + z[n:], k))
+
+        zero = np.zeros(n + nu)
+        J = differences.real_jacobian(change, zero)
+        np.testing.assert_allclose(np.hstack([out.A[k], out.B[k]]), J, rtol=0, atol=1e-10 * max(1.0, np.abs(J).max()))
+        along = rng.normal(size=n + nu)
+        bend = differences.real_hessian(lambda t, k=k: W[k] @ change(t[0] * along), np.zeros(1))[0, 0]  # noqa: B023
+        assert along @ H[k] @ along == pytest.approx(bend, rel=1e-7, abs=1e-7)
+        record, weight = out.record[k].copy(), W[k].copy()
+        contract(contraction.context, record.ctypes.data, weight.ctypes.data, alone.ctypes.data)
+        np.testing.assert_allclose(alone, H[k], rtol=0, atol=1e-12 * max(1.0, np.abs(H).max()))
+        assert np.array_equal(alone, alone.T)
+
+
+@pytest.mark.parametrize("make", COMPOSITIONS.values(), ids=COMPOSITIONS)
+def test_rollouts_of_compositions_are_their_steps(make, robot, rng):
+    for inner in (OWN, robot):
+        system = make(inner)
+        x0 = np.append(robot.robot.neutral(), np.zeros(system.nx - robot.robot.nq)) if inner is robot else np.zeros(
+            system.nx
+        )
+        U = 0.3 * rng.normal(size=(5, system.nu))
+        X = system.rollout(x0, U)
+        for k, u in enumerate(U):
+            np.testing.assert_allclose(X[k + 1], system.step(X[k], u, k), rtol=0, atol=1e-13)
+
+
+def test_delays_are_the_same_controls_later():
+    system = augment.delays(OWN, 3)
+    U = np.random.default_rng(0).normal(size=(9, 2))
+    X = system.rollout(np.zeros(9), U)
+    late = OWN.rollout(np.zeros(3), np.vstack([np.zeros((3, 2)), U[:-3]]))
+    np.testing.assert_allclose(X[:, :3], late, rtol=0, atol=1e-15)
+
+
+def test_terms_and_constraints_of_the_system_are_those_of_the_composition():
+    system = RobotDynamics(load("ur5"), 0.01)
+    robot = system.robot
+    x = np.concatenate([robot.q0, np.zeros(6)])
+    bent = augment.elasticity(system, lambda d: 100.0 * d + 50.0 * d**3, 0.1)
+    terms = [FramePosition(robot, "tool0", [0.3, 0.2, 0.4], 10.0), ControlCost(np.ones(6), np.ones(6))]
+    problem = ddp.Problem(
+        bent, [LiftedTerm(term, bent) for term in terms], [LiftedTerm(terms[0], bent)],
+        np.concatenate([x, robot.q0, np.zeros(6)]), 6, constraints=[LiftedConstraint(TorqueLimits(system), bent)],
+    )  # fmt: skip
+    report = ddp.check_derivatives(problem, knots=[0, 3, 6])
+    assert report.ok, report
+
+
+def quadratic(horizon=8):
+    """A double integrator, and its problem from x0."""
+    system = FunctionDynamics(lambda x, u: x + 0.2 * np.array([x[1], u[0]]), 2, 1, 0.2)
+    effort, goal = ControlCost(np.zeros(1), np.ones(1)), StateCost(system, np.array([1.0, 0.0]), np.array([5.0, 2.0]))
+    return ddp.Problem(system, [effort], [goal], np.array([0.3, -0.2]), horizon)
+
+
+def test_rates_of_controls_are_optimal_as_a_dense_solve_says():
+    problem = quadratic()
+    problem = lifted(problem, augment.rates(problem.dynamics), [0.4], running=[ControlCost(np.zeros(1), [0.1])])
+    solution = ddp.solve(problem, ddp.DDP(tolerance=1e-14))
+
+    def cost(R):
+        return problem.cost(problem.dynamics.rollout(problem.x0, R[:, None]), R[:, None])
+
+    dense = minimize(cost, np.zeros(8), method="BFGS", options={"gtol": 1e-10})
+    assert solution.cost == pytest.approx(dense.fun, rel=1e-8)
+
+
+def test_a_free_start_is_where_a_dense_solve_puts_it():
+    plain = quadratic()
+    near = StateCost(plain.dynamics, np.array([0.1, 0.5]), np.array([3.0, 1.0]))
+    problem = free_start(plain, start=[near])
+    solution = ddp.solve(problem, ddp.DDP(tolerance=1e-14))
+
+    def cost(z):
+        x0, U = z[:2], z[2:, None]
+        return near.value(x0, np.zeros(1)) + plain.cost(plain.dynamics.rollout(x0, U), U)
+
+    dense = minimize(cost, np.zeros(10), method="BFGS", options={"gtol": 1e-10})
+    before = problem.dynamics.before
+    assert before == 2
+    np.testing.assert_allclose(solution.X[before], dense.x[:2], atol=1e-6)
+    np.testing.assert_allclose(solution.U[before:, 0], dense.x[2:], atol=1e-6)
+    assert solution.cost == pytest.approx(dense.fun, rel=1e-10)
+
+
+def test_parameters_of_a_function_are_found_as_constant_states():
+    truth = OWN.varied(parameters=[2.2])
+    U = 0.5 * np.random.default_rng(1).normal(size=(30, 2))
+    measured = truth.rollout(np.array([0.5, 0.0, 0.1]), U)
+    system = augment.parameters(OWN)
+
+    misfit = StateCost(system, np.hstack([measured[1:30], np.zeros((29, 1))]), np.array([50.0, 50.0, 50.0, 0.0]))
+    problem = free_start(
+        ddp.Problem(system, [], [], np.array([*measured[0], 3.0]), 30, control_limits=(U, U + 1e-9),
+                    during={range(1, 30): [misfit]}),
+        directions=np.array([[0.0], [0.0], [0.0], [1.0]]),
+    )  # fmt: skip
+    solution = ddp.solve(problem.with_guess(np.vstack([np.zeros((1, 2)), U])))
+    assert solution.X[-1, 3] == pytest.approx(2.2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: augment.rates(3), "system: expected an object of the Dynamics protocol"),
+        (lambda: augment.delays(OWN, 0), "steps: expected a whole number"),
+        (lambda: augment.motors(OWN, -1.0), "time: expected positive numbers, got -1.0"),
+        (lambda: augment.elasticity(OWN, 1.0, 1.0, positions=[0, 7]), "positions: expected places from 0 to 2"),
+        (lambda: augment.driven(OWN, 3, 1), r"inputs: expected a function of \(x, r\)"),
+        (lambda: augment.driven(OWN, lambda x, r: x, 1), r"inputs: expected shape \(2,\), got \(3,\)"),
+        (lambda: augment.driven(OWN, lambda x, r: x[:2] * int(r[0]), 1), r"cannot be traced .* int\(\)"),
+        (lambda: augment.parameters(PYTHON.varied), "system: expected a FunctionDynamics with parameters"),
+        (lambda: FreeStart(OWN, np.zeros((2, 1))), "directions: expected 3 rows"),
+        (lambda: free_start(3), "problem: expected a Problem"),
+        (lambda: lifted(quadratic(), augment.rates(OWN), [0.0]), "expected an Augmented around the problem's"),
+    ],
+)
+def test_malformed_compositions_are_refused(make, said):
+    with pytest.raises(ddp.DDPError, match=said):
+        make()
