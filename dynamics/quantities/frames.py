@@ -48,6 +48,7 @@ from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.tree import HybridTree, Tree, segments
 from dynamics.rods.inverse import bend_rod
 from dynamics.rods.memory import has_rod
+from dynamics.rods.motion import span_rod
 
 LOCAL, WORLD, LOCAL_WORLD_ALIGNED = range(3)
 
@@ -135,7 +136,7 @@ def _branch(robot: Robot, frame: str) -> Branch:
         weightless=None,
     )  # fmt: skip
     if isinstance(own, HybridTree):
-        own.rod = own.rod[chosen]
+        own.rod, own.strain, own.mode = own.rod[chosen], own.strain[dof], own.mode[dof]
         if point is not None:
             count = own.count.copy()
             count[own.rod[-1]] = point + 1
@@ -159,6 +160,9 @@ def place_frame(branch, q, memory, J):
     tree = branch.tree
     ws = Workspace(memory_of(memory), tree)
     place_bodies(tree, rows_of(q), False, ws)
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            span_rod(tree, b, ws)
     R, p = placed(branch, ws)
     for j in range(J.shape[0]):
         s = ws.s[j]

@@ -192,6 +192,16 @@ class Rod:
         """Number of coordinates."""
         return sum(d + 1 for d in self.degrees if d is not None)
 
+    @property
+    def strain(self) -> NDArray[np.int64]:
+        """Which of the six strains each coordinate is of (nv,)."""
+        return np.repeat(_ORDER, [0 if d is None else d + 1 for d in self.degrees])
+
+    @property
+    def strains(self) -> list[int]:
+        """The strains that are not left out, in ascending order."""
+        return sorted(set(self.strain.tolist()))
+
     def sampling_points(self) -> Array:
         """Arc lengths [m] at which segments sample strains: a pair for each."""
         h, half = np.diff(self.points), np.sqrt(3.0) / 6.0

@@ -75,11 +75,14 @@ class HybridTree(Tree):
     """A tree with elastic rods, each one joint: its body is the rod's tip, with what is fixed there.
 
     rod (nb,): the rod that carries a body, -1 for a joint.   first, count, column (rods,): a rod's first point, its
-    number of points, base first, and its first row of ``basis``.
+    number of points, base first, and its first row of ``basis_there``.
     length (points,): of the segment that ends at a point [m].   section (points, 10): inertia that a point stands for,
     in the section's axes, x along the rod.
-    reference (2 points, 6), basis (2 columns, 6): strains at rest, and their derivatives by the rod's coordinates,
-    where the segment that ends at a point samples them: a pair of rows each.
+    reference (2 points, 6), level (2 columns,): strains at rest, and derivatives of a strain by its coordinates, where
+    the segment that ends at a point samples them: a pair of rows, or of numbers, each.
+    strain, mode (nv,): which of the six strains a coordinate of a rod is of, and which of those that the rod has; the
+    rod's are ``strains`` (rods, 6), ``modes`` (rods,) of them.   units: two for each of these at each point; unit
+    (rods,): a rod's first.   axes (6, 6): the six strains alone.
     weight (points,), reference_there (points, 6), basis_there (columns, 6): weights of integrals along the rod [m], and
     these strains at the points themselves.
     square (rods,): where a rod's matrices begin in ``elastic`` and ``viscous``, K and D row after row.
@@ -96,7 +99,14 @@ class HybridTree(Tree):
     length: Array = reals()
     section: Array = reals(10)
     reference: Array = reals(6)
-    basis: Array = reals(6)
+    level: Array = reals()
+    strain: Indices = integers()
+    mode: Indices = integers()
+    strains: Indices = integers(6)
+    modes: Indices = integers()
+    units: int = integer()
+    unit: Indices = integers()
+    axes: Array = reals(6)
     weight: Array = reals()
     reference_there: Array = reals(6)
     basis_there: Array = reals(6)

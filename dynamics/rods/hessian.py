@@ -16,7 +16,9 @@ derivative,
     qv_ij = η_j·x_ψ'' + s_j·x_ψ' + s̄_j·(∂σ_i ×* p) - δs_j·(ψ̄'_i ×* p)
     vv_ij = s̄_j·G_p - δs_j·(s̄_i ×* p) - ½ s_j·(B_w s_i + (0; [B_wᵀs_i]_a))        qa_ij = s_j·x_ψ''
 
-and within the segment, in the axes of its base, with f̂, p̂ the sums, ζ̂ that of ζ - v ×* p, ĉ that of
+where Σ χ_j·x_χ and others are found as in inverse.py: rows of j are sums of what segments add, which meets the sum of x
+at the segment's end and all beyond, F of x_χ, P of x_ψ'', C of x_ψ', with ∂σ ×* p of the next segment, and D of vv's.
+Within the segment there is, in the axes of its base, with f̂, p̂ the sums, ζ̂ that of ζ - v ×* p, ĉ that of
 -(w⁺ ×* f + v⁺ ×* ζ + a⁺ ×* p), the Hessian of f̂·T Ω_μ + ζ̂·T Ω' + p̂·(T Ω'' + T' Ω') plus ĉ·∂_i(T Z_j). By the two
 hyper-dual functions F = (p̂ + δ ζ̂)·T u at (Ω + δ Ω', u = Ω' + δ Ω'') and F_μ = (f̂ + δ ĉ)·T u at (Ω, u = Ω_μ)
 
@@ -49,7 +51,7 @@ from dynamics.geometry.spatial import (
     sub3,
     sub6,
 )
-from dynamics.rods.inverse import clear_block
+from dynamics.rods.inverse import add_rates, add_strained, clear_block, spread_row
 from dynamics.rods.local_maps import (
     add9,
     coefficients,
@@ -63,6 +65,12 @@ from dynamics.rods.local_maps import (
 )
 from dynamics.rods.memory import RodMemory, of_rods
 from dynamics.rods.motion import bend, still
+
+
+@inline
+def couple_alone(n):
+    """A wrench of a couple without force."""
+    return join(scale3(0.0, n), n)
 
 
 @of_rods
@@ -80,10 +88,10 @@ def carry_rod_virtually(tree, b, ws):
     for k in range(3):
         ws.z[b, k] += couple[k]
     m.hKw[last] = ws.hKw[b]
-    m.pf[last], m.z[last] = momentum(ws.hKw[b]), ws.z[b]
+    m.pf[last], m.z[last] = momentum(ws.hKw[b]), couple_alone(ws.z[b])
     for k in range(last - 1, base, -1):
         m.pf[k] = add6(m.pf[k + 1], momentum(m.hKw[k]))
-        m.z[k] = add3(m.z[k + 1], coriolis_transposed_times(m.hK[k], m.w[k]))
+        m.z[k] = add6(m.z[k + 1], couple_alone(coriolis_transposed_times(m.hK[k], m.w[k])))
     if parent >= 0:
         wp = ws.w[parent]
         for k in range(base + 1, last + 1):
@@ -93,13 +101,14 @@ def carry_rod_virtually(tree, b, ws):
             for l in range(3):
                 ws.z[parent, l] -= couple[l]
         for l in range(3):
-            ws.z[parent, l] += m.z[base + 1, l]
+            ws.z[parent, l] += m.z[base + 1, 3 + l]
 
 
 @of_rods
 def hessian_of_rod(tree, b, ws, qq, qv, vv, qa):
     """Y, F, V, P, Z, b_w and the entries within the rod, after ``carry_rod_virtually``."""
-    m, r, n, iv, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b], tree.column[tree.rod[b]]
+    m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
+    last = tree.count[r] - 1
     clear_block(iv, n, qq)
     clear_block(iv, n, qv)
     clear_block(iv, n, vv)
@@ -107,29 +116,25 @@ def hessian_of_rod(tree, b, ws, qq, qv, vv, qa):
     for i in range(iv, iv + n):
         nothing = still(ws.s[i])
         none = angular(nothing)
-        ws.Y[i] = m.F[i] = m.V[i] = m.P[i] = nothing
+        ws.Y[i] = m.F[i] = m.V[i] = m.P[i] = m.C[i] = m.D[i] = nothing
         m.couple[i] = m.bw[i] = none
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        add_curvature_of_point(tree, b, k, at, ws, m, qq, qv, vv, qa)
-        add_curvature_of_segment(tree, b, k, at, m, qq, qv, vv, qa)
-
-
-@inline
-def couple_alone(n):
-    """A wrench of a couple without force."""
-    return join(scale3(0.0, n), n)
+    for k in range(last, 0, -1):
+        curve_units(tree, b, k, m)
+        add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa)
 
 
 @kernel
-def add_curvature_of_point(tree, b, k, at, ws, m, qq, qv, vv, qa):
-    """Terms in world axes of point k and the segment that it ends, whose columns begin at ``at``."""
-    n, iv, I, hK, hKw, v, w, a = tree.nj[b], tree.iv[b], m.I[k], m.hK[k], m.hKw[k], m.v[k], m.w[k], m.a[k]
-    f, p, z = m.f[k], m.pf[k], m.z[k]
-    zeta = sub6(couple_alone(z), cross_force(v, p))
+def add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa):
+    """Terms of the rod's k-th point and the segment that it ends."""
+    r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
+    units = 2 * tree.modes[r]
+    at, unit = tree.column[r] + k * n, tree.unit[r] + k * units
+    I, hK, hKw, v, w, a = m.I[point], m.hK[point], m.hKw[point], m.v[point], m.w[point], m.a[point]
+    f, p, z = m.f[point], m.pf[point], m.z[point]
+    zeta = sub6(z, cross_force(v, p))
     for i in range(n):
         s, ds, psi, psidd, chi = m.s[at + i], m.ds[at + i], m.psi[at + i], m.psidd[at + i], m.chi[at + i]
-        before, slow, dv = m.psi[at - n + i], m.s[at - n + i], m.dv[at + i]
+        before, slow, dv, to = m.psi[at - n + i], m.s[at - n + i], m.dv[at + i], iv + i
         Gf, Gp, Gz = cross_force(ds, f), cross_force(ds, p), cross_force(ds, zeta)
         turned, swung, bw = (
             coriolis_transposed_times(hK, chi), coriolis_transposed_times(hKw, psi), coriolis_transposed_times(hKw, s)
@@ -144,34 +149,49 @@ def add_curvature_of_point(tree, b, k, at, ws, m, qq, qv, vv, qa):
             cross_force(sub6(chi, cross_motion(w, ds)), f), cross_force(sub6(psi, cross_motion(v, ds)), zeta)
         )  # fmt: skip
         x_ds = add6(x_ds, cross_force(phi, p))
-        Gv, swept, slid = cross_force(dv, p), cross_force(before, p), cross_force(slow, p)
-        for j in range(n):
-            sj, dsj, psij, barj, slowj = m.s[at + j], m.ds[at + j], m.psi[at + j], m.psi[at - n + j], m.s[at - n + j]
-            along = dot6(dsj, swept)
-            qq[iv + j, iv + i] += (
-                dot6(m.chi[at + j], x_chi) + dot6(m.psidd[at + j], x_psidd) + dot6(psij, x_psi) - dot6(dsj, x_ds)
-                + dot6(barj, Gv) - dot6(m.dv[at + j], swept)
+        swept, slid = cross_force(before, p), cross_force(slow, p)
+
+        F, P, C, D = add6(m.F[to], x_chi), add6(m.P[to], x_psidd), add6(m.C[to], x_psi), add6(m.D[to], by_v)
+        along_dv, by_q, by_v = sub6(C, swept), add6(cross_force(v, C), x_ds), sub6(D, slid)
+        for u in range(units):
+            unit_ds = m.unit_ds[unit + u]
+            m.y[u] = (
+                dot6(m.unit_dchi[unit + u], F) + dot6(m.unit_dpsidd[unit + u], P) + dot6(m.unit_dv[unit + u], along_dv)
+                - dot6(unit_ds, by_q)
             )  # fmt: skip
-            qv[iv + i, iv + j] += dot6(m.eta[at + j], x_psidd) + dot6(sj, x_psi) + dot6(slowj, Gv) - along
-            vv[iv + i, iv + j] += dot6(slowj, Gp) - dot6(dsj, slid) + dot6(sj, by_v)
-            qa[iv + i, iv + j] += dot6(sj, x_psidd)
-        at_i = iv + i
-        ws.Y[at_i], m.F[at_i] = add6(ws.Y[at_i], inertia_times(I, s)), add6(m.F[at_i], x_chi)
-        m.V[at_i] = add6(m.V[at_i], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
-        m.P[at_i], m.bw[at_i] = add6(m.P[at_i], x_psidd), add3(m.bw[at_i], bw)
-        m.couple[at_i] = add3(m.couple[at_i], add3(cross3(angular(ds), z), sub3(turned, swung)))
+            m.y_v[u] = dot6(m.unit_deta[unit + u], P) + dot6(unit_ds, along_dv)
+            m.y_vv[u], m.y_a[u] = dot6(unit_ds, by_v), dot6(unit_ds, P)
+        add_rates(tree, at, iv, i, units, m.L, m.y)
+        add_rates(tree, at, iv, i, units, m.L_v, m.y_v)
+        add_rates(tree, at, iv, i, units, m.L_vv, m.y_vv)
+        add_rates(tree, at, iv, i, units, m.L_a, m.y_a)
+        spread_row(tree, at, iv, n, m.y, iv, to, qq)
+        spread_row(tree, at, iv, n, m.y_v, iv, to, qv)
+        spread_row(tree, at, iv, n, m.y_vv, iv, to, vv)
+        spread_row(tree, at, iv, n, m.y_a, iv, to, qa)
+
+        m.F[to], m.P[to], m.C[to], m.D[to] = F, P, add6(C, cross_force(dv, p)), add6(D, Gp)
+        ws.Y[to] = add6(ws.Y[to], inertia_times(I, s))
+        m.V[to] = add6(m.V[to], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
+        m.bw[to] = add3(m.bw[to], bw)
+        m.couple[to] = add3(m.couple[to], add3(cross3(angular(ds), angular(z)), sub3(turned, swung)))
 
 
 @kernel
-def add_curvature_of_segment(tree, b, k, at, m, qq, qv, vv, qa):
-    """Terms within the segment that ends at point k, in the axes of its base."""
-    n, iv, R, o, v, w, a = tree.nj[b], tree.iv[b], m.R[k - 1], m.p[k - 1], m.v[k], m.w[k], m.a[k]
-    c, twist, rate, second, virtual = bend(tree.length[k]), m.twist[k], m.rate[k], m.second[k], m.virtual[k]
-    f, p = m.f[k], m.pf[k]
-    zeta = sub6(couple_alone(m.z[k]), cross_force(v, p))
+def curve_units(tree, b, k, m):
+    """L, L_v, L_vv, L_a := Hessians within the rod's k-th segment by its units, in the axes of its base.
+
+    A column is a unit that q moves first, a row one of q, v, v and a; qq and vv are symmetric.
+    """
+    r, point = tree.rod[b], tree.first[tree.rod[b]] + k
+    units = 2 * tree.modes[r]
+    unit, R, o, v, w, a = tree.unit[r] + k * units, m.R[point - 1], m.p[point - 1], m.v[point], m.w[point], m.a[point]
+    twist, rate, second, virtual = m.twist[point], m.rate[point], m.second[point], m.virtual[point]
+    c, f, p = bend(tree.length[point]), m.f[point], m.pf[point]
+    zeta = sub6(m.z[point], cross_force(v, p))
     held = add6(add6(cross_force(w, f), cross_force(v, zeta)), cross_force(a, p))
     f_seen, c_seen = seen_force(R, o, f), seen_force(R, o, scale6(-1.0, held))
-    p_seen, z_seen = seen_force(R, o, p), seen_force(R, o, sub6(zeta, cross_force(m.v[k - 1], p)))
+    p_seen, z_seen = seen_force(R, o, p), seen_force(R, o, sub6(zeta, cross_force(m.v[point - 1], p)))
 
     omega, u, force = moving(twist, rate), moving(rate, second), pressing(p_seen, z_seen)
     factors = coefficients(omega)
@@ -183,13 +203,11 @@ def add_curvature_of_segment(tree, b, k, at, m, qq, qv, vv, qa):
     K_mu, Tc = transposed_slope(omega, force, factors), transposed(omega, force, factors)
 
     g = add6(join(gradient[2], gradient[3]), add6(join(gradient_mu[0], gradient_mu[1]), join(Tc[2], Tc[3])))
-    g_rate = scale6(c, add6(join(gradient[0], gradient[1]), join(Tp[2], Tp[3])))
-    g_twist, g_second = scale6(c, g), scale6(c, join(Tp[0], Tp[1]))
+    g_rate, g_second = add6(join(gradient[0], gradient[1]), join(Tp[2], Tp[3])), join(Tp[0], Tp[1])
     by_twist, by_twist_e = add9(H[2], H_mu[0]), add9(H[3], H_mu[1])
     by_rate, by_rate_e = add9(H[0], K[2]), add9(H[1], K[3])
-    for i in range(n):
-        phi1, phi2 = tree.basis[2 * (at + i)], tree.basis[2 * (at + i) + 1]
-        Z, Zd, Zdd, Zmu = m.Z[at + i], m.Zd[at + i], m.Zdd[at + i], m.Zmu[at + i]
+    for i in range(units):
+        Z, Zd, Zdd, Zmu = m.Z[unit + i], m.Zd[unit + i], m.Zdd[unit + i], m.Zmu[unit + i]
         x_Zdd, x_Zmu = slope_transposed_on(K[0], K[1], Z), slope_transposed_on(K_mu[0], K_mu[1], Z)
         folded = add6(slope_on(K[0], K[1], Z), x_Zdd)
         folded_rate = add6(slope_on(K[0], K[1], Zd), slope_transposed_on(K[0], K[1], Zd))
@@ -197,16 +215,14 @@ def add_curvature_of_segment(tree, b, k, at, m, qq, qv, vv, qa):
         x_Z = add6(slope_on(by_twist, by_twist_e, Z), slope_transposed_on(K_mu[2], K_mu[3], Z))
         x_Z = add6(x_Z, add6(slope_on(by_rate, by_rate_e, Zd), slope_on(K[0], K[1], Zdd)))
         x_Z = add6(x_Z, slope_on(K_mu[0], K_mu[1], Zmu))
-        q1, q2 = cross_force(phi1, g_twist), cross_force(phi2, g_twist)
-        v1, v2 = cross_force(phi1, g_rate), cross_force(phi2, g_rate)
-        a1, a2 = cross_force(phi1, g_second), cross_force(phi2, g_second)
-        for j in range(n):
-            phi1j, phi2j, Zj, Zdj = tree.basis[2 * (at + j)], tree.basis[2 * (at + j) + 1], m.Z[at + j], m.Zd[at + j]
-            strained = dot6(phi1j, a2) - dot6(phi2j, a1)
-            qq[iv + j, iv + i] += (
-                dot6(Zj, x_Z) + dot6(Zdj, x_Zd) + dot6(m.Zdd[at + j], x_Zdd) + dot6(m.Zmu[at + j], x_Zmu)
-                + dot6(phi1j, q2) - dot6(phi2j, q1)
+        for j in range(units):
+            Zj, Zdj = m.Z[unit + j], m.Zd[unit + j]
+            m.L[j, i] = (
+                dot6(Zj, x_Z) + dot6(Zdj, x_Zd) + dot6(m.Zdd[unit + j], x_Zdd) + dot6(m.Zmu[unit + j], x_Zmu)
             )  # fmt: skip
-            qv[iv + i, iv + j] += dot6(Zj, x_Zd) + 2.0 * dot6(Zdj, x_Zdd) + dot6(phi1j, v2) - dot6(phi2j, v1)
-            vv[iv + i, iv + j] += dot6(Zj, folded) + 2.0 * strained
-            qa[iv + i, iv + j] += dot6(Zj, x_Zdd) + strained
+            m.L_v[j, i] = dot6(Zj, x_Zd) + 2.0 * dot6(Zdj, x_Zdd)
+            m.L_vv[j, i], m.L_a[j, i] = dot6(Zj, folded), dot6(Zj, x_Zdd)
+    add_strained(tree, r, g, c, m.L)
+    add_strained(tree, r, g_rate, c, m.L_v)
+    add_strained(tree, r, g_second, 2.0 * c, m.L_vv)
+    add_strained(tree, r, g_second, c, m.L_a)

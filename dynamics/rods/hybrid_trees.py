@@ -53,17 +53,28 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
     routes = [_route(tendon, rod) for tendon, rod in tendons]
     lengths = np.array([len(route) for route in routes], dtype=np.int64)
     points, columns = int(count.sum()), int(rows.sum())
+    strains, modes = [rod.strains for rod in rods], np.array([len(rod.strains) for rod in rods])
+    units, none = 2 * count * modes, np.zeros(0, dtype=np.int64)
+    of_parts = [p.moves.strain if isinstance(p.moves, Rod) else np.zeros(p.moves.nv, dtype=np.int64) for p in parts]
+    modes_of_parts = [
+        np.searchsorted(np.array(p.moves.strains), p.moves.strain) if isinstance(p.moves, Rod) else of
+        for p, of in zip(parts, of_parts, strict=True)
+    ]
     return HybridTree(
         nb=len(parts), nv=nv, nq=int(sizes_q.sum()), ns=len(segment), parent=parent, heir=heirs(parent), kind=kind,
         iq=iq, iv=iv, nj=nj, placement=placement, turns=turns(placement, subspace[iv]), subspace=subspace,
         inertia=np.array([moments(i, p.name) for i, p in zip(recipe.inertias, parts, strict=True)]),
         armature=armature, gravity=np.array([*recipe.gravity, 0.0, 0.0, 0.0]), damping=damping, stiffness=stiffness,
         springref=springref, body=np.repeat(np.arange(len(parts)), nj), previous=previous, segment=segment,
-        relatives=relatives, weightless=None, room=RodMemory.size(points=points, columns=columns, nv=nv),
+        relatives=relatives, weightless=None,
+        room=RodMemory.size(points=points, columns=columns, nv=nv, units=int(units.sum())),
         rod=np.where(kind == ROD, number, -1), first=np.cumsum(count) - count, count=count,
         column=np.cumsum(rows) - rows, points=points, columns=columns,
         length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
-        reference=np.concatenate([one[1] for one in samples]), basis=np.concatenate([one[2] for one in samples]),
+        reference=np.concatenate([one[1] for one in samples]), level=np.concatenate([one[2] for one in samples]),
+        strain=np.concatenate([none, *of_parts]), mode=np.concatenate([none, *modes_of_parts]),
+        strains=np.array([[*own, *(6 - len(own)) * [0]] for own in strains]), modes=modes, units=int(units.sum()),
+        unit=np.cumsum(units) - units, axes=np.eye(6),
         weight=np.concatenate([_ends(rod.weights) for rod in rods]),
         reference_there=np.concatenate([_ends(rod.rest_at_points) for rod in rods]),
         basis_there=np.concatenate([rod.basis(rod.points).reshape(-1, 6) for rod in rods]),
@@ -75,12 +86,12 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
 
 
 def _samples(rod: Rod) -> tuple[Array, Array, Array]:
-    """``length``, ``reference`` and ``basis`` of a tree with this rod."""
+    """``length``, ``reference`` and ``level`` of a tree with this rod."""
     length = np.concatenate([[0.0], np.diff(rod.points)])
     reference = np.concatenate([np.zeros((2, 6)), rod.rest])
-    pairs = rod.basis(rod.sampling_points()).reshape(-1, 2, rod.nv, 6).swapaxes(1, 2)
-    basis = np.concatenate([np.zeros((rod.nv, 2, 6)), pairs.reshape(-1, 2, 6)])
-    return length, reference, basis.reshape(-1, 6)
+    at_samples = rod.basis(rod.sampling_points())[:, np.arange(rod.nv), rod.strain]
+    level = np.concatenate([np.zeros((rod.nv, 2)), at_samples.reshape(-1, 2, rod.nv).swapaxes(1, 2).reshape(-1, 2)])
+    return length, reference, level.ravel()
 
 
 def _ends(values: Array) -> Array:

@@ -8,7 +8,9 @@ adds to s, F that sum in the axes of the segment's base, and K(F), TᵀF are tho
     τ_j = Σ δs_j·f      M_ij = Σ s_j·I s_i      ∂τ_j/∂v_i = Σ s_j·(I η_i + B s_i)
     ∂τ_j/∂q_i = Σ s_j·(I ψ''_i + B ψ'_i + δs_i ×* f) + Z_j·K(F)ᵀ Z_i + (TᵀF)·Ω_ij      over points and their segments
 
-with Ω_ij = c (Φ1_j × Φ2_i + Φ1_i × Φ2_j). To what carries it a degree of freedom i is the sums over points of
+with Ω_ij = c (Φ1_j × Φ2_i + Φ1_i × Φ2_j). Since s_j is the sum of its δs, Σ s_j·x = Σ δs_j·(sum of x at the point and
+all beyond): sums of x go from tip to base, and what they do on the segment's units, see motion.py, is spread on
+degrees of freedom by their levels. To what carries it a degree of freedom i is the sums over all points
 
     Y_i = Σ I s     bt_i = Σ [Bᵀ s]_a     F_i = Σ δs ×* f + I ψ'' + B ψ'     V_i = Σ I η + B s
 
@@ -17,7 +19,7 @@ and the formulas between joints are those of rigid_bodies/inverse.py.
 
 from __future__ import annotations
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -35,18 +37,19 @@ from dynamics.rods.local_maps import (
     on_wrench,
     pressing,
     slope_transposed_on,
-    tangent,
     transposed_slope,
 )
 from dynamics.rods.memory import RodMemory, of_rods
-from dynamics.rods.motion import bend, still
+from dynamics.rods.motion import bend, halves, span_rod, still, vary_rod
 
 
 @of_rods
 def carry_rod(tree, b, ws):
-    """Sum Ic, hKc and f of b over the rod's points, into those of its parent."""
+    """Rows of the rod; sum Ic, hKc and f of b over its points, into those of its parent."""
     m, r, parent = RodMemory(ws.rods, tree), tree.rod[b], tree.parent[b]
     last = tree.first[r] + tree.count[r] - 1
+    span_rod(tree, b, ws)
+    vary_rod(tree, b, ws)
     m.I[last], m.hK[last] = ws.Ic[b], ws.hKc[b]
     sum_forces_of_rod(tree, b, ws)
     if parent >= 0:
@@ -73,12 +76,19 @@ def sum_forces_of_rod(tree, b, ws):
 def forces_of_rod(tree, b, ws, tau):
     """τ of the rod's degrees of freedom, after ``sum_forces_of_rod``."""
     m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
-    for i in range(n):
-        total, at = 0.0 * m.f[tree.first[r] + 1, 0], tree.column[r] + i
-        for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-            at += n
-            total = total + dot6(m.ds[at], m.f[k])
-        tau[iv + i] = total
+    at = tree.column[r]
+    for j in range(iv, iv + n):
+        tau[j] = 0.0 * m.f[tree.first[r] + 1, 0]
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        at += n
+        h, T = tree.length[k], halves(m.T[k])
+        pressed = on_wrench(T[0], T[1], seen_force(m.R[k - 1], m.p[k - 1], m.f[k]))
+        c, half = bend(h), scale6(0.5 * h, pressed)
+        m.pressed[0] = add6(half, scale6(c, cross_force(m.xi2[k], pressed)))
+        m.pressed[1] = add6(half, scale6(-c, cross_force(m.xi1[k], pressed)))
+        for j in range(n):
+            at_first, at_second, strain = tree.level[2 * (at + j)], tree.level[2 * (at + j) + 1], tree.strain[iv + j]
+            tau[iv + j] += at_first * m.pressed[0, strain] + at_second * m.pressed[1, strain]
 
 
 @kernel
@@ -89,21 +99,39 @@ def clear_block(first, n, matrix):
             matrix[i, j] = 0.0
 
 
+@inline
+def spread_column(tree, at, iv, count, y, first, i, out):
+    """Add forces y on units to rows ``first`` + j of column i, of the first ``count`` degrees of freedom j."""
+    for j in range(count):
+        u = 2 * tree.mode[iv + j]
+        out[first + j, i] += tree.level[2 * (at + j)] * y[u] + tree.level[2 * (at + j) + 1] * y[u + 1]
+
+
+@inline
+def spread_row(tree, at, iv, count, y, first, i, out):
+    """Add forces y on units to columns ``first`` + j of row i, of the first ``count`` degrees of freedom j."""
+    for j in range(count):
+        u = 2 * tree.mode[iv + j]
+        out[i, first + j] += tree.level[2 * (at + j)] * y[u] + tree.level[2 * (at + j) + 1] * y[u + 1]
+
+
 @of_rods
 def mass_of_rod(tree, b, ws, M):
     """Y and the entries of M within the rod, after ``carry_rod``."""
-    m, r, n, iv, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b], tree.column[tree.rod[b]]
+    m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
+    base, units = tree.first[r], 2 * tree.modes[r]
+    last = tree.count[r] - 1
     clear_block(iv, n, M)
     for i in range(iv, iv + n):
         ws.Y[i] = still(ws.s[i])
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        I = m.I[k]
+    for k in range(last, 0, -1):
+        at, unit, I = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[base + k]
         for i in range(n):
-            Y = inertia_times(I, m.s[at + i])
-            ws.Y[iv + i] = add6(ws.Y[iv + i], Y)
-            for j in range(i + 1):
-                M[iv + i, iv + j] += dot6(Y, m.s[at + j])
+            Y = add6(ws.Y[iv + i], inertia_times(I, m.s[at + i]))
+            ws.Y[iv + i] = Y
+            for u in range(units):
+                m.y[u] = dot6(m.unit_ds[unit + u], Y)
+            spread_row(tree, at, iv, i + 1, m.y, iv, iv + i, M)
     for i in range(iv, iv + n):
         for j in range(iv, i):
             M[j, i] = M[i, j]
@@ -111,56 +139,95 @@ def mass_of_rod(tree, b, ws, M):
 
 @of_rods
 def derivatives_of_rod(tree, b, ws, dq, dv):
-    """Y, bt, F, V and the entries of ∂τ/∂q and ∂τ/∂v within the rod, after ``carry_rod``."""
-    m, r, n, iv, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b], tree.column[tree.rod[b]]
+    """bt, F, V and the entries of ∂τ/∂q and ∂τ/∂v within the rod, after ``carry_rod``."""
+    m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
+    last = tree.count[r] - 1
     clear_block(iv, n, dq)
     clear_block(iv, n, dv)
     for i in range(iv, iv + n):
         nothing = still(ws.s[i])
-        ws.Y[i] = m.F[i] = m.V[i] = nothing
+        m.F[i] = m.V[i] = nothing
         m.bt[i] = (nothing[0], nothing[1], nothing[2])
-    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
-        at += n
-        add_point(tree, b, k, at, ws, m, dq, dv)
+    for k in range(last, 0, -1):
+        turn_units(tree, b, k, m.f[tree.first[r] + k], m)
+        add_point(tree, b, k, ws, m, dq, dv)
 
 
 @kernel
-def add_point(tree, b, k, at, ws, m, dq, dv):
-    """Terms of ``derivatives_of_rod`` of point k and the segment that it ends, whose columns begin at ``at``."""
-    n, iv, I, hK, f = tree.nj[b], tree.iv[b], m.I[k], m.hK[k], m.f[k]
+def turn_units(tree, b, k, f, m):
+    """L_uv := the rate of f·(δs of unit u) by unit v of the rod's k-th segment beyond the turn of its base.
+
+    f: in world axes.
+    """
+    r, point = tree.rod[b], tree.first[tree.rod[b]] + k
+    units, twist = 2 * tree.modes[r], m.twist[point]
+    unit, pressed = tree.unit[r] + k * units, seen_force(m.R[point - 1], m.p[point - 1], f)
+    omega, T = moving(twist, still(twist)), halves(m.T[point])
+    K = transposed_slope(omega, pressing(pressed, still(pressed)), coefficients(omega))
+    for v in range(units):
+        local = slope_transposed_on(K[0], K[1], m.Z[unit + v])
+        for u in range(units):
+            m.L[u, v] = dot6(m.Z[unit + u], local)
+    add_strained(tree, r, scale6(bend(tree.length[point]), on_wrench(T[0], T[1], pressed)), 1.0, m.L)
+
+
+@inline
+def add_strained(tree, r, g, scale, L):
+    """Add scale g·(Φ1_u × Φ2_v + Φ1_v × Φ2_u) to L_uv."""
+    for l in range(tree.modes[r]):
+        turned = cross_force(tree.axes[tree.strains[r, l]], scale6(scale, g))
+        for j in range(tree.modes[r]):
+            rate = dot6(tree.axes[tree.strains[r, j]], turned)
+            L[2 * j, 2 * l + 1] += rate
+            L[2 * j + 1, 2 * l] -= rate
+
+
+@inline
+def add_rates(tree, at, iv, i, units, L, y):
+    """Add the rates of forces on units, L, along the i-th degree of freedom to y."""
+    v, first, second = 2 * tree.mode[iv + i], tree.level[2 * (at + i)], tree.level[2 * (at + i) + 1]
+    for u in range(units):
+        y[u] += first * L[u, v] + second * L[u, v + 1]
+
+
+@kernel
+def add_point(tree, b, k, ws, m, dq, dv):
+    """Terms of ``derivatives_of_rod`` of the rod's k-th point and the segment that it ends."""
+    r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
+    units = 2 * tree.modes[r]
+    at, unit, I, hK, f = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[point], m.hK[point], m.f[point]
     for i in range(n):
         s = m.s[at + i]
-        load = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
-        by_v = add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s))
-        m.load[at + i] = load
-        ws.Y[iv + i] = add6(ws.Y[iv + i], inertia_times(I, s))
+        F = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
+        F = add6(m.F[iv + i], add6(F, cross_force(m.ds[at + i], f)))
+        V = add6(m.V[iv + i], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
+        m.F[iv + i], m.V[iv + i] = F, V
         m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
-        m.F[iv + i] = add6(m.F[iv + i], add6(load, cross_force(m.ds[at + i], f)))
-        m.V[iv + i] = add6(m.V[iv + i], by_v)
-        for j in range(n):
-            dv[iv + j, iv + i] += dot6(m.s[at + j], by_v)
-    add_turned_forces(tree, b, k, at, f, 1.0, False, iv, m, dq)
+        for u in range(units):
+            ds = m.unit_ds[unit + u]
+            m.y[u], m.y_v[u] = dot6(ds, F), dot6(ds, V)
+        add_rates(tree, at, iv, i, units, m.L, m.y)
+        spread_column(tree, at, iv, n, m.y, iv, iv + i, dq)
+        spread_column(tree, at, iv, n, m.y_v, iv, iv + i, dv)
 
 
 @kernel
 def add_turned_forces(tree, b, k, at, f, scale, both, first, m, out):
     """Add s_j·load_i and the rates of s_j·f, f turning with the segment's end, to rows j, columns i from ``first`` on.
 
-    both: whether their transposes are added, too.
+    k: a point, at: its columns.   both: whether their transposes are added, too.
     """
-    n, c, twist, pressed = tree.nj[b], bend(tree.length[k]), m.twist[k], seen_force(m.R[k - 1], m.p[k - 1], f)
-    omega = moving(twist, still(twist))
-    factors = coefficients(omega)
-    T, K = tangent(omega, factors), transposed_slope(omega, pressing(pressed, still(pressed)), factors)
-    pull = scale6(c, on_wrench(T[0], T[1], pressed))
+    r, n, iv = tree.rod[b], tree.nj[b], tree.iv[b]
+    turn_units(tree, b, k - tree.first[r], f, m)
     for i in range(n):
         turned = add6(m.load[at + i], cross_force(m.ds[at + i], f))
-        local = slope_transposed_on(K[0], K[1], m.Z[at + i])
-        after = cross_force(tree.basis[2 * (at + i) + 1], pull)
-        before = cross_force(tree.basis[2 * (at + i)], pull)
+        for u in range(2 * tree.modes[r]):
+            m.y[u] = 0.0 * f[0]
+        add_rates(tree, at, iv, i, 2 * tree.modes[r], m.L, m.y)
         for j in range(n):
-            strained = dot6(tree.basis[2 * (at + j)], after) - dot6(tree.basis[2 * (at + j) + 1], before)
-            rate = scale * (dot6(m.s[at + j], turned) + dot6(m.Z[at + j], local) + strained)
+            u = 2 * tree.mode[iv + j]
+            local = tree.level[2 * (at + j)] * m.y[u] + tree.level[2 * (at + j) + 1] * m.y[u + 1]
+            rate = scale * (dot6(m.s[at + j], turned) + local)
             out[first + j, first + i] += rate
             if both:
                 out[first + i, first + j] += rate
@@ -168,7 +235,7 @@ def add_turned_forces(tree, b, k, at, f, scale, both, first, m, out):
 
 @of_rods
 def bend_rod(tree, b, ws, f, scale, first, hessian):
-    """Add the Hessian of f·(displacement of the tip) by the rod's coordinates, after ``place_rod``.
+    """Add the Hessian of f·(displacement of the tip) by the rod's coordinates, after ``span_rod``.
 
     f: a wrench that turns with the tip, in world axes.   first: the column of the rod's first coordinate.
     """

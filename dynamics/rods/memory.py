@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ddp.compiling.kernel import by_types, inline, kernel
-from ddp.machine.fields import Fields, rows
+from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.struct import StructType
 from dynamics.robots.tree import HybridTree
 
@@ -17,30 +17,41 @@ class RodMemory(Fields):
 
     points: a row for each point of each rod, base first; of segments, the row of the point that ends it.
       R, p, v, a, w: pose, velocity, acceleration, velocity under the multiplier μ.   I, hK, hKw: of a point alone.
-      f, pf, z: sums over this point and all beyond.   xi1, xi2: strains where a segment samples them.
-      twist, rate, second, virtual: Ω, Ω', Ω'' and its rate under μ, in the axes of the segment's base.
+      f, pf, z: sums over this point and all beyond.   xi1, xi2: strains where a segment samples them; v1, v2, a1, a2,
+      x1, x2: their rates, second rates, and rates under μ.
+      twist, rate, second, virtual: Ω, Ω', Ω'' and its rate under μ, in the axes of the segment's base.   T: (T, T_ε).
+    units: two rows for each strain that a rod has, for each segment, whose strain is 1 at one of the two samples alone.
+      Z, Zd, Zdd, Zmu: derivatives of Ω, Ω', Ω'', Ω_μ.   unit_ds, unit_dv, ...: what the segment adds, in the
+      world's axes, to s, the derivative of the velocity, ψ'', η and χ.
     columns: a row for each degree of freedom at each point.
-      s, psi, psidd, eta, chi: as in ``Workspace``, of a body that the point carries.   ds, dv: what the segment adds to
-      s, and the derivative of the velocity that it adds.   Z, Zd, Zdd, Zmu: derivatives of Ω, Ω', Ω'', Ω_μ by q.
-      load: I ψ'' + B ψ'.
+      s, psi, psidd, eta, chi: as in ``Workspace``, of a body that the point carries.   ds, dv: the segment's.
+      load: scratch.
     nv: a row for each degree of freedom of the tree, read where rods carry it: what ``inverse.py`` and ``hessian.py``
-      make of s and composites of a body, summed over the rod's points.
+      make of s and composites of a body, summed over the rod's points.   C, D: covectors of ψ' and s, likewise.
+    pressed: wrenches on strains at the samples of one segment.   y, ..., L, ...: on its units, and their rates.
     """
 
     R, p, v, a, w = rows("points", 9), rows("points", 3), rows("points", 6), rows("points", 6), rows("points", 6)
     I, hK, hKw = rows("points", 10), rows("points", 12), rows("points", 12)
-    f, pf, z, xi1, xi2 = rows("points", 6), rows("points", 6), rows("points", 3), rows("points", 6), rows("points", 6)
+    f, pf, z, xi1, xi2 = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
+    v1, v2, a1, a2 = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
+    x1, x2, T = rows("points", 6), rows("points", 6), rows("points", 18)
     twist, rate, second, virtual = rows("points", 6), rows("points", 6), rows("points", 6), rows("points", 6)
+    Z, Zd, Zdd, Zmu = rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6)
+    unit_ds, unit_dv, unit_dpsidd, unit_deta, unit_dchi = (
+        rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6), rows("units", 6)
+    )  # fmt: skip
     s, psi, psidd, eta, chi = (
         rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6)
     )  # fmt: skip
-    ds, dv, Z, Zd, Zdd, Zmu, load = (
-        rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6), rows("columns", 6),
-        rows("columns", 6), rows("columns", 6),
+    ds, dv, load = rows("columns", 6), rows("columns", 6), rows("columns", 6)
+    bt, F, V, P, couple, bw, C, D = (
+        rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3), rows("nv", 6),
+        rows("nv", 6),
     )  # fmt: skip
-    bt, F, V, P, couple, bw = (
-        rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3)
-    )  # fmt: skip
+    pressed = rows_apart("2", 6)
+    y, y_v, y_vv, y_a = vector("12"), vector("12"), vector("12"), vector("12")
+    L, L_v, L_vv, L_a = matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12")
 
 
 def is_hybrid(tree: Any) -> bool:
