@@ -20,6 +20,7 @@ from ddp.constraints.selection import selection
 from ddp.errors import ProblemError, as_array, said
 from ddp.protocols import Array
 from ddp.system import System
+from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -104,15 +105,15 @@ class TorqueLimits(KernelConstraint):
     control acts on have none.
     """
 
-    dynamics: RobotDynamics
+    dynamics: RobotDynamics | PhasedDynamics
     limits: Array = None  # type: ignore[assignment]
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _actuation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dynamics, RobotDynamics):
-            raise ProblemError(f"dynamics: expected RobotDynamics, got {said(self.dynamics)}")
+        if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         limits = _magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv)
         held = np.isfinite(limits) & S.any(axis=1)

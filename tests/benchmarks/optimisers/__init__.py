@@ -1,0 +1,1 @@
+"""Problems with limits and constraints, ours and published ones, and what other optimisers take for them."""
