@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp import columns
 from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
+from ddp.columns import COLUMN, Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.errors import ProblemError, as_array, choice, positive_integer, said
@@ -30,8 +32,6 @@ VERSION = 2
 
 LONGEST_HISTORY = 1_000_000
 """Iterations of a file, at most."""
-
-COLUMN = "history_"
 
 SAME, NEAR = 1e-6, 1e-12
 """How far costs of one trajectory may be apart, relative to the sum of the sizes of its knots' costs, and how far
@@ -128,6 +128,38 @@ class Solution:
         Raises ProblemError for a solution that was loaded without its problem.
         """
         return self._own_problem("residuals").residuals(self.X, self.U, self.multipliers)
+
+    @property
+    def t(self) -> Array:
+        """Times (N+1,) of the states [s]."""
+        return columns.times(self._own_problem("t").dynamics, len(self.U))
+
+    @property
+    def q(self) -> Columns:
+        """Positions (N+1, nq) by the names of joints, ``solution.q["elbow_joint"]``; of others, all of the state."""
+        return columns.positions(self._own_problem("q").dynamics, self.X)
+
+    @property
+    def v(self) -> Columns:
+        """Velocities (N+1, nv) by the names of joints; no column of systems that name none."""
+        return columns.velocities(self._own_problem("v").dynamics, self.X)
+
+    @property
+    def tau(self) -> Columns:
+        """Forces and torques (N, nv) of a robot's actuators by the names of joints [N, N m]."""
+        return columns.torques(self._own_problem("tau").dynamics, self.U)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write time, positions, velocities and controls as a table with a header, completely or not at all."""
+        return columns.to_csv(self, self._own_problem("to_csv").dynamics, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Trajectory, outcome and history as arrays, numbers and texts by name; gains are in `k`, `K`."""
+        return columns.to_dict(self, self._own_problem("to_dict").dynamics)
+
+    def to_pandas(self) -> Any:
+        """The table of `to_csv` as a pandas.DataFrame whose index is the time [s]."""
+        return columns.to_pandas(self, self._own_problem("to_pandas").dynamics)
 
     @cached_property
     def policy(self) -> Policy:
@@ -265,8 +297,8 @@ class Solution:
         if problem is not None and not isinstance(problem, Problem):
             raise ProblemError(f"problem: expected a Problem, got {type(problem).__name__}")
         content = _read(file, {} if problem is None else _shapes(problem))
-        columns = [content.pop(COLUMN + name).tolist() for name in Record._fields]
-        history = tuple(Record(*row) for row in zip(*columns, strict=True))
+        past = [content.pop(COLUMN + name).tolist() for name in Record._fields]
+        history = tuple(Record(*row) for row in zip(*past, strict=True))
         values: dict[str, Any] = {name: value if value.ndim else value.item() for name, value in content.items()}
         ending = values.pop("ending", "CONVERGED" if values["converged"] else "UNKNOWN")
         refuse(file, [] if ending in Ending.__members__ else ["ending"])
