@@ -10,6 +10,10 @@ from ddp.constraints.lagrangian import Residual
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.many.executors import RayExecutor
+from ddp.many.progress import Progress
+from ddp.many.solutions import Edge, Failure, Solutions
+from ddp.many.solve_many import solve_many
 from ddp.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.parallel.workers import Workers
 from ddp.policy import Policy
@@ -40,9 +44,11 @@ __all__ = [
     "DerivativeCheck",
     "DerivativeReport",
     "Dynamics",
+    "Edge",
     "Ending",
     "Equality",
     "Euclidean",
+    "Failure",
     "Inequality",
     "JittedTerm",
     "LinearSensor",
@@ -53,12 +59,15 @@ __all__ = [
     "Policy",
     "Problem",
     "ProblemError",
+    "Progress",
+    "RayExecutor",
     "RecedingHorizon",
     "Record",
     "Regulator",
     "Residual",
     "Sensor",
     "Solution",
+    "Solutions",
     "SolveError",
     "Space",
     "Status",
@@ -72,5 +81,6 @@ __all__ = [
     "kernel",
     "lqr",
     "solve",
+    "solve_many",
     "tvlqr",
 ]

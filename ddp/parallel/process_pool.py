@@ -99,7 +99,7 @@ class Processes(Differentiator):
 
     def start(self) -> None:
         """Spawn the processes and wait until each has read the problem."""
-        with _deaf_to_interrupts():
+        with deaf_to_interrupts():
             for begin, end in zip(self._bounds, self._bounds[1:], strict=False):
                 ours, theirs = self._spawn.Pipe()
                 self._pipes.append(ours)
@@ -109,7 +109,7 @@ class Processes(Differentiator):
                 try:
                     process.start()
                 except RuntimeError as reason:  # we are ourselves a child that is still importing its main module
-                    raise ProblemError(f"workers: {_GUARD}") from reason
+                    raise ProblemError(f"workers: {GUARD}") from reason
                 finally:
                     theirs.close()
                 self._processes.append(process)
@@ -167,11 +167,11 @@ class Processes(Differentiator):
         process.join(1.0)
         what = f"worker {i} (process {process.pid}) ended with exit code {process.exitcode}"
         if starting:
-            raise ProblemError(f"workers: {what} while it was starting. {_GUARD}")
+            raise ProblemError(f"workers: {what} while it was starting. {GUARD}")
         raise WorkerError(f"{what} during the solve")
 
 
-_GUARD = (
+GUARD = (
     "The processes import the main script: its own call of solve must be under `if __name__ == '__main__':` "
     "(and cannot come from standard input)"
 )
@@ -188,7 +188,7 @@ def _rebuilt(i: int, answer: bytes) -> Exception:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def deaf_to_interrupts() -> Iterator[None]:
     """Processes started within the block never see Ctrl-C, not even while importing; here it is held back."""
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
@@ -218,7 +218,7 @@ def _work(pipe: Connection, pickled: bytes, block: Any, begin: int, end: int) ->
         try:
             problem = pickle.loads(pickled)
         except Exception as reason:
-            raise ProblemError(f"workers: a process cannot read the problem ({reason}). {_GUARD}") from reason
+            raise ProblemError(f"workers: a process cannot read the problem ({reason}). {GUARD}") from reason
         shared = _Shared(problem, block)
         pipe.send_bytes(READY)
         while True:

@@ -206,6 +206,10 @@ class Robot:
         """The shapes to draw, and the names of the meshes that are missing."""
         return self._visuals
 
+    def identity(self) -> tuple[object, ...]:
+        """All that decides how it moves, as plain data and arrays."""
+        return self.name, self.tree, self.q0, self.equipment, self.loops
+
     def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None, Equipment, tuple[Loop, ...]]:
         return self.model, self.q0, self.source, self.equipment, self.loops
 

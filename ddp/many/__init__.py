@@ -1,0 +1,1 @@
+"""Many problems: batches of solves that differ in numbers, shared among processes, kept in stores that resume."""

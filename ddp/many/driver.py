@@ -1,0 +1,201 @@
+"""The loop of many solves: blocks that are ready are handed out in tasks of about a second, and results are kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ddp.errors import DDPError, ProblemError
+from ddp.many.executors import Crew, Here, Pool, is_killed
+from ddp.many.plan import Block
+from ddp.many.progress import Reporter
+from ddp.many.rows import fail
+from ddp.many.shelf import Shelf
+from ddp.many.work import Done, Task, Work, packed, run, solved
+from ddp.parallel.workers import cores
+from ddp.protocols import Array
+
+LASTING = 1.0
+"""Seconds that a task takes, about."""
+
+WORTHWHILE = 6.0
+"""Seconds of work left from which processes are started for it: that takes each about two."""
+
+
+class Driver:
+    """One run over the blocks that are not there yet.
+
+    crew: who solves; None: this process at first, then processes of this machine if enough is left to do.
+    retries: how often a task is done again whose worker has died.
+    """
+
+    def __init__(
+        self, work: Work, arrays: Mapping[str, Array], points: Array, shelf: Shelf, crew: Crew | None, retries: int,
+        reporter: Reporter,
+    ) -> None:  # fmt: skip
+        self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
+        self._crew, self._retries, self._reporter = crew, retries, reporter
+        self._here = Here()
+        self._sent: tuple[str, bytes] | None = None
+        self._second = 0.0
+        self._flying: dict[Future[Any], tuple[list[Block], int]] = {}
+        self._suspects: deque[tuple[list[Block], int]] = deque()
+        self._failed: list[Block] = []
+
+    def run(self, blocks: Sequence[Block]) -> None:
+        """Solve all blocks that are not there; whatever ends it, what was solved is kept."""
+        left = [block for block in blocks if not self._shelf.done[block.rows].all()]
+        self._left = sum(len(block.rows) for block in left)
+        self._ready: deque[Block] = deque()
+        self._waiting: dict[int, list[tuple[Block, set[int]]]] = {}
+        for block in left:
+            needed = {row for row in block.needed if not self._shelf.done[row]}
+            if not needed:
+                self._ready.append(block)
+            for row in needed:
+                self._waiting.setdefault(row, []).append((block, needed))
+        try:
+            while self._ready or self._flying or self._suspects:
+                self._hand_out()
+                self._gather()
+        finally:
+            self._end()
+
+    def _hand_out(self) -> None:
+        """Give tasks to the crew; those that may have killed a worker one at a time."""
+        if self._suspects:
+            if not self._flying:
+                self._submit(*self._suspects.popleft())
+            return
+        crew = self._current()
+        while self._ready and len(self._flying) < crew.at_once:
+            self._submit(self._next(crew), 0)
+
+    def _current(self) -> Crew:
+        """The crew; decided by what is left, once a few solves have been measured."""
+        if self._crew is not None:
+            return self._crew
+        if self._second and self._left * self._second > WORTHWHILE and cores() > 1:
+            with suppress(ProblemError):  # a daemonic process has none
+                self._crew = Pool(cores())
+                return self._crew
+        return self._here
+
+    def _next(self, crew: Crew) -> list[Block]:
+        """Blocks for a task of about a second, but not so many that others wait at the end."""
+        most = 1
+        if self._second:
+            share = self._left / max(2 * min(crew.at_once, 2 * cores()), 1)
+            most = max(1, int(min(LASTING / self._second, share)))
+        taken = [self._ready.popleft()]
+        count = len(taken[0].rows)
+        while self._ready and count + len(self._ready[0].rows) <= most:
+            taken.append(self._ready.popleft())
+            count += len(taken[-1].rows)
+        return taken
+
+    def _submit(self, blocks: list[Block], tried: int) -> None:
+        rows = np.concatenate([block.rows for block in blocks])
+        needed = sorted({row for block in blocks for row in block.needed})
+        known = [self._shelf.policies[row] for row in needed if row in self._shelf.policies]
+        policies = np.array(known, self._work.policies)
+        points = self._points[rows] if len(self._points) else self._points
+        task = Task(blocks, {name: array[rows] for name, array in self._arrays.items()}, points, policies)
+        crew = self._current()
+        if isinstance(crew, Here):
+            future = crew.submit(solved, self._work, task)
+        else:
+            if self._sent is None:
+                self._sent = packed(self._work)
+            future = self._submitted(crew, task)
+        self._flying[future] = blocks, tried
+
+    def _submitted(self, crew: Crew, task: Task) -> Future[Any]:
+        assert self._sent is not None
+        try:
+            return crew.submit(run, *self._sent, task)
+        except BrokenExecutor as reason:
+            future: Future[Any] = Future()
+            future.set_exception(reason)
+            return future
+
+    def _gather(self) -> None:
+        """Keep what has come back; of tasks whose worker has died, do those again that have had no luck yet."""
+        if not self._flying:
+            return
+        broken = []
+        for future in wait(self._flying, return_when=FIRST_COMPLETED)[0]:
+            blocks, tried = self._flying.pop(future)
+            reason = future.exception()
+            if reason is None:
+                self._keep(blocks, future.result())
+            elif isinstance(reason, BrokenExecutor):
+                broken.append((blocks, tried))
+            elif is_killed(reason):
+                self._again(blocks, tried + 1)
+            elif isinstance(reason, DDPError) or not isinstance(reason, Exception):
+                raise reason
+            else:
+                raise ProblemError(f"executor: {type(reason).__name__}: {reason}") from reason
+        if broken:
+            self._after(broken)
+
+    def _after(self, broken: list[tuple[list[Block], int]]) -> None:
+        """The pool has broken, and nobody knows by which task: all under way are done again, one at a time."""
+        for future in list(self._flying):
+            blocks, tried = self._flying.pop(future)
+            if future.exception() is None:
+                self._keep(blocks, future.result())
+            else:
+                broken.append((blocks, tried))
+        self._current().renew()
+        if len(broken) == 1:
+            self._again(broken[0][0], broken[0][1] + 1)
+        else:
+            self._suspects += broken
+
+    def _again(self, blocks: list[Block], tried: int) -> None:
+        """Have a task done again whose worker has died, block by block; give it up after so many times."""
+        if tried > self._retries:
+            self._mark(blocks, f"its worker died, {tried} times")
+        else:
+            self._suspects += [([block], tried) for block in blocks]
+
+    def _mark(self, blocks: list[Block], sentence: str) -> None:
+        """Give up on blocks."""
+        for block in blocks:
+            rows = np.zeros(len(block.rows), self._work.type)
+            for row, index, parent in zip(rows, block.rows, block.parents, strict=True):
+                row["row"], row["parent"] = index, parent
+                fail(row, sentence)
+            self._keep([block], Done(rows, np.zeros(0, self._work.policies), 0.0))
+
+    def _keep(self, blocks: list[Block], done: Done) -> None:
+        """Keep rows, and let blocks go that have waited for them."""
+        rows = done.rows
+        self._shelf.put(rows, done.policies)
+        self._left -= len(rows)
+        if done.seconds:
+            each = done.seconds / len(rows)
+            self._second = each if not self._second else 0.5 * (self._second + each)
+        failed = int(np.isnan(rows["cost"]).sum())
+        self._reporter.add(len(rows), int(rows["converged"].sum()), failed)
+        for row in rows["row"].tolist():
+            for block, needed in self._waiting.pop(row, ()):
+                needed.discard(row)
+                if not needed:
+                    self._ready.append(block)
+
+    def _end(self) -> None:
+        for future in self._flying:
+            future.cancel()
+        if self._crew is not None:
+            self._crew.close()
+        self._shelf.close()
+
+

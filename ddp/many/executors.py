@@ -1,0 +1,164 @@
+"""Who solves: this process, processes of this machine, or anything with the ``submit`` of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+import numpy as np
+
+from ddp.errors import ProblemError, positive_integer, said
+from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
+
+
+class Executor(Protocol):
+    """Anything that runs functions somewhere, as executors of `concurrent.futures` do."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Begin to run a function, and return its future."""
+
+
+class Crew:
+    """An executor for one batch: how many tasks it is given at a time, how it begins anew, and how it ends."""
+
+    at_once = 512
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Hand a task over."""
+        return self._executor.submit(function, *arguments)
+
+    def renew(self) -> None:
+        """Refuse: an executor of the user's that is broken stays so."""
+        raise ProblemError("executor: it has broken and takes no more work; what was solved is kept")
+
+    def close(self) -> None:
+        """Do nothing: the executor is the user's."""
+
+
+class Here(Crew):
+    """Runs tasks in this process, one after the other."""
+
+    at_once = 1
+
+    def __init__(self) -> None:
+        """Nothing is needed."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as reason:
+            future.set_exception(reason)
+        return future
+
+
+class Pool(Crew):
+    """Processes of this machine, which end with this one, however it ends."""
+
+    def __init__(self, count: int) -> None:
+        if multiprocessing.current_process().daemon:
+            raise ProblemError(
+                f"executor: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
+                "processes: give executor=1, or start it with daemon=False"
+            )
+        self.at_once, self._count, self._worked = 2 * count, count, False
+        self._begin()
+
+    def _begin(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._theirs, self._ours = spawn.Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs,))
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        with deaf_to_interrupts():  # processes are started by it
+            future = self._pool.submit(function, *arguments)
+        future.add_done_callback(self._note)
+        return future
+
+    def _note(self, future: Future[Any]) -> None:
+        self._worked = self._worked or (not future.cancelled() and future.exception() is None)
+
+    def renew(self) -> None:
+        """Start other processes after one has died."""
+        if not self._worked:
+            raise ProblemError(f"executor: processes ended while they were starting. {GUARD}")
+        self.close()
+        self._begin()
+
+    def close(self) -> None:
+        """End the processes, whatever they are at."""
+        self._ours.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._theirs.close()
+
+
+class RayExecutor:
+    """Ray as an executor of `concurrent.futures`, for ``solve_many(executor=RayExecutor())``.
+
+    options: of ``ray.remote``, as num_cpus=1. Ray has to be installed, and is started if it is not.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            import ray  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            raise ProblemError("executor: expected Ray to be installed: pip install ray") from None
+        if not ray.is_initialized():
+            ray.init()
+        self._options = {"num_cpus": 1, "max_retries": 0} | options
+        self._ray, self._put, self._remote = ray, dict[int, tuple[Any, Any]](), dict[Any, Any]()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Run a function as a task of Ray; large bytes among its arguments go to the object store once."""
+        if function not in self._remote:
+            self._remote[function] = self._ray.remote(**self._options)(function)
+        return self._remote[function].remote(*map(self._stored, arguments)).future()  # type: ignore[no-any-return]
+
+    def _stored(self, argument: Any) -> Any:
+        if not isinstance(argument, bytes):
+            return argument
+        if id(argument) not in self._put:
+            self._put[id(argument)] = argument, self._ray.put(argument)
+        return self._put[id(argument)][1]
+
+
+def crew_of(executor: Any) -> Crew | None:
+    """The crew that an argument means; None where it is to be seen what pays. ProblemError for what is no executor."""
+    if executor is None:
+        return None
+    if isinstance(executor, (int, np.integer)):
+        count = positive_integer("executor", int(executor))
+        return Here() if count == 1 else Pool(count)
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise ProblemError(
+            "executor: expected a number of processes, or an object with submit as those of concurrent.futures have,"
+            f" got {said(executor)}"
+        )
+    return Crew(executor)
+
+
+def is_killed(reason: BaseException) -> bool:
+    """Whether it says that one worker of Dask's or Ray's has died, rather than that the function raised."""
+    return bool({cls.__name__ for cls in type(reason).__mro__} & {"KilledWorker", "WorkerCrashedError"})
+
+
+def _settle_in(pipe: Connection) -> None:
+    """Begin a worker's life: end with the parent or its pool, and leave Ctrl-C to them."""
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_with(pipe: Connection) -> None:
+    """End this process when the one that started it does, or closes the pipe, whatever is going on here."""
+    parent = multiprocessing.parent_process()
+    wait([pipe] if parent is None else [pipe, parent.sentinel])
+    os._exit(1)

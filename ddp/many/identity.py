@@ -1,0 +1,118 @@
+"""Identities of problems: the same in every process and every session, part by part, so that differences have names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ddp.guesses import Followed
+from ddp.machine.struct import Struct
+from ddp.problem import Problem
+from ddp.solver import DDP
+
+LISTS = "running", "during", "at", "terminal", "constraints", "constraints_at", "terminal_constraints"
+
+
+def identity_of(problem: Problem, solver: DDP) -> dict[str, str]:
+    """Digests of all that decides about solutions, by the names of the problem's parts."""
+    parts: dict[str, Any] = {name: getattr(problem, name) for name in ("dynamics", "horizon", "x0", "lower", "upper")}
+    guess = problem.guess
+    parts["guess"] = (guess.X, guess.U, guess.K) if isinstance(guess, Followed) else guess
+    for listed in LISTS:
+        lists = getattr(problem, listed)
+        groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]
+        for key, group in groups:
+            for i, thing in enumerate(group):
+                name = f"{listed}[{i}]" if key is None else f"{listed}[{key}][{i}]"
+                parts[f"{name} ({type(thing).__name__})"] = thing
+    parts["solver"] = solver
+    known: dict[int, str] = {}
+    return {name: digest(part, known) for name, part in parts.items()}
+
+
+def digest(value: Any, known: dict[int, str] | None = None) -> str:
+    """Digest (16 hexadecimal digits) of plain data, arrays, structs, functions by their code, and objects of these."""
+    found = hashlib.sha256()
+    _Reading(found, {} if known is None else known).read(value)
+    return found.hexdigest()[:16]
+
+
+def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """Names of the parts that differ, as a fragment of a sentence; empty if none does."""
+    differing = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    return ", ".join(differing[:4]) + (", ..." if len(differing) > 4 else "")
+
+
+class _Reading:
+    """Writes the content of objects into a hash; objects that lead back to themselves count once."""
+
+    def __init__(self, into: Any, known: dict[int, str]) -> None:
+        self._into, self._known, self._open = into, known, set[int]()
+
+    def read(self, value: Any) -> None:
+        self._into.update(type(value).__qualname__.encode() + b":")
+        if isinstance(value, np.ndarray):
+            self._into.update(f"{value.dtype} {value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+        elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, np.generic)):
+            self._into.update(repr(value).encode())
+        elif isinstance(value, (tuple, list)):
+            self._several(value)
+        elif isinstance(value, Mapping):
+            self._several([part for item in value.items() for part in item])
+        elif isinstance(value, CodeType):
+            self._into.update(value.co_code)
+            self._several([value.co_consts, value.co_names, value.co_varnames])
+        elif isinstance(value, type):
+            self._into.update(f"{value.__module__}.{value.__qualname__}".encode())
+        else:
+            self._object(value)
+
+    def _several(self, parts: Any) -> None:
+        self._into.update(f"{len(parts)}(".encode())
+        for part in parts:
+            self.read(part)
+
+    def _object(self, value: Any) -> None:
+        """Digest of an object, made once: robots are in many terms."""
+        if id(value) not in self._known:
+            if id(value) in self._open:
+                return
+            self._open.add(id(value))
+            outer, self._into = self._into, hashlib.sha256()
+            self.read(_content(value))
+            self._known[id(value)] = self._into.hexdigest()
+            self._into = outer
+        self._into.update(self._known[id(value)].encode())
+
+
+def _content(value: Any) -> Any:
+    """Plain data, arrays and other objects that an object is made of."""
+    if (own := getattr(value, "identity", None)) is not None:
+        return own()
+    if isinstance(value, Struct):
+        return {name: getattr(value, name) for name in value._fields}
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return value.__qualname__, value.__code__, value.__defaults__ or (), cells
+    if isinstance(value, MethodType):
+        return value.__func__, value.__self__
+    if isinstance(value, (BuiltinFunctionType, np.ufunc)):
+        return value.__name__
+    if isinstance(value, partial):
+        return value.func, value.args, value.keywords
+    if hasattr(value, "homogeneous"):
+        return np.asarray(value.homogeneous)
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if hasattr(value, "py_func"):  # a compiled function
+        return value.py_func
+    state = value.__getstate__()
+    return type(value).__qualname__ if state is None else state

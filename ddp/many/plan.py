@@ -1,0 +1,163 @@
+"""Plans of many solves: what varies, and which solves make one block and follow which others. Made before any solve.
+
+A tree of neighbours has three kinds of edges. Some samples are anchors, one of about `BLOCK`, taken in an order that
+depends on nothing but how many there are; each follows the nearest one among the first half as many, or the problem
+itself. All others belong to the nearest anchor's cell, and follow, in the same order, the nearest one among the anchor
+and the first half of the cell. So the tree is as deep as the logarithm of the number of samples, nearly all solves
+follow a near neighbour, and a cell needs nothing but its anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from ddp.errors import MOST_ITEMS, ProblemError, as_array, said
+from ddp.many.rows import NOMINAL, NONE
+from ddp.problem import Problem
+from ddp.protocols import Array
+
+BLOCK = 32
+"""Samples of a block, about."""
+
+TOGETHER = 4
+"""Anchors that are solved one after the other, at most."""
+
+Indices = NDArray[np.int64]
+
+
+class Block(NamedTuple):
+    """Samples that are solved one after the other, rows (m,), each from the policy of its parent.
+
+    parents (m,): rows before it in the block, or in other blocks; `NOMINAL` or `NONE`.
+    anchors: whether others may need their policies.
+    """
+
+    rows: Indices
+    parents: Indices
+    anchors: bool = False
+
+    @property
+    def needed(self) -> set[int]:
+        """Rows of other blocks whose policies it needs."""
+        return {int(row) for row in self.parents if row >= 0} - {int(row) for row in self.rows}
+
+
+def given(problem: Problem, over: Any) -> dict[str, Array]:
+    """Arrays (M, ...) of what varies, checked as far as that goes without solving: names, lengths, a first sample."""
+    if not isinstance(over, Mapping) or not over:
+        raise ProblemError(f"over: expected a mapping of places to arrays, one sample a row, got {said(over)}")
+    arrays: dict[str, Array] = {}
+    for name, values in over.items():
+        problem.resolved(name)
+        if isinstance(values, (list, tuple)) and values and hasattr(values[0], "homogeneous"):
+            values = [getattr(value, "homogeneous", value) for value in values]
+        rank = np.ndim(values) if isinstance(values, np.ndarray) else _rank(values)
+        if rank == 0:
+            raise ProblemError(f"over[{name!r}]: expected an array with one row a sample, got {said(values)}")
+        arrays[name] = as_array(f"over[{name!r}]", values, (None,) * rank, finite=False).copy()
+        if np.isnan(arrays[name]).any():
+            sample = int(np.argwhere(np.isnan(arrays[name]))[0][0])
+            raise ProblemError(f"over[{name!r}]: expected numbers, got nan in sample {sample}")
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+        raise ProblemError(f"over: expected as many samples of each, got {told}")
+    count = next(iter(lengths.values()))
+    if not 1 <= count <= 1000 * MOST_ITEMS:
+        raise ProblemError(f"over: expected at least one sample, got {count}")
+    problem.varying({name: values[0] for name, values in arrays.items()})
+    return arrays
+
+
+def _rank(values: Any) -> int:
+    try:
+        return np.ndim(values)
+    except Exception:  # of ragged lists; as_array says what is wrong
+        return 1
+
+
+def independent(count: int, parent: int = NONE) -> list[Block]:
+    """Blocks of samples in their order that follow no other sample."""
+    return [
+        Block(rows, np.full(len(rows), parent, dtype=np.int64))
+        for rows in (np.arange(a, min(a + BLOCK, count)) for a in range(0, count, BLOCK))
+    ]
+
+
+def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Samples as points (M, p), and the problem itself (p,): each thing that varies counts as much as each other."""
+    points, roots = [], []
+    for name, values in arrays.items():
+        flat = np.where(np.isfinite(values), values, 0.0).reshape(len(values), -1)
+        root = _now(problem, name, flat)
+        size = float(np.sqrt(((flat - flat.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
+        points.append(flat / size)
+        roots.append(root / size)
+    return np.hstack(points), np.concatenate(roots)
+
+
+def _now(problem: Problem, name: str, samples: Array) -> Array:
+    """Numbers that a place has in the problem itself; the samples' mean where it is none of the same size."""
+    found = problem.resolved(name)
+    if name == "x0":
+        value: Any = problem.x0
+    elif isinstance(found, str):
+        value = getattr(problem.dynamics, found.removeprefix("dynamics."), None)
+    else:
+        value = getattr(found[0].thing(problem), found[0].field)
+    value = np.ravel(np.asarray(getattr(value, "homogeneous", value)))
+    fits = value.dtype.kind in "fiu" and value.size == samples.shape[1] and np.isfinite(value).all()
+    return np.asarray(value, np.float64) if fits else samples.mean(axis=0)
+
+
+def neighbours(points: Array, root: Array) -> list[Block]:
+    """Blocks of a tree of neighbours, those that others need first; see the module."""
+    count = len(points)
+    order = np.random.default_rng(0).permutation(count)
+    anchors, others = np.split(order, [-(-count // BLOCK)])
+    blocks = []
+    tree = [NOMINAL, *anchors.tolist()]
+    at = np.vstack([root, points[anchors]])
+    for a, b in _doubling(len(tree)):
+        parents = np.array(tree)[cKDTree(at[:a]).query(at[a:b])[1]]
+        for begin in range(a, b, TOGETHER):
+            end = min(begin + TOGETHER, b)
+            blocks.append(Block(np.array(tree[begin:end]), parents[begin - a : end - a], True))
+    if len(others):
+        cells = cKDTree(points[anchors]).query(points[others])[1]
+        for cell in range(len(anchors)):
+            rows = np.concatenate([anchors[cell : cell + 1], others[cells == cell]])
+            parents = np.empty(len(rows), dtype=np.int64)
+            for a, b in _doubling(len(rows)):
+                parents[a:b] = rows[cKDTree(points[rows[:a]]).query(points[rows[a:b]])[1]]
+            if len(rows) > 1:
+                blocks.append(Block(rows[1:], parents[1:]))
+    return blocks
+
+
+def _doubling(count: int) -> Sequence[tuple[int, int]]:
+    """Ranges 1 .. 2, 2 .. 4, 4 .. 8, ... of the numbers below ``count``."""
+    found, a = [], 1
+    while a < count:
+        found.append((a, min(2 * a, count)))
+        a *= 2
+    return found
+
+
+def of_shard(blocks: Sequence[Block], shard: tuple[int, int]) -> list[Block]:
+    """Blocks of the share ``(number, count)``, number 1 .. count, with all that these need."""
+    number, count = shard
+    wanted = {i for i in range(len(blocks)) if i % count == number - 1}
+    having = {int(row): i for i, block in enumerate(blocks) if block.anchors for row in block.rows}
+    waiting = list(wanted)
+    while waiting:
+        for row in blocks[waiting.pop()].needed:
+            if having[row] not in wanted:
+                wanted.add(having[row])
+                waiting.append(having[row])
+    return [blocks[i] for i in sorted(wanted)]

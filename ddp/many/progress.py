@@ -1,0 +1,108 @@
+"""How far many solves are: a line on a terminal, lines of JSON elsewhere, or a function of the user's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ddp.compiling.announce import is_quiet
+from ddp.errors import ProblemError, said
+
+OFTEN, SELDOM = 0.2, 5.0
+"""Seconds between two lines on a terminal, and elsewhere."""
+
+
+class Progress(NamedTuple):
+    """State of a batch.
+
+    done, total, converged, failed: samples; failed are those that have raised an error or lost their worker.
+    rate: solves per second of this run.   remaining [s]: what is left by that; NaN before any is done.
+    """
+
+    done: int
+    total: int
+    converged: int
+    failed: int
+    rate: float
+    remaining: float
+
+    def __str__(self) -> str:
+        left = "" if self.remaining != self.remaining else f", {_time(self.remaining)} left"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.done} of {self.total} solved, {self.converged} converged{failed}, {self.rate:.4g}/s{left}"
+
+
+class Reporter:
+    """Tells the progress of a batch."""
+
+    def __init__(self, asked: Any, total: int) -> None:
+        if not isinstance(asked, bool) and not callable(asked):
+            raise ProblemError(f"progress: expected True, False or a function of a Progress, got {said(asked)}")
+        self._tell: Callable[[Progress], object] | None = asked if callable(asked) else None
+        self._prints = asked is True and not is_quiet()
+        self._terminal = self._prints and sys.stderr is not None and sys.stderr.isatty()
+        self._total, self._begin, self._last, self._drawn = total, time.perf_counter(), -SELDOM, 0
+        self.done = self.converged = self.failed = self._before = 0
+
+    def begin(self, text: str, done: int, converged: int, failed: int) -> None:
+        """Tell what is about to be done; rows that are there already do not count for the rate."""
+        self.done = self._before = done
+        self.converged, self.failed = converged, failed
+        if self._terminal:
+            self._write(f"{text}\n")
+        elif self._prints:
+            self._write(json.dumps({"begins": text}) + "\n")
+
+    def add(self, done: int, converged: int, failed: int) -> None:
+        """Count rows, and tell now and then."""
+        self.done, self.converged, self.failed = self.done + done, self.converged + converged, self.failed + failed
+        now = time.perf_counter()
+        if self._tell is not None:
+            self._tell(self.state)
+        if self._prints and now - self._last >= (OFTEN if self._terminal else SELDOM):
+            self._last = now
+            self._show(self.state)
+
+    def end(self) -> None:
+        """Tell how it ended."""
+        if self._prints:
+            self._show(self.state)
+            if self._terminal:
+                self._write("\n")
+
+    @property
+    def state(self) -> Progress:
+        """Progress so far."""
+        solved, seconds = self.done - self._before, time.perf_counter() - self._begin
+        rate = solved / max(seconds, 1e-9)
+        remaining = (self._total - self.done) / rate if solved else float("nan")
+        return Progress(self.done, self._total, self.converged, self.failed, rate, remaining)
+
+    def _show(self, state: Progress) -> None:
+        if not self._terminal:
+            told = {name: None if value != value else value for name, value in state._asdict().items()}
+            self._write(json.dumps(told) + "\n")
+            return
+        text = str(state)[: shutil.get_terminal_size().columns - 1]
+        self._write("\r" + text.ljust(self._drawn))
+        self._drawn = len(text)
+
+    @staticmethod
+    def _write(text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):  # nobody listens any more
+            pass
+
+
+def _time(seconds: float) -> str:
+    """Seconds as people say them."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"

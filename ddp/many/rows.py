@@ -1,0 +1,123 @@
+"""Solves among many as rows of numbers: one declaration of what is kept, sent and stored of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, items, said
+from ddp.problem import Problem
+from ddp.solution import Solution
+from ddp.status import Ending, Status
+
+Rows = NDArray[np.void]
+
+ENDINGS = tuple(ending.name for ending in Ending)
+
+STARTS = "own guess", "given guess", "neighbour", "own guess better than neighbour", "neighbour better than own guess"
+"""Where the solution of a row comes from; the last two: both were tried."""
+
+OWN, GIVEN, NEIGHBOUR, OWN_BETTER, NEIGHBOUR_BETTER = range(len(STARTS))
+
+LONGEST = 240
+"""Bytes of a status or an error that a row keeps."""
+
+SCALARS = [
+    ("row", "<i8"), ("cost", "<f8"), ("gradient", "<f8"), ("violation", "<f8"), ("iterations", "<i4"),
+    ("converged", "?"), ("ending", "i1"), ("kind", "S8"), ("start", "i1"), ("parent", "<i8"), ("moved", "<f8"),
+    ("sentence", f"S{LONGEST}"),
+]  # fmt: skip
+"""Numbers of each row. parent: the row whose policy was followed, -1 the problem's own solution, -2 none. moved: root
+of the mean square of X ⊖ X_parent. sentence: why it ended, if it has not converged."""
+
+ARRAYS = "X", "U", "k", "K", "multipliers", "penalties"
+
+NONE, NOMINAL = -2, -1
+
+
+def shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of a solution."""
+    N, d = problem.horizon, problem.dynamics
+    return {
+        "X": (N + 1, d.nx), "U": (N, d.nu), "k": (N, d.nu), "K": (N, d.nu, d.n),
+        "multipliers": (problem.multiplier_count,), "penalties": (len(problem.placed),),
+    }  # fmt: skip
+
+
+def row_type(problem: Problem, keep: Sequence[str], dtype: Any) -> np.dtype[np.void]:
+    """Type of rows that keep some arrays, as floats of a size; ProblemError if there are no such arrays."""
+    names = items("keep", keep, "names of arrays")
+    for name in names:
+        if not isinstance(name, str) or name not in ARRAYS:
+            raise ProblemError(f"keep: expected some of {', '.join(ARRAYS)}, got {said(name)}")
+    try:
+        number = np.dtype(dtype)
+    except (TypeError, ValueError):
+        number = np.dtype(object)
+    if number not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ProblemError(f"dtype: expected 'float32' or 'float64', got {said(dtype)}")
+    found = shapes(problem)
+    kept = [name for name in ARRAYS if name in names and 0 not in found[name]]
+    return np.dtype(SCALARS + [(name, number, found[name]) for name in kept])
+
+
+def fill(row: Any, solution: Solution) -> None:
+    """Write a solution into a row."""
+    for name in ("cost", "gradient", "violation", "iterations", "converged", "kind"):
+        row[name] = getattr(solution, name)
+    row["ending"] = ENDINGS.index(solution.status.ending.name)
+    row["sentence"] = b"" if solution.converged else said_in(str(solution.status))
+    for name in row.dtype.names[len(SCALARS) :]:
+        row[name] = getattr(solution, name)
+
+
+def fail(row: Any, sentence: str) -> None:
+    """Write into a row that there is no solution, and why."""
+    for name in ("cost", "gradient", "violation", "moved"):
+        row[name] = np.nan
+    for name in row.dtype.names[len(SCALARS) :]:
+        row[name] = np.nan
+    row["iterations"], row["converged"], row["kind"] = 0, False, b"unknown"
+    row["ending"], row["sentence"] = ENDINGS.index(Ending.UNKNOWN.name), said_in(sentence)
+
+
+def said_in(sentence: str) -> bytes:
+    """A sentence of at most `LONGEST` bytes."""
+    whole = " ".join(sentence.split()).encode()
+    return whole if len(whole) <= LONGEST else whole[: LONGEST - 3].decode(errors="ignore").encode() + b"..."
+
+
+def solution_of(row: Any, problem: Problem) -> Solution:
+    """The solution that a row keeps, of its problem; ProblemError if it does not keep X, U and K."""
+    names = row.dtype.names
+    if missing := [name for name in ("X", "U", "K") if name not in names]:
+        raise ProblemError(f"solution: {', '.join(missing)} were not kept, see `keep`")
+    own: dict[str, Any] = {
+        name: np.asarray(row[name], np.float64).copy() if name in names else np.zeros(shape)
+        for name, shape in shapes(problem).items()
+    }
+    ending = Ending[ENDINGS[int(row["ending"])]]
+    sentence = row["sentence"].decode() or f"converged after {int(row['iterations'])} iterations"
+    return Solution(
+        **own, cost=float(row["cost"]), gradient=float(row["gradient"]), converged=bool(row["converged"]),
+        status=Status(sentence, ending), iterations=int(row["iterations"]), seconds=0.0, history=(), problem=problem,
+        violation=float(row["violation"]), kind=row["kind"].decode(),
+    )  # fmt: skip
+
+
+def policy_type(problem: Problem, coordinates: int) -> np.dtype[np.void]:
+    """Type of what children of a row need of it: its policy, where it is, and what its cost lets expect of theirs."""
+    own = [(name, "<f8", shape) for name, shape in shapes(problem).items()]
+    return np.dtype([("row", "<i8"), ("cost", "<f8"), ("slope", "<f8"), ("point", "<f8", (coordinates,)), *own])
+
+
+def policy_of(row: Any) -> Solution:
+    """The solution whose policy a row of `policy_type` keeps: to be followed, and for nothing else."""
+    own: dict[str, Any] = {name: row[name].copy() for name in ARRAYS}
+    return Solution(
+        **own, cost=float(row["cost"]), gradient=np.nan, converged=True, status=Status("converged", Ending.CONVERGED),
+        iterations=0, seconds=0.0, history=(),
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Where rows of many solves are kept until all are there: in memory, or in files that outlive the process."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.errors import affordable
+from ddp.files import remove_left, write_atomically
+from ddp.many.rows import Rows
+
+
+class Shelf(Protocol):
+    """Keeps finished rows and the policies of anchors.
+
+    done (M,): which rows there are.   policies: those of anchors, by row.
+    """
+
+    done: NDArray[np.bool_]
+    policies: dict[int, np.void]
+
+    def put(self, rows: Rows, policies: Rows) -> None:
+        """Keep rows, and the policies of anchors among them."""
+
+    def settle(self) -> None:
+        """Bring what is there into its last form, as far as that goes."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+
+class Memory:
+    """Rows in one array."""
+
+    def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
+        affordable("over", count, count * kind.itemsize // 8)
+        self.rows = np.zeros(count, kind)
+        self.done = np.zeros(count, dtype=bool)
+        self.policies: dict[int, np.void] = {}
+
+    def put(self, rows: Rows, policies: Rows) -> None:
+        """Keep rows."""
+        self.rows[rows["row"]] = rows
+        self.done[rows["row"]] = True
+        self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
+
+    def settle(self) -> None:
+        """Do nothing: rows are where they belong."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Parts:
+    """Files of finished rows in a folder, each written whole; the policies that belong to them are there before."""
+
+    _NAMES = re.compile(r"rows-[0-9a-f]{16}\.npy")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._parts: dict[Path, Rows] = {}
+
+    def scan(self) -> None:
+        """Look which files there are."""
+        if not self.folder.is_dir():
+            self._parts = {}
+            return
+        names = {path for path in self.folder.iterdir() if self._NAMES.fullmatch(path.name)}
+        self._parts = {
+            path: self._parts[path] if path in self._parts else np.load(path, mmap_mode="r", allow_pickle=False)
+            for path in sorted(names)
+        }
+
+    def put(self, rows: Rows, policies: Rows) -> None:
+        """Write a file of rows."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(rows["row"].tobytes()).hexdigest()[:16]
+        if len(policies):
+            _write(self.folder / f"policies-{name}.npy", policies)
+        _write(self.folder / f"rows-{name}.npy", rows)
+        path = self.folder / f"rows-{name}.npy"
+        self._parts[path] = np.load(path, mmap_mode="r", allow_pickle=False)
+
+    def there(self) -> Iterable[NDArray[np.int64]]:
+        """Indices of the rows of each file."""
+        return [np.asarray(part["row"]) for part in self._parts.values()]
+
+    def policies(self) -> dict[int, np.void]:
+        """All policies."""
+        found: dict[int, np.void] = {}
+        if self.folder.is_dir():
+            for path in sorted(self.folder.glob("policies-*.npy")):
+                part = np.load(path, allow_pickle=False)
+                found.update(zip(part["row"].tolist(), part, strict=True))
+        return found
+
+    def gathered(self, start: int, stop: int, kind: np.dtype[np.void]) -> Rows:
+        """The rows start .. stop-1, all of which are there."""
+        rows = np.zeros(stop - start, kind)
+        for part in self._parts.values():
+            numbers = part["row"]
+            mine = np.flatnonzero((numbers >= start) & (numbers < stop))
+            if len(mine):
+                rows[numbers[mine] - start] = part[mine]
+        return rows
+
+    def drop(self, settled: NDArray[np.bool_]) -> None:
+        """Remove files all of whose rows are settled elsewhere."""
+        for path, part in list(self._parts.items()):
+            if settled[part["row"]].all():
+                del self._parts[path]
+                path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        self._parts = {}
+        if self.folder.is_dir():
+            remove_left(self.folder)
+            for path in [*self.folder.glob("rows-*.npy"), *self.folder.glob("policies-*.npy"), self.folder / "lock"]:
+                path.unlink(missing_ok=True)
+            self.folder.rmdir()
+
+
+def _write(path: Path, rows: Rows) -> None:
+    """Write a .npy file whole or not at all."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(rows))
+    write_atomically(path, lambda file: file.writelines([stream.getbuffer(), rows.tobytes()]), of_many=True)

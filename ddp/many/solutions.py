@@ -1,0 +1,165 @@
+"""Solutions of many problems, in the order of what varied: in memory, or in a store."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.errors import ProblemError, integer, positive, said
+from ddp.files import as_path
+from ddp.many.rows import ARRAYS, SCALARS, STARTS, solution_of
+from ddp.many.store import opened
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solution import Solution
+
+
+class Failure(NamedTuple):
+    """A sample without a solution, or with one that has not converged.
+
+    sample: which one.   status: why, in words.   solved: whether there is a trajectory at all.
+    """
+
+    sample: int
+    status: str
+    solved: bool
+
+
+class Edge(NamedTuple):
+    """Two neighbours whose solutions are further apart than the samples let expect.
+
+    parent, child: indices of the samples, -1 of the problem itself.   moved: rms of X_child ⊖ X_parent.
+    ratio: how many times as far, for the distance of the samples, as the median of all edges.
+    """
+
+    parent: int
+    child: int
+    moved: float
+    ratio: float
+
+
+class Solutions:
+    """Solutions of many problems, as `solve_many` returns them; of a store, with ``Solutions.open(path, problem)``.
+
+    cost, gradient, violation, iterations, converged (M,): as of `Solution`; NaN where there is none.
+    start (M,): where solutions come from, an index into ``starts``.
+    parent (M,): the sample whose policy was followed, -1 the problem's own solution, -2 none.
+    X (M, N+1, nx), U (M, N, nu), K (M, N, nu, n), ...: what was kept; of a store, arrays of zarr, which read what is
+    asked of them.
+    over: what varied, by its names.
+    """
+
+    starts = STARTS
+
+    def __init__(self, source: Any, over: dict[str, Array], problem: Problem | None, points: Any = None) -> None:
+        self._source, self.over, self.problem, self._points = source, over, problem, points
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], problem: Problem | None = None) -> Solutions:
+        """Solutions in a store, of which some may be missing yet; with its problem, they can be taken out.
+
+        Raises ProblemError if the path is no store.
+        """
+        if problem is not None and not isinstance(problem, Problem):
+            raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+        group = opened(as_path(path))
+        over = {name.removeprefix("over."): group[name][:] for name in group.array_keys() if name.startswith("over.")}
+        return Solutions(group, over, problem)
+
+    def __len__(self) -> int:
+        return len(self.done)
+
+    def __str__(self) -> str:
+        done, converged = int(self.done.sum()), int(self.converged[self.done].sum())
+        missing = "" if done == len(self) else f", {len(self) - done} not solved yet"
+        costs = self.cost[self.done & np.isfinite(self.cost)]
+        range_of = f", costs {costs.min():.5g} to {costs.max():.5g}" if len(costs) else ""
+        return f"{done} solutions: {converged} converged, {done - converged} not{missing}{range_of}"
+
+    @cached_property
+    def done(self) -> NDArray[np.bool_]:
+        """Which samples there is a row of (M,); all, but in a store that is not complete."""
+        if isinstance(self._source, np.ndarray):
+            return np.ones(len(self._source), dtype=bool)
+        return np.asarray(self._source["done"][:], bool)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in {*ARRAYS, *(scalar for scalar, _ in SCALARS)} - {"row"}:
+            raise AttributeError(f"Solutions has no {name}")
+        try:
+            found = self._source[name]
+        except (KeyError, ValueError):
+            raise ProblemError(f"{name}: it was not kept, see `keep`") from None
+        if name not in ARRAYS:
+            found = np.asarray(found[:])
+            vars(self)[name] = found
+        return found
+
+    def row(self, i: int) -> Any:
+        """All numbers of one sample."""
+        if isinstance(self._source, np.ndarray):
+            return self._source[i]
+        names = [name for name in self._source.array_keys() if not name.startswith("over.") and name != "done"]
+        kinds = dict(SCALARS)
+        texts = {name for name in names if kinds.get(name, "").startswith("S")}
+        values = {name: np.asarray(self._source[name][i]) for name in names}
+        made = np.zeros((), [
+            (name, kinds[name]) if name in texts else (name, value.dtype, value.shape) for name, value in values.items()
+        ])  # fmt: skip
+        for name, value in values.items():
+            made[name] = value.tobytes() if name in texts else value
+        return made[()]
+
+    def solution(self, i: int) -> Solution:
+        """The solution of sample i, of its own problem; k is zeros where it was not kept.
+
+        Raises ProblemError for a sample that has none, and where X, U or K were not kept.
+        """
+        index = integer("i", i)
+        if index >= len(self):
+            raise ProblemError(f"i: expected less than {len(self)}, how many there are, got {index}")
+        if not self.done[index]:
+            raise ProblemError(f"i: sample {index} has not been solved yet")
+        if self.problem is None:
+            raise ProblemError("problem: expected one: Solutions.open(path, problem)")
+        row = self.row(index)
+        if np.isnan(row["cost"]):
+            raise ProblemError(f"i: sample {index} has no solution: {row['sentence'].decode()}")
+        return solution_of(row, self.problem.varying({name: values[index] for name, values in self.over.items()}))
+
+    def failures(self) -> list[Failure]:
+        """Samples that have not converged, or have raised an error, and why."""
+        found = []
+        for i in np.flatnonzero(self.done & ~self.converged.astype(bool)).tolist():
+            text = self.sentence[i]
+            text = text if isinstance(text, bytes) else text.tobytes().rstrip(b"\0")
+            found.append(Failure(i, text.decode(), bool(np.isfinite(self.cost[i]))))
+        return found
+
+    def consistency(self, ratio: float = 5.0) -> list[Edge]:
+        """Edges of the tree of neighbours along which the solution jumps: borders of local minima, the longest first.
+
+        ratio: how many times as far for the distance of samples as the median.
+        Empty where no sample has followed a neighbour.
+        """
+        least = positive("ratio", ratio)
+        parents, moved = self.parent, self.moved
+        of = np.flatnonzero(self.done & (parents >= -1) & np.isfinite(moved))
+        if self._points is None or len(of) == 0:
+            return []
+        points, root = self._points()
+        before = np.where((parents[of] >= 0)[:, None], points[np.maximum(parents[of], 0)], root)
+        distance = np.linalg.norm(points[of] - before, axis=1)
+        rate = moved[of] / np.maximum(distance, 1e-12)
+        typical = float(np.median(rate)) or 1.0
+        jumps = [
+            Edge(int(parents[i]), int(i), float(moved[i]), float(r / typical))
+            for i, r in zip(of, rate, strict=True) if r > least * typical
+        ]  # fmt: skip
+        return sorted(jumps, key=lambda edge: -edge.ratio)
+
+

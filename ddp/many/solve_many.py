@@ -1,0 +1,149 @@
+"""Solving many problems that differ in numbers: the public function, and its arguments."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+
+from ddp.errors import ProblemError, integer, said
+from ddp.guesses import as_guess
+from ddp.many.driver import Driver
+from ddp.many.executors import Executor, crew_of
+from ddp.many.identity import digest, identity_of
+from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of
+from ddp.many.progress import Reporter
+from ddp.many.rows import ENDINGS, NOMINAL, STARTS, policy_type, row_type
+from ddp.many.shelf import Memory
+from ddp.many.solutions import Solutions
+from ddp.many.store import FORMAT, VERSION, Store
+from ddp.many.work import Work
+from ddp.problem import Problem
+from ddp.solution import Solution
+from ddp.solver import DDP, solve
+
+NEIGHBOURS = "neighbours"
+
+KEPT = "X", "U", "K"
+
+
+def solve_many(
+    problem: Problem,
+    over: Mapping[str, Any],
+    solver: DDP | None = None,
+    executor: int | Executor | None = None,
+    start: Solution | str | None = None,
+    into: str | os.PathLike[str] | None = None,
+    keep: Sequence[str] = KEPT,
+    dtype: Any = "float64",
+    retries: int = 1,
+    progress: Any = False,
+    shard: tuple[int, int] | None = None,
+) -> Solutions:
+    """Solve a problem many times, each time with other numbers in some places.
+
+        batch = solve_many(problem, over={"x0": X0, "target": poses}, start="neighbours", into="reach.zarr")
+
+    over: arrays with one sample a row, (M, ...), by the names of places, see `Problem.varying`; all of the same length.
+    solver: `DDP` (the default), `ILQR` or `Newton`.
+    executor: who solves. None: this process, and if enough is left to do, processes of this machine; a number of
+        processes, 1 for this one alone; or an object with ``submit`` as of `concurrent.futures`: a pool of threads or
+        processes, Dask's ``client.get_executor()``, ``MPIPoolExecutor``, loky's, ``ddp.RayExecutor()``. Processes that
+        are started here import the main script: its own call must be under ``if __name__ == "__main__":``.
+    start: what solves start from. None: the problem's own guess; a `Solution`, whose policy each follows; "neighbours":
+        each follows the policy of the nearest sample among some that are solved before, the first ones that of the
+        problem's own solution. Where that does not converge, or costs more than the way there lets expect, the
+        problem's own guess is tried as well, and the better one kept.
+    into: path of a zarr group (the extra ``mayne[batch]``), which is resumed if it is there; None: memory.
+    keep: of "X", "U", "k", "K", "multipliers", "penalties".   dtype: what they are kept as, "float64" or "float32".
+    retries: how often samples are solved again whose worker has died.
+    progress: True: a line on a terminal, lines of JSON elsewhere, on standard error; or a function of a `Progress`.
+    shard: ``(number, count)``, number 1 .. count: solve only a share, into a store that all shares write to. The one
+        that ends last completes it.
+
+    Results lie in the order of ``over``, and are the same to the last bit whoever solves and however often it was
+    interrupted: guesses depend on the samples alone. A sample that does not converge, or raises an error, is a row that
+    says so. Ctrl-C, or whatever ends the process, leaves a store from which the same call goes on.
+
+    Raises ProblemError for bad input before any work, and for a store of another problem, which it names.
+    """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem: expected a Problem, got {said(problem)}")
+    method = DDP() if solver is None else solver
+    if not isinstance(method, DDP):
+        raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
+    by_tree = isinstance(start, str)
+    if by_tree and start != NEIGHBOURS:
+        raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
+    if not (by_tree or start is None or isinstance(start, Solution)):
+        raise ProblemError(f"start: expected None, a Solution or 'neighbours', got {said(start)}")
+    as_guess(None if by_tree else start, problem.dynamics, problem.horizon)
+    share = _shard(shard, into)
+    tries = integer("retries", retries)
+    problem.renew()
+    arrays = given(problem, over)
+    count = len(next(iter(arrays.values())))
+    kind = row_type(problem, keep, dtype)
+    reporter = Reporter(progress, count)
+    crew = crew_of(executor)
+    try:
+        nothing = np.zeros((0, 0))
+        points, root = points_of(problem, arrays) if by_tree else (nothing, None)
+        policies = policy_type(problem, points.shape[1])
+        plan = {"start": "tree of neighbours" if by_tree else "one solution" if start is not None else "own guess"}
+        given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
+        if into is None:
+            shelf: Memory | Store = Memory(count, kind)
+        else:
+            shelf = Store(into, kind, arrays, {
+                "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),
+                "over": {name: digest(values) for name, values in arrays.items()},
+                "plan": plan | {
+                    "given": given_start, "samples": count, "block": BLOCK, "keep": list(kind.names or ()),
+                    "dtype": np.dtype(dtype).name,
+                },
+                "versions": _versions(), "solver": repr(method), "starts": list(STARTS), "endings": list(ENDINGS),
+            })  # fmt: skip
+        already = np.flatnonzero(shelf.done)
+        size = f", {count * kind.itemsize / 1e6:.4g} MB" + (f" into {into}" if into is not None else "")
+        reporter.begin(f"{count} solves of {kind.itemsize / 1e3:.3g} kB{size}", len(already), len(already), 0)
+        blocks = neighbours(points, root) if root is not None else independent(count, -2 if start is None else NOMINAL)
+        if share is not None:
+            blocks = of_shard(blocks, share)
+        nominal = start if isinstance(start, Solution) else None
+        if by_tree and not all(shelf.done[block.rows].all() for block in blocks):
+            own = solve(problem, method, throw=False)
+            nominal = own if own.converged else None
+        work = Work(problem, method, kind, policies, nominal, root)
+        Driver(work, arrays, points, shelf, crew, tries, reporter).run(blocks)
+    finally:
+        if crew is not None:
+            crew.close()
+    shelf.settle()
+    reporter.end()
+    source = shelf.rows if isinstance(shelf, Memory) else shelf.group
+    return Solutions(source, arrays, problem, partial(points_of, problem, arrays))
+
+
+def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
+    """A share, checked."""
+    if shard is None:
+        return None
+    if not isinstance(shard, tuple) or len(shard) != 2:
+        raise ProblemError(f"shard: expected a pair (number, count), got {said(shard)}")
+    number, count = integer("shard[0]", shard[0], 1), integer("shard[1]", shard[1], 1)
+    if number > count:
+        raise ProblemError(f"shard: expected a number of at most {count}, how many there are, got {number}")
+    if into is None:
+        raise ProblemError("shard: expected together with into, the store that shares write to")
+    return number, count
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what results depend on to the last bit."""
+    return {"numpy": np.__version__, "numba": numba.__version__, "machine": platform.machine()}

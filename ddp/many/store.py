@@ -1,0 +1,231 @@
+"""Stores of many solves: one zarr group (version 3 of its format), which resumes after whatever ended the process.
+
+Every number of a row is an array of the group, with samples along its first axis in the order of ``over``, and so are
+the numbers that vary, as ``over.<place>``. Until all rows of a chunk are there, they wait in ``<store>.parts``; then
+the chunk is written, file by file under other names that are changed, and marked in ``done`` last.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddp.errors import ProblemError
+from ddp.files import as_path, shown
+from ddp.many.identity import difference
+from ddp.many.rows import LONGEST, SCALARS, Rows
+from ddp.many.shelf import Parts
+from ddp.protocols import Array
+
+try:
+    import fcntl
+except ImportError:  # Windows, where shards settle one after the other by hand
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger("mayne")
+
+FORMAT, VERSION = "mayne batch", 1
+
+CHUNK = 1 << 22
+"""Bytes of the largest array of a chunk, about."""
+
+DIMENSIONS = {
+    "X": ("state_knot", "state"), "U": ("knot", "control"), "k": ("knot", "control"),
+    "K": ("knot", "control", "tangent"), "multipliers": ("multiplier",), "penalties": ("constraint",),
+}  # fmt: skip
+"""Names of the axes of arrays, after that of samples."""
+
+
+TEXTS = {"sentence": (LONGEST,), "kind": (8,)}
+"""Texts, as so many bytes of UTF-8."""
+
+
+def zarr_or_refuse() -> Any:
+    """The library, or ProblemError that says how to get it."""
+    try:
+        import zarr
+    except ImportError:
+        raise ProblemError("into: expected zarr to be installed, by the extra mayne[batch]") from None
+    return zarr
+
+
+class Store:
+    """A group and the rows on their way into it; see `shelf.Shelf`."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], kind: np.dtype[np.void], arrays: Mapping[str, Array],
+        attributes: dict[str, Any],
+    ) -> None:  # fmt: skip
+        zarr = zarr_or_refuse()
+        self.path, self._kind = as_path(path, "into"), kind
+        self._count = len(next(iter(arrays.values())))
+        self.parts = Parts(self.path.with_name(f"{self.path.name}.parts"))
+        self.chunk = chunk_rows(kind, self._count)
+        attributes = json.loads(json.dumps(attributes))
+        if not self.path.exists():
+            self._check_room()
+            self._create(zarr, arrays, attributes)
+        self.group = opened(self.path)
+        self._check(attributes)
+        self._settled = self.group["done"][:].astype(bool)
+        with self._alone():
+            remove_partial(self.path)
+            self._scan()
+
+    def _scan(self) -> None:
+        self.parts.scan()
+        self.done = self._settled.copy()
+        for rows in self.parts.there():
+            self.done[rows] = True
+        self.policies = self.parts.policies()
+
+    def _check_room(self) -> None:
+        """Raise ProblemError if the disk is too small."""
+        folder = self.path.absolute().parent
+        if not folder.is_dir():
+            raise ProblemError(f"into: cannot write {shown(self.path)}: there is no folder {shown(folder)}")
+        needed, free = self._count * self._kind.itemsize, shutil.disk_usage(folder).free
+        if needed > free:
+            raise ProblemError(
+                f"into: {self._count} solves of {self._kind.itemsize / 1e3:.3g} kB need {needed / 1e9:.3g} GB,"
+                f" there are {free / 1e9:.3g} GB; keep fewer arrays, or dtype='float32'"
+            )
+
+    def _create(self, zarr: Any, arrays: Mapping[str, Array], attributes: dict[str, Any]) -> None:
+        """Make the group without rows, beside its place first."""
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
+        shutil.rmtree(beside, ignore_errors=True)
+        try:
+            group = zarr.open_group(str(beside), mode="w", zarr_format=3, attributes=attributes)
+            for name, values in arrays.items():
+                axes = ["sample", *(f"{name} axis {i}" for i in range(1, values.ndim))]
+                group.create_array(f"over.{name}", data=values, chunks=values.shape, dimension_names=axes)
+            for name, number, *shape in self._kind.descr:
+                if name == "row":
+                    continue
+                sizes = TEXTS[name] if name in TEXTS else shape[0] if shape else ()
+                axes = ["sample", *DIMENSIONS.get(name, [f"{name} byte"] * len(sizes))]
+                group.create_array(
+                    name, shape=(self._count, *sizes), chunks=(self.chunk, *sizes), fill_value=0, dimension_names=axes,
+                    compressors=None if name in DIMENSIONS else "auto",
+                    dtype=np.dtype("u1" if name in TEXTS else number),
+                )  # fmt: skip
+            group.create_array(
+                "done", shape=(self._count,), chunks=(self.chunk,), dtype=bool, dimension_names=["sample"], fill_value=0
+            )
+            os.rename(beside, self.path)
+        except OSError as reason:
+            if not self.path.exists():  # else another shard was faster
+                raise ProblemError(f"into: cannot write {shown(self.path)}: {reason.strerror or reason}") from None
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _check(self, attributes: dict[str, Any]) -> None:
+        """Raise ProblemError that names what differs, if the store is of another batch."""
+        there = dict(self.group.attrs)
+        said = {"problem": "is of another problem", "over": "has other samples", "plan": "is of another plan"}
+        for name, what in said.items():
+            if told := difference(_flat(attributes[name]), _flat(there.get(name, {}))):
+                raise ProblemError(f"into: {shown(self.path)} {what}: {told} differs")
+        if told := difference(attributes["versions"], there.get("versions", {})):
+            logger.warning("%s was begun with other versions of %s: results may differ by rounding", self.path, told)
+
+    def put(self, rows: Rows, policies: Rows) -> None:
+        """Keep rows, and write the chunks that are whole."""
+        self.parts.put(rows, policies)
+        self.done[rows["row"]] = True
+        self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
+        touched = sorted({int(row) // self.chunk * self.chunk for row in rows["row"]})
+        if any(self.done[start : start + self.chunk].all() for start in touched):
+            with self._alone():
+                for start in touched:
+                    self._write_if_whole(start)
+
+    def settle(self) -> None:
+        """Write all chunks whose rows are there, whoever solved them; remove the folder of parts if that was all."""
+        with self._alone():
+            self._settled = self.group["done"][:].astype(bool)
+            self._scan()
+            for start in range(0, self._count, self.chunk):
+                self._write_if_whole(start)
+            if self._settled.all():
+                self.parts.remove()
+
+    def close(self) -> None:
+        """Do nothing: files are closed."""
+
+    def _write_if_whole(self, start: int) -> None:
+        stop = min(start + self.chunk, self._count)
+        if self._settled[start:stop].all() or not self.done[start:stop].all():
+            return
+        rows = self.parts.gathered(start, stop, self._kind)
+        for name in self._kind.names or ():
+            if name != "row":
+                self.group[name][start:stop] = as_stored(name, rows[name])
+        self.group["done"][start:stop] = True
+        self._settled[start:stop] = True
+        self.parts.drop(self._settled)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Settle while no other shard does."""
+        if fcntl is None or not self.parts.folder.is_dir():
+            yield
+            return
+        with open(self.parts.folder / "lock", "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def as_stored(name: str, values: Any) -> Any:
+    """Texts as rows of bytes."""
+    if name in TEXTS:
+        return np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
+    return np.ascontiguousarray(values)
+
+
+def chunk_rows(kind: np.dtype[np.void], count: int) -> int:
+    """Rows of a chunk: a power of two, so many that its largest array has about `CHUNK` bytes."""
+    largest = max(kind[name].itemsize for name in kind.names or ())
+    return min(count, 1 << int(np.clip(np.log2(CHUNK / largest), 5, 13)))
+
+
+def opened(path: Path) -> Any:
+    """The group of a store; ProblemError for what is none."""
+    zarr = zarr_or_refuse()
+    try:
+        group = zarr.open_group(str(path), mode="r+")
+        sign = group.attrs.get("format"), group.attrs.get("version")
+    except Exception as reason:
+        raise ProblemError(f"into: {shown(path)} is no store of solves ({type(reason).__name__})") from None
+    if sign != (FORMAT, VERSION):
+        raise ProblemError(f"into: {shown(path)} is no store of solves of this version")
+    return group
+
+
+def remove_partial(path: Path) -> None:
+    """Remove files that a killed process was writing, which zarr gives names that end in ``.partial``."""
+    for left in path.rglob("*.partial"):
+        left.unlink(missing_ok=True)
+
+
+def _flat(value: Any, name: str = "") -> dict[str, str]:
+    """A tree of attributes as texts by names."""
+    if not isinstance(value, dict):
+        return {name: repr(value)}
+    found: dict[str, str] = {}
+    for key, part in value.items():
+        found |= _flat(part, f"{name}.{key}" if name else key)
+    return found
+
+
+NUMBERS = tuple(name for name, _ in SCALARS if name != "row")
+"""Arrays of one number, or one text, a sample."""
