@@ -16,10 +16,12 @@ HERE = Path(__file__).parent
 
 MADE_BY_OTHERS = {
     "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
-    "Drawn", "Dynamics", "Ending", "Expansion", "ForwardDerivatives", "ForwardHessian", "ForwardTensors",
+    "Drawn", "Dynamics", "Edge", "Ending", "Expansion", "Failure", "ForwardDerivatives", "ForwardHessian",
+    "ForwardTensors",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
-    "InternalDerivatives", "Motion", "Policy", "Rest", "TendonDerivatives", "TendonHessian", "Tracking",
+    "InternalDerivatives", "Motion", "Policy", "Progress", "RayExecutor", "Rest", "Solutions", "TendonDerivatives",
+    "TendonHessian", "Tracking",
 }  # fmt: skip
 """Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""
 

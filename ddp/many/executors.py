@@ -109,7 +109,7 @@ class RayExecutor:
 
     def __init__(self, **options: Any) -> None:
         try:
-            import ray  # type: ignore[import-not-found, unused-ignore]
+            import ray
         except ImportError:
             raise ProblemError("executor: expected Ray to be installed: pip install ray") from None
         if not ray.is_initialized():

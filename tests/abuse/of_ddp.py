@@ -31,11 +31,22 @@ def subjects():
     alone = "problem", "solver", "callback", "throw", "workers"
     threads = {"problem": pendulum.swing_up(horizon=20), "throw": False}
     controller = ddp.RecedingHorizon(plain)
+    many = ddp.solve_many(plain, {"x0": np.zeros((2, 2))}, executor=1, start="neighbours")
     return [
         *_of_feedback(folder),
         Subject("Problem", ddp.Problem, given),
         Subject("Problem.cost", plain.cost, {"X": X, "U": U}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
+        Subject(
+            "solve_many", ddp.solve_many, {"problem": plain, "over": {"x0": np.zeros((2, 2))}, "executor": 1},
+            ("into", "progress", "solver", "start"), {"problem": ("over",), "shard": ("into",)},
+        ),
+        Subject(
+            "Solutions.open", ddp.Solutions.open, {"path": file, "problem": plain}, (), {"path": ("into",)},
+            refuses=True,
+        ),
+        Subject("Solutions.solution", many.solution, {"i": 0}),
+        Subject("Solutions.consistency", many.consistency, {"ratio": 2.0}),
         Subject("Problem.varying", _varied(plain), {"x0": np.zeros(2)}),
         Subject("Solution.attached", solution.attached, {"problem": plain}),
         Subject("DDP", ddp.DDP, {}),

@@ -1,0 +1,50 @@
+"""Systems and terms for batches, which processes can import."""
+
+import os
+
+import numpy as np
+
+from dynamics import FunctionDynamics
+
+DEADLY = 0.77
+
+
+def _drift(x, u):
+    return x + 0.1 * np.array([x[1], u[0]])
+
+
+drift = FunctionDynamics(_drift, 2, 1, dt=0.1)
+
+
+class straight:  # noqa: N801
+    def value(self, x, u):
+        return 0.01 * (u @ u)
+
+
+class Picky:
+    """A term that raises where the state is far away."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        if np.real(x[0]) > 1.5:
+            raise ValueError("too far")
+        return x @ x
+
+
+class Deadly:
+    """A term that ends its process where the state is at one place."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        if abs(np.real(x[0]) - DEADLY) < 0.3:
+            os._exit(3)
+        return x @ x
+
+
+class Wells:
+    """Two minima, at x = 1 and x = -1."""
+
+    def value(self, x, u):
+        return 10.0 * (x[0] * x[0] - 1.0) ** 2 + x[1] * x[1]

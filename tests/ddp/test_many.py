@@ -1,0 +1,335 @@
+"""Many problems: the same bits whoever solves them, stores that resume, failures as rows."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from many_systems import DEADLY, Deadly, Picky, Wells, drift, straight
+
+import ddp
+from ddp.many import driver
+from problems import pendulum
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return pendulum.swing_up(horizon=60)
+
+
+@pytest.fixture(scope="module")
+def over(problem):
+    rng = np.random.default_rng(4)
+    return {"x0": 0.2 * rng.normal(size=(90, 2)), "masses": rng.uniform(0.9, 1.1, (90, 1))}
+
+
+@pytest.fixture(scope="module")
+def serial(problem, over, tmp_path_factory):
+    """A store made by this process alone, without interruption."""
+    return ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path_factory.mktemp("s") / "a.zarr")
+
+
+def files_of(path):
+    """All files of a store, by their names."""
+    path = Path(path)
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def of(solutions):
+    return files_of(solutions._source.store.root)
+
+
+class Shuffled:
+    """An executor that does what it is given in another order, and tells of it later."""
+
+    def __init__(self, seed):
+        self.rng, self.waiting = np.random.default_rng(seed), []
+        self.pool = ThreadPoolExecutor(1)
+
+    def submit(self, function, *arguments):
+        future = Future()
+        self.waiting.append((future, function, arguments))
+        self.pool.submit(self.one)
+        return future
+
+    def one(self):
+        time.sleep(0.002)
+        future, function, arguments = self.waiting.pop(self.rng.integers(len(self.waiting)))
+        future.set_result(function(*arguments))
+
+
+def test_many_solves_are_those_of_a_loop(problem, over):
+    many = ddp.solve_many(problem, over, executor=1)
+    for i, (x, m) in enumerate(zip(over["x0"][:20], over["masses"], strict=False)):
+        alone = ddp.solve(problem.varying(x0=x, masses=m), throw=False)
+        for name in ("X", "U", "K", "cost", "iterations", "converged"):
+            assert np.array_equal(getattr(many, name)[i], getattr(alone, name)), (i, name)
+
+
+def test_neighbours_save_iterations_and_lose_no_optimum(problem, over, serial):
+    cold = ddp.solve_many(problem, over, executor=1)
+    assert serial.iterations.mean() < 0.6 * cold.iterations.mean()
+    assert (serial.cost <= cold.cost * (1.0 + 1e-9)).all()
+    assert serial.converged.all()
+
+
+@pytest.mark.parametrize("executor", ["threads", "shuffled", "another order", "processes"])
+def test_stores_are_the_same_to_the_last_bit_whoever_solves(executor, problem, over, serial, tmp_path):
+    made = {
+        "threads": lambda: ThreadPoolExecutor(3), "shuffled": lambda: Shuffled(1), "another order": lambda: Shuffled(2),
+        "processes": lambda: 2,
+    }[executor]()  # fmt: skip
+    again = ddp.solve_many(problem, over, executor=made, start="neighbours", into=tmp_path / "a.zarr")
+    assert of(again) == of(serial)
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.filterwarnings("ignore")  # those of Dask's own
+def test_a_store_that_dask_makes_is_the_same_to_the_last_bit(problem, over, serial, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client, client.get_executor() as executor:
+        again = ddp.solve_many(problem, over, executor=executor, start="neighbours", into=tmp_path / "a.zarr")
+    assert of(again) == of(serial)
+
+
+def test_shards_write_one_store_in_any_order(problem, over, serial, tmp_path):
+    for number in (3, 1, 2):
+        share = ddp.solve_many(
+            problem, over, executor=1, start="neighbours", into=tmp_path / "a.zarr", shard=(number, 3)
+        )
+        assert share.done.all() == (number == 2)
+    assert of(share) == of(serial)
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+@pytest.mark.parametrize("start", [None, "neighbours"])
+def test_a_batch_that_is_interrupted_again_and_again_ends_the_same(start, problem, over, tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "LASTING", 1e-9)  # a block a task
+    solved = []
+
+    def interrupt(progress):
+        solved.append(progress.done)
+        if len(solved) % 2 == 0 and progress.done < progress.total:
+            raise KeyboardInterrupt
+
+    given = {"problem": problem, "over": over, "executor": 1, "start": start}
+    for _ in range(100):
+        try:
+            again = ddp.solve_many(**given, into=tmp_path / "a.zarr", progress=interrupt)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert len(solved) > 2
+    assert sorted(solved) == solved  # no row was lost
+    assert of(again) == of(ddp.solve_many(**given, into=tmp_path / "b.zarr"))
+
+
+KILLED = """
+import numpy as np, ddp, sys
+from problems import pendulum
+if __name__ == "__main__":
+    over = {"x0": 0.2 * np.random.default_rng(4).normal(size=(200, 2))}
+    ddp.solve_many(pendulum.swing_up(horizon=60), over, executor=2, start="neighbours", into=sys.argv[1], progress=True)
+"""
+
+
+def test_a_killed_batch_leaves_no_process_and_resumes_to_the_same_bits(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    path, env = tmp_path / "a.zarr", os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.Popen([sys.executable, script, path], env=env, stderr=subprocess.DEVNULL, start_new_session=True)
+    parts = tmp_path / "a.zarr.parts"
+    while not (parts.is_dir() and len(list(parts.glob("rows-*.npy"))) > 1) and run.poll() is None:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    until = time.monotonic() + 10.0
+    while time.monotonic() < until and in_session(run.pid):
+        time.sleep(0.05)
+    assert in_session(run.pid) == []
+    problem, over = pendulum.swing_up(horizon=60), {"x0": 0.2 * np.random.default_rng(4).normal(size=(200, 2))}
+    already = int(ddp.Solutions.open(path).done.sum())
+    again = ddp.solve_many(problem, over, executor=1, start="neighbours", into=path)
+    assert already < 200
+    assert of(again) == of(ddp.solve_many(problem, over, executor=1, start="neighbours", into=tmp_path / "b.zarr"))
+
+
+def in_session(leader):
+    """Processes of a session that are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def test_a_sample_that_raises_is_a_row_with_its_sentence():
+    problem = ddp.Problem(drift, [straight()], [Picky()], np.zeros(2), 5)
+    X0 = np.array([[0.0, 0.0], [2.0, 0.0], [0.1, 0.0]])
+    many = ddp.solve_many(problem, {"x0": X0}, executor=1)
+    assert many.converged.tolist() == [True, False, True]
+    assert [(one.sample, one.solved) for one in many.failures()] == [(1, False)]
+    assert "too far at knot 5 (line" in many.failures()[0].status
+    assert np.isnan(many.X[1]).all()
+    with pytest.raises(ddp.ProblemError, match="i: sample 1 has no solution: "):
+        many.solution(1)
+
+
+def test_what_does_not_converge_is_a_row_with_its_status(problem, over):
+    many = ddp.solve_many(problem, over, ddp.DDP(max_iterations=2), executor=1)
+    first = many.failures()[0]
+    alone = ddp.solve(problem.varying(x0=over["x0"][first.sample], masses=over["masses"][first.sample]),
+                      ddp.DDP(max_iterations=2), throw=False)  # fmt: skip
+    assert first.status == str(alone.status)
+    assert first.solved
+    assert many.solution(first.sample).status.ending is alone.status.ending
+
+
+def test_samples_that_kill_their_worker_are_marked_and_nothing_else_is_lost():
+    problem = ddp.Problem(drift, [straight()], [Deadly()], np.zeros(2), 5)
+    X0 = 0.1 * np.random.default_rng(0).normal(size=(100, 2))
+    X0[70] = DEADLY
+    many = ddp.solve_many(problem, {"x0": X0}, executor=2, retries=1)
+    marked = [one.sample for one in many.failures()]
+    assert 70 in marked
+    assert set(marked) <= set(range(64, 96))  # its block
+    assert many.failures()[0].status == "its worker died, 2 times"
+    assert many.converged.sum() == 100 - len(marked)
+
+
+def test_jumps_between_neighbours_are_the_borders_of_local_minima():
+    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.6, 0.0]), 20)
+    X0 = np.stack([np.linspace(-1.0, 1.0, 101), np.zeros(101)], axis=1)
+    many = ddp.solve_many(problem, {"x0": X0}, executor=1, start="neighbours")
+    side = np.sign(many.X[:, -1, 0])
+    jumps = {(edge.parent, edge.child) for edge in many.consistency()}
+    edges = {(int(p), i) for i, p in enumerate(many.parent) if p >= 0 and side[p] != side[i]}
+    assert edges
+    assert {edge for edge in jumps if edge[0] >= 0} == edges
+
+
+def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
+    path = serial._source.store.root
+    opened = ddp.Solutions.open(path, problem)
+    assert str(opened) == str(serial)
+    there = opened.solution(17)
+    assert there.stationarity() < 1e-6
+    assert np.array_equal(there.X, serial.X[17])
+    with xarray.open_zarr(path, consolidated=False) as data:
+        assert data["X"].dims == ("sample", "state_knot", "state")
+        assert np.array_equal(data["over.x0"].values, over["x0"])
+        assert np.array_equal(data["cost"].values, serial.cost)
+    assert b"pickle" not in b"".join(name.encode() for name in files_of(path))
+
+
+def test_numbers_are_kept_as_asked(problem, over, tmp_path):
+    few = {name: values[:5] for name, values in over.items()}
+    many = ddp.solve_many(problem, few, executor=1, into=tmp_path / "a.zarr", keep=("X", "U"), dtype="float32")
+    assert many.X.dtype == np.float32
+    with pytest.raises(ddp.ProblemError, match="K: it was not kept"):
+        many.K  # noqa: B018
+    with pytest.raises(ddp.ProblemError, match="solution: K were not kept"):
+        many.solution(0)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"problem": pendulum.swing_up(horizon=60, control_weight=0.2)}, r"another problem: running\[0\] \(ControlCost\)"),
+    ({"solver": ddp.ILQR()}, "is of another problem: solver differs"),
+    ({"start": None}, "is of another plan: start differs"),
+    ({"dtype": "float32"}, "is of another plan: dtype differs"),
+    ({"over": "other"}, "has other samples: x0 differs"),
+])  # fmt: skip
+def test_a_store_of_another_batch_is_refused_with_what_differs(change, words, problem, over, serial):
+    if "over" in change:
+        change = {"over": over | {"x0": over["x0"] + 1.0}}
+    given = {"problem": problem, "over": over, "executor": 1, "start": "neighbours", "into": serial._source.store.root}
+    with pytest.raises(ddp.ProblemError, match=words):
+        ddp.solve_many(**given | change)
+
+
+def test_what_is_no_store_is_refused(problem, over, tmp_path):
+    (tmp_path / "file").write_text("text")
+    zarr.open_group(str(tmp_path / "other.zarr"), mode="w")
+    for name in ("file", "other.zarr"):
+        with pytest.raises(ddp.ProblemError, match="is no store of solves"):
+            ddp.solve_many(problem, over, executor=1, into=tmp_path / name)
+    with pytest.raises(ddp.ProblemError, match="there is no folder"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "no" / "a.zarr")
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"over": {}}, "over: expected a mapping of places to arrays"),
+    ({"over": {"x0": np.zeros((3, 2)), "masses": np.ones((2, 1))}}, "expected as many samples of each, got 3 of x0"),
+    ({"over": {"x0": np.full((3, 2), np.nan)}}, r"over\['x0'\]: expected numbers, got nan in sample 0"),
+    ({"over": {"nothing": np.zeros(3)}}, "the problem has no number 'nothing'"),
+    ({"over": {"x0": 1.0}}, "expected an array with one row a sample"),
+    ({"start": "nearby"}, "start: expected None, a Solution or 'neighbours'"),
+    ({"executor": 0}, "executor: expected a whole number of at least 1"),
+    ({"executor": "dask"}, "executor: expected a number of processes, or an object with submit"),
+    ({"keep": ("X", "V")}, "keep: expected some of X, U, k, K"),
+    ({"dtype": "int8"}, "dtype: expected 'float32' or 'float64'"),
+    ({"retries": -1}, "retries: expected a whole number of at least 0"),
+    ({"progress": 3}, "progress: expected True, False or a function"),
+    ({"shard": (1, 2)}, "shard: expected together with into"),
+    ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of at most 2"),
+])  # fmt: skip
+def test_bad_batches_are_refused_before_any_work(change, words, problem, over):
+    with pytest.raises(ddp.ProblemError, match=words):
+        ddp.solve_many(**{"problem": problem, "over": over, "executor": 1} | change)
+
+
+def test_a_batch_too_large_for_the_disk_is_refused(problem, over, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(ddp.ProblemError, match=r"into: 90 solves of .* kB need .* GB, there are 1e-06 GB"):
+        ddp.solve_many(problem, over, executor=1, into=tmp_path / "a.zarr")
+
+
+def test_progress_is_lines_of_json_where_nobody_watches(problem, over, capfd):
+    ddp.solve_many(problem, {"x0": over["x0"][:3]}, executor=1, progress=True)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert lines[0]["begins"].startswith("3 solves of")
+    assert lines[-1] | {"rate": 0.0} == {
+        "done": 3, "total": 3, "converged": 3, "failed": 0, "rate": 0.0, "remaining": 0.0,
+    }  # fmt: skip
+
+
+def test_every_sample_has_a_parent_before_it():
+    from ddp.many.plan import neighbours
+
+    for count in (1, 2, 31, 33, 1000):
+        points = np.random.default_rng(count).normal(size=(count, 3))
+        done, depth = {-1: 0}, {-1: 0}
+        for block in neighbours(points, np.zeros(3)):
+            for row, parent in zip(block.rows.tolist(), block.parents.tolist(), strict=True):
+                depth[row] = depth[parent] + 1
+                done[row] = parent
+        assert sorted(done) == list(range(-1, count))
+        assert max(depth.values()) <= 2 + 2 * np.log2(count + 1)
+
+
+def test_a_tree_of_neighbours_has_short_edges():
+    from ddp.many.plan import neighbours
+
+    points = np.random.default_rng(0).uniform(size=(2000, 2))
+    blocks = neighbours(points, points[0])
+    rows, parents = (np.concatenate(part) for part in zip(*((b.rows, b.parents) for b in blocks), strict=True))
+    edges = np.linalg.norm(points[rows] - points[np.maximum(parents, 0)], axis=1)
+    assert np.median(edges[parents >= 0]) < 2.0 / np.sqrt(2000)  # twice the spacing of a grid of as many
