@@ -1,4 +1,4 @@
-"""Who solves: this process, processes of this machine, or anything with the ``submit`` of `concurrent.futures`."""
+"""Executors: this process, processes of this machine, or anything with the ``submit`` of `concurrent.futures`."""
 
 from __future__ import annotations
 

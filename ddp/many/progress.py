@@ -1,4 +1,4 @@
-"""How far many solves are: a line on a terminal, lines of JSON elsewhere, or a function of the user's."""
+"""Progress of many solves: a line on a terminal, lines of JSON elsewhere, or a function of the user's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows of many solves are kept until all are there: in memory, or in files that outlive the process."""
+"""Shelves: rows of many solves are kept there until all have come, in memory or in files that outlive the process."""
 
 from __future__ import annotations
 
