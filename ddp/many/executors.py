@@ -50,7 +50,7 @@ class Here(Crew):
     at_once = 1
 
     def __init__(self) -> None:
-        """Nothing is needed."""
+        """Need no executor."""
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -41,7 +41,7 @@ STEEPER = 3.0
 guess is tried as well."""
 
 RISE = 1.5
-"""The same where there is no way yet: a multiple of the parent's cost."""
+"""Multiple of the parent's cost that serves where there is no such way yet."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What comes of a task: its rows, the policies of anchors, and how long it took [s]."""
+    """Outcome of a task: its rows, the policies of anchors, and how long it took [s]."""
 
     rows: Rows
     policies: Rows
