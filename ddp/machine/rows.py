@@ -7,7 +7,8 @@
     add_upper(out, ldo, factor, x, ldx, rows, columns)      on and above the diagonal alone, and a little below it
     write_rows(out, ldo, x, ldx, rows, columns)             out := x; out may be dense
     write_scaled(out, ldo, factor, x, ldx, rows, columns)   out := factor x; both may be dense
-    add_scaled(out, ldo, x, ldx, factor, y, ldy, rows, end) out := x + factor y, in whole registers
+    join_rows(out, ldo, x, columns, y, others, rows)        out := [x y] of dense x and y; zeros up to whole registers
+    add_to_diagonal(x, ld, size, shift, values)             x_ii += shift + values_i, in whole registers
     clear_rows(out, ldo, rows, end)                         out := 0, in whole registers
     mirror(x, ld)                                           below the diagonal, x := what is above
     add_transposed(x, ld, size)                             on and above the diagonal, x += xᵀ, in whole registers
@@ -20,7 +21,7 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.memory import floats_at
 from ddp.machine.number import WIDTH
-from ddp.machine.simd import load, load_some, multiply_add, stack, store, store_some, transpose
+from ddp.machine.simd import load, load_between, load_some, multiply_add, one_hot, stack, store, store_some, transpose
 
 
 @kernel
@@ -66,21 +67,32 @@ def write_rows(out, ldo, x, ldx, rows, columns):
 
 
 @kernel
+def join_rows(out, ldo, x, columns, y, others, rows):
+    """out := [x y]: each register is written at once, so that whoever reads it need not wait for two."""
+    out, x, y = floats_at(out), floats_at(x), floats_at(y)
+    for j in range(0, columns + others, WIDTH):
+        for i in range(rows):
+            end = columns - j
+            beside = load_between(y, i * others - end, end, end + others)
+            store(out, i * ldo + j, load_some(x, i * columns + j, end) + beside)
+
+
+@kernel
+def add_to_diagonal(x, ld, size, shift, values):
+    """x_ii += shift + values[i], in whole registers; values: an address, or 0."""
+    given, x, values = values != 0, floats_at(x), floats_at(values)
+    for i in range(size):
+        at = i * ld + i // WIDTH * WIDTH
+        store(x, at, load(x, at) + one_hot(shift + values[i] if given else shift, i % WIDTH))
+
+
+@kernel
 def write_scaled(out, ldo, factor, x, ldx, rows, columns):
     """out := factor x."""
     out, x = floats_at(out), floats_at(x)
     for i in range(rows):
         for j in range(0, columns, WIDTH):
             store_some(out, i * ldo + j, factor * load_some(x, i * ldx + j, columns - j), columns - j)
-
-
-@kernel
-def add_scaled(out, ldo, x, ldx, factor, y, ldy, rows, end):
-    """out := x + factor y."""
-    out, x, y = floats_at(out), floats_at(x), floats_at(y)
-    for i in range(rows):
-        for j in range(0, end, WIDTH):
-            store(out, i * ldo + j, multiply_add(factor, load(y, i * ldy + j), load(x, i * ldx + j)))
 
 
 @kernel

@@ -5,6 +5,8 @@ Here x is a vector of floats, ``rows_at`` of an address say; i, j, ld are places
 
     load(x, i)                      the eight floats from x[i] on, as lanes
     load_some(x, i, count)          the first ``count`` of them, then zeros; nothing is read beyond them
+    load_between(x, i, begin, end)  those from the ``begin``-th to before the ``end``-th, zeros else, none read there
+    one_hot(y, k)                   zeros, but y in the k-th lane
     store(x, i, y)                  x[i], x[i + 1], .. := the lanes of y
     store_some(x, i, y, count)      the first ``count`` of them; nothing is written beyond them
     multiply_add(x, y, z)           x y + z, rounded once
@@ -64,6 +66,11 @@ def _first(builder: Any, count: Any) -> Any:
     return builder.icmp_signed("<", ir.Constant(_INTS, list(range(WIDTH))), _spread(builder, count, _INTS))
 
 
+def _between(builder: Any, begin: Any, end: Any) -> Any:
+    """The mask of those of eight from ``begin`` on, before ``end``."""
+    return builder.and_(builder.not_(_first(builder, begin)), _first(builder, end))
+
+
 def _masked(builder: Any, name: str, result: Any, *args: Any) -> Any:
     """A call of LLVM's load or store by a mask."""
     kind = ir.FunctionType(result, [arg.type for arg in args])
@@ -86,6 +93,29 @@ def load_some(typingctx, x, i, count):  # type: ignore[no-untyped-def]
         return _masked(builder, "load", REGISTER, _place(builder, *args[:2]), ir.Constant(_INT, 8), mask, zeros)
 
     return lanes(x, types.intp, types.intp), codegen
+
+
+@intrinsic
+def load_between(typingctx, x, i, begin, end):  # type: ignore[no-untyped-def]
+    """Read of eight floats from x[i] on from the ``begin``-th to before the ``end``-th; zeros else, none is read."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        zeros, mask = ir.Constant(REGISTER, [0.0] * WIDTH), _between(builder, *args[2:])
+        return _masked(builder, "load", REGISTER, _place(builder, *args[:2]), ir.Constant(_INT, 8), mask, zeros)
+
+    return lanes(x, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic
+def one_hot(typingctx, y, k):  # type: ignore[no-untyped-def]
+    """Lanes of zeros, but for the k-th, which is y."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        y, k = args
+        mask = builder.icmp_signed("==", ir.Constant(_INTS, list(range(WIDTH))), _spread(builder, k, _INTS))
+        return builder.select(mask, _spread(builder, y, REGISTER), ir.Constant(REGISTER, [0.0] * WIDTH))
+
+    return lanes(types.float64, types.intp), codegen
 
 
 @intrinsic

@@ -126,9 +126,9 @@ class Backward:
         self._k, self._K, self._action = self._horizon.k, self._horizon.K, self._horizon.action
         if self._blockwise:
             self._take(self._in_blocks)
-        is_halved = halves[0] > 0.0
-        self._room, self._recursion = RoomOwner(n, nu, is_halved), sweep_of(n, nu, is_halved)
-        self._segments = Segments(cut(N, min(segments, N)), n, nu, is_halved) if segments > 1 else None
+        sizes = n, nu, halves[0] > 0.0, len(steps[1])
+        self._room, self._recursion = RoomOwner(*sizes), sweep_of(*sizes)
+        self._segments = Segments(cut(N, min(segments, N)), *sizes) if segments > 1 else None
 
     @property
     def separable(self) -> NDArray[np.bool_]:

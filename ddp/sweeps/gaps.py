@@ -75,7 +75,7 @@ def weigh(horizon, start, stop, follows):
     z = Horizon(horizon)
     n, nu, bent = z.n, z.nu, z.bent
     m, crossing = n // 2, z.torn != 0 and z.closing != 0
-    halves = z.h > 0.0 and count(bent) < m
+    halves = z.h > 0.0 and count(bent, len(bent)) < m
     own, effective, l_u = np.zeros(n + WIDTH), np.zeros(n), np.zeros(nu + WIDTH)  # sums are in whole registers
     p, w, slope = np.int64(own.ctypes.data), np.int64(effective.ctypes.data), np.int64(l_u.ctypes.data)
     closed = np.empty((2, n, n))

@@ -27,17 +27,20 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.memory import floats_at
+from ddp.machine.number import with_lane
 from ddp.machine.rows import (
     add_rows,
-    add_scaled,
+    add_to_diagonal,
     add_upper,
     clear_rows,
     copy_rows,
     copy_upper,
+    join_rows,
     mirror,
     write_rows,
     write_scaled,
 )
+from ddp.machine.simd import load, load_some, multiply_add, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
 from ddp.machine.triangles import eliminate, raise_rows
 from ddp.sweeps.room import matrix_at
@@ -57,37 +60,39 @@ def complete(r):
 
 @kernel
 def complete_in_place(r):
-    """Complete V number by number; v stays as it is."""
-    V = matrix_at(r.V, r.n, r.lx)
-    for i in range(r.n):
+    """Complete V row by row; v stays as it is."""
+    V = floats_at(r.V)
+    for i in range(1, r.n):
+        row = load(V, i * r.lx)
         for j in range(i):
-            V[i, j] = V[j, i]
+            row = with_lane(row, j, V[j * r.lx + i])
+        store(V, i * r.lx, row)
 
 
 @kernel
-def count(bent):
+def count(bent, runs):
     """How many rows there are in the runs ``bent`` (g, 2): where they begin, their sizes."""
     total = 0
-    for b in range(len(bent)):
+    for b in range(runs):
         total += bent[b, 1]
     return total
 
 
 @kernel
-def straight(bent, m, k):
+def straight(bent, runs, m, k):
     """Where the k-th of g + 1 runs of the other rows begins, and its size."""
     first = bent[k - 1, 0] + bent[k - 1, 1] if k > 0 else 0
-    return first, (bent[k, 0] if k < len(bent) else m) - first
+    return first, (bent[k, 0] if k < runs else m) - first
 
 
 @kernel
-def load(r, bent, A, B):
+def load_step(r, bent, A, B):
     """Z := of one knot's [A B], given by their addresses."""
     if not r.halved:
         load_rows(r, A, B, 0, r.n, r.Z)
         return
     m, row = r.n // 2, r.Z
-    for b in range(len(bent)):
+    for b in range(r.runs):
         load_rows(r, A, B, bent[b, 0], bent[b, 1], row)
         row += 8 * bent[b, 1] * r.ld
     load_rows(r, A, B, m, m, row)
@@ -96,8 +101,7 @@ def load(r, bent, A, B):
 @kernel
 def load_rows(r, A, B, first, rows, Z):
     """Write some rows of [A B] to an address."""
-    copy_rows(Z, r.ld, A + 8 * first * r.n, r.n, rows, r.n)
-    write_rows(Z + 8 * r.n, r.ld, B + 8 * first * r.nu, r.nu, rows, r.nu)
+    join_rows(Z, r.ld, A + 8 * first * r.n, r.n, B + 8 * first * r.nu, r.nu, rows)
 
 
 @kernel
@@ -111,10 +115,7 @@ def load_hessian(r, H):
 @kernel
 def add_diagonal(r, mu, diagonal):
     """Q_ii += mu + H_ii; diagonal: the address of the H_ii (nz,), or 0."""
-    nz = r.n + r.nu
-    Q, entries = matrix_at(r.Q, nz, r.ld), floats_at(diagonal)
-    for i in range(nz):
-        Q[i, i] += mu + entries[i] if diagonal != 0 else mu
+    add_to_diagonal(r.Q, r.ld, r.n + r.nu, mu, diagonal)
 
 
 @kernel
@@ -145,7 +146,7 @@ def bend(r, factor, T, bent):
     """V_vv += factor times the block nn, one for each of the runs of rows ``bent`` (g, 2)."""
     m = r.n // 2
     nn, V = block_at(T, 4, m), r.V + 8 * m * (r.lx + 1)
-    for b in range(len(bent)):
+    for b in range(r.runs):
         first, size = bent[b, 0], bent[b, 1]
         add_rows(V + 8 * first * (r.lx + 1), r.lx, factor, nn, size, size, size)
         nn += 8 * size * size
@@ -153,41 +154,52 @@ def bend(r, factor, T, bent):
 
 @kernel
 def halve(r, h, bent, gradients):
-    """P := Sᵀ V and M := P S, P's columns of b being zero then: those of q are H. Below them the rows of v, v S.
+    """H := P e_q without its columns of b, and M := P S, of P = Sᵀ V; below M the gradients' v S, below P e_q v e_q.
 
     It returns the size of M.
     """
-    n, lx, V, P, M = r.n, r.lx, r.V, r.P, r.M
+    n, lx, ld, V, v = r.n, r.lx, r.ld, r.V, r.v
     m = n // 2
-    turned = count(bent)
-    own, size = P + 8 * turned * lx, turned + m
-    add_scaled(own, lx, V + 8 * m * lx, lx, h, V, lx, m, lx)
-    rows = size + gradients
-    copy_rows(P + 8 * size * lx, lx, r.v, lx, gradients, n)
-    for b in range(len(bent)):
+    turned = count(bent, r.runs)
+    size, H, M, of_v, row = turned + m, r.Z - 8 * (turned + m) * ld, r.M, V + 8 * m * lx, 0
+    for b in range(r.runs):
         first, number = bent[b, 0], bent[b, 1]
-        copy_rows(own + 8 * first * lx, lx, V + 8 * (m + first) * lx, lx, number, n)
-        copy_rows(P, lx, V + 8 * first * lx, lx, number, n)
-        P += 8 * number * lx
-    P = r.P
-    for b in range(len(bent)):
-        first, number = bent[b, 0], bent[b, 1]
-        copy_rows(M, lx, P + 8 * first, lx, rows, number)
-        write_rows(P + 8 * first, lx, r.zeros, 0, rows, number)
-        M += 8 * number
-    add_scaled(M, lx, P + 8 * m, lx, h, P, lx, rows, padded_to(m))
+        halve_rows(r, h, bent, number, V + 8 * first * lx, 0.0, V, H + 8 * row * ld, ld, M + 8 * row * lx)
+        row += number
+        own = turned + first
+        halve_rows(r, h, bent, number, of_v + 8 * first * lx, 0.0, V, H + 8 * own * ld, ld, M + 8 * own * lx)
+    for k in range(r.runs + 1):
+        first, number = straight(bent, r.runs, m, k)
+        own, at = turned + first, 8 * first * lx
+        halve_rows(r, h, bent, number, of_v + at, h, V + at, H + 8 * own * ld, ld, M + 8 * own * lx)
+    halve_rows(r, h, bent, gradients, v, 0.0, v, r.P, lx, M + 8 * size * lx)
     return size
 
 
 @kernel
-def padded_to(columns):
-    """The next multiple of ``WIDTH``."""
-    return columns + -columns % WIDTH
+def halve_rows(r, h, bent, rows, x, g, y, H, ldh, M):
+    """H and M of the rows P = x + g y, at their addresses."""
+    m, lx, turned = r.n // 2, r.lx, 0
+    x, y, left, right = floats_at(x), floats_at(y), floats_at(H), floats_at(M)
+    for i in range(rows):
+        for j in range(0, m, WIDTH):
+            few = load_some(x, i * lx + j, m - j)
+            store(left, i * ldh + j, multiply_add(g, load_some(y, i * lx + j, m - j), few))
+    for b in range(r.runs):
+        first, number = bent[b, 0], bent[b, 1]
+        copy_rows(M + 8 * turned, lx, H + 8 * first, ldh, rows, number)
+        write_rows(H + 8 * first, ldh, r.zeros, 0, rows, number)
+        turned += number
+    for i in range(rows):
+        for j in range(0, m, WIDTH):
+            at = i * lx + m + j
+            total = multiply_add(h, load(left, i * ldh + j), multiply_add(g, load(y, at), load(x, at)))
+            store(right, i * lx + turned + j, total)
 
 
 @kernel
 def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
-    """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load`; start: the address of Q, or of zeros, stride 0.
+    """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load_step`; start: the address of Q, or of zeros, stride 0.
 
     T: 0, or the address of a second order whose block nq is added, ``factor`` times, and its transpose.
     """
@@ -204,8 +216,7 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     copy_rows(q, ld, lz, 0, gradients, n + nu)
     clear_rows(q + 8 * gradients * ld, ld, r.more, ld)
     if r.halved:
-        copy_rows(H, ld, r.P, lx, size, m)
-        add_rows(q, ld, 1.0, r.P + 8 * size * lx, lx, rows, m)
+        add_rows(q, ld, 1.0, r.P, lx, rows, m)
         if T != 0:
             add_rows(Z - 8 * m * ld, ld, factor, block_at(T, 3, m), m, m, m)
     elif T != 0:
@@ -213,9 +224,9 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     product(G, ld, r.zeros, 0, rest, ld, M, lx, 1, Z, ld, size)
     product(G + 8 * rest * ld, ld, H, ld, above, ld, M + 8 * rest * lx, lx, 1, Z, ld, size)
     add_product(q, ld, rows, ld, M + 8 * size * lx, lx, 1, Z, ld, size)
+    product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
     upper_product(Q, ld, start, stride, 0, split, lx, H, 1, ld, G - 8 * above * ld, ld, above + size)
     upper_product(Q, ld, start, stride, split, n, lx, Z, 1, ld, G, ld, size)
-    product(Q + 8 * n * ld, ld, start + 8 * n * stride, stride, nu, ld, Z + 8 * n, 1, ld, G, ld, size)
     if r.halved:
         add_straight(r, bent)
 
@@ -223,11 +234,11 @@ def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
 @kernel
 def add_straight(r, bent):
     """Q_oo += V_oo, on and above the diagonal."""
-    m, runs = r.n // 2, len(bent) + 1
+    m, runs = r.n // 2, r.runs + 1
     for k in range(runs):
-        first, size = straight(bent, m, k)
+        first, size = straight(bent, r.runs, m, k)
         for l in range(k, runs):
-            begin, number = straight(bent, m, l)
+            begin, number = straight(bent, r.runs, m, l)
             add_rows(r.Q + 8 * (first * r.ld + begin), r.ld, 1.0, r.V + 8 * (first * r.lx + begin), r.lx, size, number)
 
 

@@ -22,6 +22,8 @@ ROWS = 3
 class Room(NamedTuple):
     """Sizes and addresses: n, nu, and ld, lx, padded nz and n.   halved: whether steps are semi-implicit, 0 or 1.
 
+    runs: how many runs of bent rows there are, see riccati.py.
+
     Z (n, ld) between H (n, ld) and G (n + rows, ld), of which semi-implicit steps have fewer rows, so that H ends above
     Z and G begins below; Q (nz, ld), V (n, lx), v (rows, lx) after its rows, q (rows, ld), N (nu, ld), K (nu, lx),
     U (6, 6), inverse, size, y (nu,), and P, M (n + rows, lx) of semi-implicit steps: see riccati.py.
@@ -34,6 +36,7 @@ class Room(NamedTuple):
     ld: int
     lx: int
     halved: int
+    runs: int
     more: int
     Z: int
     Q: int
@@ -60,16 +63,16 @@ SIZES = Room._fields.index("Z")
 _sizes, _addresses = rows_at(int64, SIZES, True), rows_at(int64, len(Room._fields) - SIZES, True)
 
 
-def sizes_of(n: int, nu: int, halved: bool, more: int = 0) -> tuple[int, ...]:
+def sizes_of(n: int, nu: int, halved: bool, runs: int, more: int = 0) -> tuple[int, ...]:
     """The sizes of a ``Room``."""
-    return n, nu, padded(n + nu), padded(n), int(halved), more
+    return n, nu, padded(n + nu), padded(n), int(halved), runs, more
 
 
 class RoomOwner:
     """A ``Room`` behind one address, alive as long as this object is."""
 
-    def __init__(self, n: int, nu: int, halved: bool, more: int = 0) -> None:
-        _, _, ld, lx, *_ = sizes = sizes_of(n, nu, halved, more)
+    def __init__(self, n: int, nu: int, halved: bool, runs: int, more: int = 0) -> None:
+        _, _, ld, lx, *_ = sizes = sizes_of(n, nu, halved, runs, more)
         rows = ROWS + more
         extended = (n + rows) * lx
         lengths = (

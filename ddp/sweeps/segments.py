@@ -70,15 +70,16 @@ def cut(N: int, count: int) -> list[int]:
 class Segments:
     """Sweeps of N knots with n states and nu controls by segments that begin at ``bounds[:-1]``; ``bounds[-1]`` = N.
 
-    halved: whether steps are semi-implicit, see riccati.py. The earliest segment comes first. Each but one of them has
+    halved, runs: see `Room`. The earliest segment comes first. Each but one of them has
     a thread of its own while a sweep lasts.
     """
 
-    def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False) -> None:
-        self._recursion = sweep_of(n, nu, halved)
+    def __init__(self, bounds: list[int], n: int, nu: int, halved: bool = False, runs: int = 0) -> None:
+        sizes = n, nu, halved, runs
+        self._recursion = sweep_of(*sizes)
         self._segments = [
             _Segment(
-                start, stop, RoomOwner(n, nu, halved), RoomOwner(n, nu, halved, n), np.zeros((n, n)), np.zeros(n),
+                start, stop, RoomOwner(*sizes), RoomOwner(*sizes, n), np.zeros((n, n)), np.zeros(n),
                 np.zeros((n, n)), np.zeros((n, n)), np.zeros(n),
             )
             for start, stop in itertools.pairwise(bounds)

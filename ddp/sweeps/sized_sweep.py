@@ -27,17 +27,17 @@ def _known_sizes(address):  # type: ignore[no-untyped-def]
     return _known
 
 
-def sweep_of(n: int, nu: int, halved: bool) -> Any:
-    """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved: see riccati.py."""
+def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
+    """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
     if n > MOST_STATES or nu > MOST_CONTROLS:
         return sweep
-    return _sized_sweep(n, nu, halved)
+    return _sized_sweep(n, nu, halved, runs)
 
 
 @cache
-def _sized_sweep(n: int, nu: int, halved: bool) -> Any:
-    name = f"sweep_{n}_{nu}_{int(halved)}"
-    sizes = inline(specialised(_known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved)))
+def _sized_sweep(n: int, nu: int, halved: bool, runs: int) -> Any:
+    name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
+    sizes = inline(specialised(_known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     function = specialised(sweep.py_func, name, read_room=room)
     function.__module__ = __name__
@@ -46,8 +46,8 @@ def _sized_sweep(n: int, nu: int, halved: bool) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Sweeps of all sizes by their names: what was compiled in another process finds them so."""
-    found = re.fullmatch(r"sweep_(\d+)_(\d+)_([01])", name)
+    found = re.fullmatch(r"sweep_(\d+)_(\d+)_([01])_(\d+)", name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    n, nu, halved = map(int, found.groups())
-    return _sized_sweep(n, nu, bool(halved))
+    n, nu, halved, runs = map(int, found.groups())
+    return _sized_sweep(n, nu, bool(halved), runs)

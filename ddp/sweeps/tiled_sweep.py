@@ -21,7 +21,7 @@ from ddp.sweeps.riccati import (
     complete,
     factorize,
     forget_idle,
-    load,
+    load_step,
     policy,
     value,
 )
@@ -56,7 +56,7 @@ def act(p, r, t, rows, blend, mu):
     if blend > 0.0 and p.in_blocks:
         T = own(p.T, t)
         bend(r, blend, T, bent)
-    load(r, bent, address_of(p.A[t]), address_of(p.B[t]))
+    load_step(r, bent, address_of(p.A[t]), address_of(p.B[t]))
     action_value(r, p.h, bent, rows, start, stride, address_of(p.lz[t]), blend, T)
     if T != 0:
         add_blocks(r, blend, T)

@@ -48,9 +48,9 @@ def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, s
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
     halves = h, np.array(bent, np.int64).reshape(-1, 2)
-    sweep = sweep_of(n, nu, h > 0.0) if sized else tiled_sweep.sweep
+    sweep = sweep_of(n, nu, h > 0.0, len(bent)) if sized else tiled_sweep.sweep
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
-    room = RoomOwner(n, nu, h > 0.0)
+    room = RoomOwner(n, nu, h > 0.0, len(bent))
     horizon = horizon_of(d, second, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
     horizon.separable = separable.astype(np.int64)
     if T is not None:
@@ -137,7 +137,7 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
     how = {"separable": some_separable(rng), "h": h, "bent": bent, "T": T, "blend": 0.0 if T is None else 0.7}
     assert n <= MOST_STATES
     assert nu <= MOST_CONTROLS
-    assert sweep_of(n, nu, h > 0.0) is not tiled_sweep.sweep
+    assert sweep_of(n, nu, h > 0.0, len(bent)) is not tiled_sweep.sweep
     found, expected = (swept(d, **how, sized=sized) for sized in (True, False))
     assert found[0] == expected[0] == -1
     assert np.allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
@@ -156,11 +156,11 @@ def test_a_control_that_acts_on_nothing_is_left_alone_at_its_knot():
 
 
 def test_sweeps_of_many_states_are_not_compiled_for_their_sizes():
-    assert sweep_of(MOST_STATES + 1, 1, False) is sweep_of(2, MOST_CONTROLS + 1, True) is tiled_sweep.sweep
+    assert sweep_of(MOST_STATES + 1, 1, False, 0) is sweep_of(2, MOST_CONTROLS + 1, True, 0) is tiled_sweep.sweep
 
 
 def test_another_process_finds_a_sweep_by_its_name():
-    assert sized_sweep.sweep_3_2_0 is sweep_of(3, 2, False)
+    assert sized_sweep.sweep_3_2_0_1 is sweep_of(3, 2, False, 1)
     with pytest.raises(AttributeError, match="no attribute 'sweep_3'"):
         _ = sized_sweep.sweep_3
 

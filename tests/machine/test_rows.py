@@ -18,7 +18,6 @@ def _moved(dense, wide, out, factor):
     rows.clear_rows(y, ld, m, ld)
     rows.copy_rows(y, ld, x, n, m, n)
     rows.add_rows(y, ld, factor, x, n, m, n)
-    rows.add_scaled(y, ld, y, ld, factor, y, ld, m, ld)
     rows.write_rows(np.int64(out[0].ctypes.data), n, y, ld, m, n)
     rows.write_scaled(np.int64(out[1].ctypes.data), n, factor, x, n, m, n)
 
@@ -31,11 +30,31 @@ def test_rows_between_dense_and_padded_matrices(rng, shape):
     dense[:] = rng.normal(size=shape)
     wide, out = np.full((m, padded(n)), np.nan), np.full((3, m, n), np.nan)
     _moved(dense, wide, out, 0.5)
-    np.testing.assert_allclose(out[0], 2.25 * dense, rtol=1e-15)
+    np.testing.assert_allclose(out[0], 1.5 * dense, rtol=1e-15)
     np.testing.assert_allclose(wide, np.pad(out[0], [(0, 0), (0, padded(n) - n)]), rtol=1e-15)
     np.testing.assert_array_equal(out[1], 0.5 * dense)
     assert np.isnan(out[2]).all()
     assert np.isnan(memory[m * n :]).all()
+
+
+@kernel
+def _joined(x, y, out, shift, values):
+    (m, n), ld = x.shape, out.shape[1]
+    at = np.int64(out.ctypes.data)
+    rows.join_rows(at, ld, np.int64(x.ctypes.data), n, np.int64(y.ctypes.data), y.shape[1], m)
+    rows.add_to_diagonal(at, ld, m, shift, np.int64(values.ctypes.data) if len(values) > 0 else 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 3), (5, 8, 8), (9, 12, 6), (2, 17, 20)])
+def test_dense_matrices_are_joined_side_by_side_and_a_diagonal_is_added(rng, shape):
+    m, n, others = shape
+    x, y, values = rng.normal(size=(m, n)), rng.normal(size=(m, others)), rng.normal(size=m)
+    for added in (values, values[:0]):
+        out = np.full((m, padded(n + others)), np.nan)
+        _joined(x, y, out, 0.5, added)
+        expected = np.pad(np.hstack([x, y]), [(0, 0), (0, out.shape[1] - n - others)])
+        expected[range(m), range(m)] += 0.5 + (added if len(added) else 0.0)
+        np.testing.assert_array_equal(out, expected)
 
 
 @kernel

@@ -9,9 +9,11 @@ from ddp.machine.number import WIDTH
 from ddp.machine.simd import (
     add_outer,
     load,
+    load_between,
     load_some,
     load_tile,
     multiply_add,
+    one_hot,
     prefetch,
     stack,
     store,
@@ -43,12 +45,26 @@ def _beyond(out, x, i, count):
     store(rows_of(out), 0, load_some(rows_of(x), i, count))
 
 
+@kernel
+def _within(out, x, i, begin, end):
+    store(rows_of(out), 0, load_between(rows_of(x), i, begin, end) + one_hot(0.5, begin))
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-3, 4), (2, 5), (6, 12), (5, 5), (9, 12)])
+def test_lanes_between_two_are_read_and_one_is_set(begin, end):
+    x, out, lane = np.arange(1.0, 11.0), np.empty(8), np.arange(8)
+    _within(out, x, 1, begin, end)
+    np.testing.assert_array_equal(out, np.where((begin <= lane) & (lane < end), x[1:9], 0.0) + 0.5 * (lane == begin))
+
+
 def test_what_is_beyond_an_array_is_not_read(rng):
     import mmap
 
     page = mmap.PAGESIZE // 8
     x, out = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE)), np.empty(8)  # what follows need not be mapped
     _beyond(out, x, page - 3, 3)
+    np.testing.assert_array_equal(out, 0.0)
+    _within(out, x, page - 3, -8, 3)
     np.testing.assert_array_equal(out, 0.0)
 
 
