@@ -15,6 +15,7 @@ from dynamics.geometry.joint_motion import joint_log_hessian, joint_log_jacobian
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import add3, dot3, linear, load6, rotate, rotate_back, scale3, sub3
 from dynamics.quantities.frames import branch_workspace, place_frame, pull_back_displacement
+from dynamics.quantities.points import knots_workspace, place_points, point_columns
 from problems.kernels.frames import pose_error
 from problems.kernels.states import difference, load_six
 
@@ -210,21 +211,30 @@ def nearest(p, d, q, e):
 @kernel
 def clearance_values(body, obstacles, X, U, out):
     """The distance of two axes less both radii: of the body, and of obstacles (K, 7): start, end, radius."""
-    first, second = body.ends.first, body.ends.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    for k in range(X.shape[0]):
-        _, p = place_frame(first, X[k], memory1, J1)
-        d = (0.0, 0.0, 0.0)
+    first, second, M = body.ends.first, body.ends.second, X.shape[0]
+    memory1, memory2 = knots_workspace(first, X.shape[1]), knots_workspace(second, X.shape[1])
+    P1, P2 = np.empty((3, 8)), np.empty((3, 8))
+    for begin in range(0, M, 8):
+        place_points(first, X, begin, memory1, P1)
         if body.long:
-            _, p2 = place_frame(second, X[k], memory2, J2)
-            d = sub3(p2, p)
-        for o in range(obstacles.shape[0]):
-            q = _load(obstacles[o], 0)
-            e = sub3(_load(obstacles[o], 3), q)
-            s, t, _, _ = nearest(p, d, q, e)
-            apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
-            out[k, o] = np.sqrt(dot3(apart, apart)) - body.radius - obstacles[o, 6]
+            place_points(second, X, begin, memory2, P2)
+        for lane in range(min(8, M - begin)):
+            p, d = _axis(body, P1, P2, lane)
+            for o in range(obstacles.shape[0]):
+                q = _load(obstacles[o], 0)
+                e = sub3(_load(obstacles[o], 3), q)
+                s, t, _, _ = nearest(p, d, q, e)
+                apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
+                out[begin + lane, o] = np.sqrt(dot3(apart, apart)) - body.radius - obstacles[o, 6]
+
+
+@inline
+def _axis(body, P1, P2, lane):
+    """Where the axis of a body starts, and how far it goes."""
+    p, d = (P1[0, lane], P1[1, lane], P1[2, lane]), (0.0, 0.0, 0.0)
+    if body.long:
+        d = sub3((P2[0, lane], P2[1, lane], P2[2, lane]), p)
+    return p, d
 
 
 @inline
@@ -249,28 +259,36 @@ def _columns(R, J, place, D):
 @kernel
 def clearance_jacobian(body, obstacles, X, U, out):
     """``n · ((1 - s) J_first + s J_second)``: the nearest points' own motion along the axes does not count."""
-    first, second = body.ends.first, body.ends.second
-    memory1, J1 = branch_workspace(first, X), np.zeros((first.count, 6))
-    memory2, J2 = branch_workspace(second, X), np.zeros((second.count, 6))
-    m = body.ends.count
-    D1, D2 = np.zeros((3, m)), np.zeros((3, m))
-    for k in range(X.shape[0]):
-        R, p = place_frame(first, X[k], memory1, J1)
-        _columns(R, J1, body.ends.first_columns, D1)
-        d = (0.0, 0.0, 0.0)
+    ends, M, nx = body.ends, X.shape[0], X.shape[1]
+    first, second = ends.first, ends.second
+    memory1, memory2 = knots_workspace(first, nx), knots_workspace(second, nx)
+    P1, P2, D1, D2 = np.empty((3, 8)), np.empty((3, 8)), np.empty((3 * first.count, 8)), np.empty((3 * second.count, 8))
+    for begin in range(0, M, 8):
+        place_points(first, X, begin, memory1, P1)
+        point_columns(first, nx, memory1, P1, D1)
         if body.long:
-            R2, p2 = place_frame(second, X[k], memory2, J2)
-            _columns(R2, J2, body.ends.second_columns, D2)
-            d = sub3(p2, p)
-        for o in range(obstacles.shape[0]):
-            q = _load(obstacles[o], 0)
-            e = sub3(_load(obstacles[o], 3), q)
-            s, t, _, _ = nearest(p, d, q, e)
-            n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
-            for j in range(m):
-                out[k, o, j] = 0.0
-                for i in range(3):
-                    out[k, o, j] += n[i] * ((1.0 - s) * D1[i, j] + s * D2[i, j])
+            place_points(second, X, begin, memory2, P2)
+            point_columns(second, nx, memory2, P2, D2)
+        for lane in range(min(8, M - begin)):
+            p, d = _axis(body, P1, P2, lane)
+            for o in range(obstacles.shape[0]):
+                q = _load(obstacles[o], 0)
+                e = sub3(_load(obstacles[o], 3), q)
+                s, t, _, _ = nearest(p, d, q, e)
+                n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
+                row = out[begin + lane, o]
+                for j in range(ends.count):
+                    row[j] = 0.0
+                _add_along(scale3(1.0 - s, n), D1, lane, ends.first_columns, first.count, row)
+                if body.long:
+                    _add_along(scale3(s, n), D2, lane, ends.second_columns, second.count, row)
+
+
+@inline
+def _add_along(n, D, lane, columns, m, row):
+    """row += nᵀ D of one knot."""
+    for j in range(m):
+        row[columns[j]] += n[0] * D[3 * j, lane] + n[1] * D[3 * j + 1, lane] + n[2] * D[3 * j + 2, lane]
 
 
 @kernel
@@ -287,6 +305,8 @@ def clearance_curvature(body, obstacles, X, U, weight, out):
     D1, D2, J = np.zeros((3, m)), np.zeros((3, m)), np.zeros((3, m))
     g, ms, mt, gradient = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(out.shape[1])
     for k in range(X.shape[0]):
+        if not weight[k].any():
+            continue
         R, p = place_frame(first, X[k], memory1, J1)
         _columns(R, J1, body.ends.first_columns, D1)
         d, R2 = (0.0, 0.0, 0.0), R

@@ -46,6 +46,6 @@ CASES: dict[str, Case] = {
     "altro/car-escape": Case(published.car_escape, 9, 0.1, 60),
     **{
         f"anymal/{name}": Case(partial(limited.gait, name), 1, 0.0, most)
-        for name, most in (("walk", 13), ("trot", 7), ("pace", 12), ("bound", 24), ("jump", 12))
+        for name, most in (("walk", 13), ("trot", 7), ("pace", 12), ("bound", 19), ("jump", 10))
     },
 }  # fmt: skip

@@ -1,0 +1,52 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Origins of frames at eight knots at once, and how joints move them, in the world's axes.
+
+Numbers of eight knots lie side by side: P (3, 8) of an origin, D (3 m, 8) of its Jacobian, column after column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ddp.compiling.kernel import kernel
+from ddp.machine.memory import memory_of, numbers_between, rows_at, rows_of
+from ddp.machine.number import WIDTH
+from ddp.machine.packing import pack
+from dynamics.geometry.spatial import add3, angular, cross3, linear
+from dynamics.quantities.frames import placed
+from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
+
+_floats = rows_at(types.float64)
+
+
+@kernel
+def knots_workspace(branch, nx):
+    """Memory for eight states of nx numbers and the bodies of a branch."""
+    memory = _floats(64)
+    return np.empty((nx + numbers_between(memory, Workspace(memory, branch.tree).end), WIDTH))
+
+
+@kernel
+def place_points(branch, X, t, memory, P):
+    """P := the frame's origin at the states t .. t+7 of X (M, nx), the last one repeated."""
+    nx, numbers, out = X.shape[1], memory_of(memory), memory_of(P)
+    ws = Workspace(numbers[nx:], branch.tree)
+    pack(rows_of(X), t, numbers, nx)
+    place_bodies(branch.tree, numbers, False, ws)
+    _, p = placed(branch, ws)
+    for i in range(3):
+        out[i] = p[i]
+
+
+@kernel
+def point_columns(branch, nx, memory, P, D):
+    """D := the Jacobian of the origin, after `place_points`."""
+    numbers, point, out = memory_of(memory), memory_of(P), memory_of(D)
+    ws = Workspace(numbers[nx:], branch.tree)
+    p = (point[0], point[1], point[2])
+    for j in range(branch.count):
+        s = ws.s[j]
+        d = add3(linear(s), cross3(angular(s), p))
+        for i in range(3):
+            out[3 * j + i] = d[i]
