@@ -355,16 +355,17 @@ class Problem:
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """Copy whose cost includes the constraints' part of the augmented Lagrangian."""
-        return self._with_lagrangian(lagrangian)
+        twin = self.twin()
+        object.__setattr__(twin, "objective", self.objective.plain.with_lagrangian(lagrangian))
+        return twin
 
     @property
     def plain(self) -> Problem:
         """The problem without what `augmented` added."""
-        return self if self.objective.lagrangian is None else self._with_lagrangian(None)
-
-    def _with_lagrangian(self, lagrangian: Lagrangian | None) -> Problem:
+        if self.objective.lagrangian is None:
+            return self
         twin = self.twin()
-        object.__setattr__(twin, "objective", self.objective.with_lagrangian(lagrangian))
+        object.__setattr__(twin, "objective", self.objective.plain)
         return twin
 
     def twin(self) -> Problem:
@@ -388,11 +389,7 @@ class Problem:
 
     def violation(self, X: Array, U: Array) -> float:
         """The largest violation of a constraint along X (N+1, nx) and U (N, nu); 0 if there is none."""
-        if not self._placed:
-            return 0.0
-        rows = self.rows
-        beyond = np.abs(rows.beyond(rows.values(X, U)))
-        return float(np.where(rows.free, 0.0, beyond).max())
+        return self.rows.worst(X, U) if self._placed else 0.0
 
     def add_forces(self, X: Array, U: Array, multipliers: Array, lz: Array) -> None:
         """Add ``Jᵀ multipliers`` of all constraints to lz (N+1, nz)."""

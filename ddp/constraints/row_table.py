@@ -122,3 +122,16 @@ def along(table, J, dX, dU, out):
                         moved += J[p + j] * dU[k, column - n]
                 out[a] = moved
                 a, p = a + 1, p + width
+
+
+@kernel
+def worst(c, lower, upper):
+    """The largest amount by which c (m,) is beyond its bounds, at least 0; NaN if one is that has bounds."""
+    most = 0.0
+    for i in range(c.shape[0]):
+        beyond = max(c[i] - upper[i], lower[i] - c[i])
+        if beyond > most or (beyond != beyond and (lower[i] > -np.inf or upper[i] < np.inf)):
+            most = beyond
+            if most != most:
+                break
+    return most

@@ -144,6 +144,10 @@ class Rows:
         row_table.along(self._table, J, dX, dU, out)
         return out
 
+    def worst(self, X: Array, U: Array) -> float:
+        """The largest violation of any row."""
+        return float(row_table.worst(self.values(X, U), self.lower, self.upper))
+
     def beyond(self, c: Array) -> Array:
         """How far c (m,) is above (positive) or below (negative) the bounds; 0 between them, NaN where c is."""
         return c - np.clip(c, self.lower, self.upper)

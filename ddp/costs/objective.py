@@ -108,19 +108,18 @@ class Objective:
         terms = {id(entry.term): entry.term for entry, _, _ in self._stretches}
         return any([term.renew() for term in terms.values() if isinstance(term, TracedTerm)])
 
-    def with_lagrangian(self, lagrangian: Lagrangian | None) -> Objective:
-        """Copy of the terms with other contributions of constraints."""
+    def with_lagrangian(self, lagrangian: Lagrangian) -> Objective:
+        """Copy of these terms, without constraints until now, with what constraints contribute."""
         twin = object.__new__(Objective)
         others = ("separable", "runs", "curved", "interpreted", "_tables", "table", "_alive", "_of_constraints")
         vars(twin).update({name: value for name, value in vars(self).items() if name not in others})  # of other terms
-        vars(twin)["lagrangian"] = lagrangian
+        vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
-    def with_entries(self, **parts: Any) -> Objective:
-        """Copy with other entries of some of its fields, at the same knots; nothing is checked."""
-        twin, own = object.__new__(Objective), vars(self)
-        vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
-        return twin
+    @cached_property
+    def plain(self) -> Objective:
+        """The terms without what constraints contribute: itself, or what `with_lagrangian` was made of."""
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         of_this_process = "table", "_alive", "noted", "_readers", "_tables", "_of_constraints"  # addresses
@@ -190,10 +189,10 @@ class Objective:
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
         """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
-        mask = np.ones(self.horizon + 1, dtype=bool)
-        for entry, knots in self.within(0, self.horizon + 1):
+        mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
+        for entry, begin, end in self._stretches if self.plain is self else self._of_constraints:
             if not ability(entry.term, "separable"):
-                mask[knots] = False
+                mask[begin:end] = False
         return mask
 
     @cached_property
@@ -212,6 +211,11 @@ class Objective:
     @cached_property
     def table(self) -> cost_table.Table:
         """The compiled terms."""
+        if self.plain is not self:
+            found = [(ability(entry.term, "compiled"), begin, end, 1.0) for entry, begin, end in self._of_constraints]
+            compiled = [row for row in found if row[0] is not None]
+            object.__setattr__(self, "_alive", compiled)
+            return np.concatenate([self.plain.table, cost_table.table_of(compiled)])
         rows = []
         for entry, knots in self.within(0, self.horizon + 1):
             if entry.compiled:
