@@ -116,6 +116,12 @@ class Objective:
         vars(twin).update(lagrangian=lagrangian, plain=self)
         return twin
 
+    def with_entries(self, **parts: Any) -> Objective:
+        """Copy with other entries of some of its fields, at the same knots; nothing is checked."""
+        twin, own = object.__new__(Objective), vars(self)
+        vars(twin).update({name: own[name] for name in self.__dataclass_fields__} | parts)
+        return twin
+
     @cached_property
     def plain(self) -> Objective:
         """The terms without what constraints contribute: itself, or what `with_lagrangian` was made of."""
@@ -190,7 +196,7 @@ class Objective:
     def separable(self) -> NDArray[np.bool_]:
         """Where (N+1,) every term is separable: the Hessian is diagonal, and Gauss-Newton's exact."""
         mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
-        for entry, begin, end in self._stretches if self.plain is self else self._of_constraints:
+        for entry, begin, end in (*(self._stretches if self.plain is self else ()), *self._of_constraints):
             if not ability(entry.term, "separable"):
                 mask[begin:end] = False
         return mask
