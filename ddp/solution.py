@@ -145,6 +145,11 @@ class Solution:
         return columns.velocities(self._own_problem("v").dynamics, self.X)
 
     @property
+    def u(self) -> Columns:
+        """Controls (N, nu) by the names of what they drive, ``U`` as columns."""
+        return columns.controls(self._own_problem("u").dynamics, self.U)
+
+    @property
     def tau(self) -> Columns:
         """Forces and torques (N, nv) of a robot's actuators by the names of joints [N, N m]."""
         return columns.torques(self._own_problem("tau").dynamics, self.U)

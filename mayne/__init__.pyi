@@ -164,6 +164,7 @@ from problems import (
 from viz import (
     Capsule as Capsule,
     Drawn as Drawn,
+    Signal as Signal,
     Sphere as Sphere,
     animate as animate,
     plot_convergence as plot_convergence,
@@ -171,6 +172,7 @@ from viz import (
     plot_errors as plot_errors,
     plot_forces as plot_forces,
     plot_schedule as plot_schedule,
+    plot_solution as plot_solution,
     save_html as save_html,
 )
 

@@ -20,7 +20,8 @@ from viz.motions import Solved
 from viz.obstacles import Obstacle
 from viz.packing import pack
 from viz.scene import BESIDE, Entry, Scene, build
-from viz.shapes import Color
+from viz.shapes import css
+from viz.signals import Signal, panels
 from viz.surroundings import FIELD_OF_VIEW, ROOM
 
 
@@ -56,6 +57,7 @@ def save_html(
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
+    signals: Mapping[str, Signal] | None = None,
 ) -> Drawn:
     """Write a motion, or several, as a self-contained HTML animation.
 
@@ -76,6 +78,7 @@ def save_html(
     beside: another motion of as many states, drawn translucent: the plan of a simulated motion, say.
     beside_title: what the legend calls it.
     camera: the point (3,) to look from and the one to look at, in world axes [m]; by default all that is seen fits.
+    signals: numbers over time to plot beside the motion, by name; those of Solutions are there already.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -87,7 +90,7 @@ def save_html(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title, camera=camera,
+        beside=beside, beside_title=beside_title, camera=camera, signals=signals,
     )  # fmt: skip
     write_atomically(target, page(scene, heading or scene.name))
     return Drawn(str(target), scene.missing)
@@ -102,7 +105,7 @@ def page(scene: Scene, title: str) -> str:
     header = {
         "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
         "field_of_view": FIELD_OF_VIEW, "room": ROOM,
-        "times": scene.times.tolist(), "path": scene.path.tolist(),
+        "times": scene.times.tolist(), "path": scene.path.tolist(), "plots": panels(scene.signals),
     }  # fmt: skip
     return Template(_beside("player.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
@@ -118,7 +121,7 @@ def page(scene: Scene, title: str) -> str:
 
 def _line(entry: Entry) -> str:
     """A line of the legend, with a box to tick if something can be hidden."""
-    swatch = f'<i style="background: {_css(entry.color)}"></i>{html.escape(entry.label)}'
+    swatch = f'<i style="background: {css(entry.color)}"></i>{html.escape(entry.label)}'
     if not entry.paths:
         return swatch
     paths = html.escape(json.dumps(entry.paths), quote=True)
@@ -138,8 +141,3 @@ def _viewer() -> tuple[str, str]:
     script = (folder / "dist" / "main.min.js").read_text(encoding="utf-8").replace("</script", "<\\/script")
     licences = [folder / "LICENSE", folder / "dist" / "main.min.js.LICENSE.txt"]
     return script, "\n".join(file.read_text(encoding="utf-8") for file in licences if file.is_file())
-
-
-def _css(color: Color) -> str:
-    red, green, blue = (round(255 * c) for c in color[:3])
-    return f"rgba({red}, {green}, {blue}, {max(color[3], 0.5):.2f})"

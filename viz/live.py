@@ -14,6 +14,7 @@ from viz.motions import Solved
 from viz.obstacles import Obstacle
 from viz.scene import BESIDE, build
 from viz.server import show
+from viz.signals import Signal
 
 logger = logging.getLogger("mayne")
 
@@ -35,6 +36,7 @@ def animate(
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
+    signals: Mapping[str, Signal] | None = None,
 ) -> Drawn:
     """Show a motion, or several, as the page that ``save_html`` writes; other arguments too.
 
@@ -47,7 +49,7 @@ def animate(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title, camera=camera,
+        beside=beside, beside_title=beside_title, camera=camera, signals=signals,
     )  # fmt: skip
     address = show(page(scene, heading or scene.name), open_browser)
     logger.info("%s moves at %s", scene.name, address)

@@ -13,6 +13,7 @@ from ddp.errors import ProblemError, as_array, axes, said
 from viz.bodies import Drawable
 from viz.contacts import instants, named
 from viz.shapes import Array
+from viz.signals import Signal, Told, signals_of
 
 
 @runtime_checkable
@@ -36,12 +37,16 @@ class Lasting(Protocol):
 
 
 class Motion(NamedTuple):
-    """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0; name: for the legend."""
+    """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0.
+
+    name: for the legend.   signals: numbers over time to plot beside it.
+    """
 
     name: str
     robot: Drawable
     Q: Array
     times: Array
+    signals: Mapping[str, Signal] = {}
 
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
@@ -97,7 +102,8 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
     Q = configurations(field, X, robot.model)
     steps = system.durations[: len(Q) - 1] if isinstance(system, Lasting) else system.dt
-    return Motion(name, robot, Q, instants(steps, len(Q)))
+    signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
+    return Motion(name, robot, Q, instants(steps, len(Q)), signals)
 
 
 def configurations(field: str, X: Any, model: pin.Model) -> Array:

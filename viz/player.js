@@ -74,7 +74,84 @@
     viewer.handle_command({ type: "set_transform", path: "/mayne", matrix: matrix });
   }
   find("follow").onchange = (event) => { if (!event.target.checked) move(scene.center); };
-  if (matchMedia("(max-width: 700px)").matches) find("about").open = false;
+  const narrow = matchMedia("(max-width: 700px)").matches;
+  if (narrow) find("about").open = false;
+
+  // Plots: the curves of one quantity, a line where the motion is, and the numbers there.
+  const plots = scene.plots, canvas = find("curves");
+  let curves = null;  // those drawn last, as a picture
+  plots.forEach((plot, k) => find("plot").add(new Option(plot.title, k)));
+  find("plotting").hidden = plots.length === 0;
+  find("plotted").checked = !narrow;
+  find("plotted").onchange = () => { find("plots").hidden = plots.length === 0 || !find("plotted").checked; };
+  find("plotted").onchange();
+  find("plot").onchange = () => { curves = null; };
+  new ResizeObserver(() => { curves = null; }).observe(canvas);
+  function number(y) { return y === null || y === undefined ? "" : Number(y.toPrecision(4)).toString(); }
+  function drawPlot(now) {
+    if (find("plots").hidden) return;
+    const lines = plots[find("plot").value].lines, scale = devicePixelRatio || 1, pen = canvas.getContext("2d");
+    const wide = canvas.clientWidth, tall = canvas.clientHeight, left = 46, right = 6, top = 8, bottom = 18;
+    if (curves === null) {
+      canvas.width = wide * scale; canvas.height = tall * scale;
+      const seen = lines.flatMap((line) => line.y).filter((y) => y !== null);
+      let low = Math.min(...seen), high = Math.max(...seen);
+      const span = Math.max(high - low, 1e-6);
+      for (const limit of lines.flatMap((line) => line.limits).flat()) {
+        if (limit !== null && limit > low - 0.5 * span && limit < high + 0.5 * span) {
+          low = Math.min(low, limit); high = Math.max(high, limit);
+        }
+      }
+      low -= 0.04 * span; high += 0.04 * span;
+      const x = (t) => left + (wide - left - right) * t / duration;
+      const y = (value) => top + (tall - top - bottom) * (high - value) / (high - low);
+      pen.setTransform(scale, 0, 0, scale, 0, 0);
+      pen.clearRect(0, 0, wide, tall);
+      pen.font = "11px system-ui, sans-serif"; pen.fillStyle = "#5a6773"; pen.strokeStyle = "#dfe3e6";
+      pen.textBaseline = "middle";
+      for (let k = 0; k <= 4; k++) {
+        const value = low + (high - low) * k / 4, at = y(value);
+        pen.beginPath(); pen.moveTo(left, at); pen.lineTo(wide - right, at); pen.stroke();
+        pen.textAlign = "right"; pen.fillText(Number(value.toPrecision(3)).toString(), left - 5, at);
+      }
+      pen.textAlign = "left"; pen.fillText("0", left, tall - 7);
+      pen.textAlign = "right"; pen.fillText(duration.toFixed(2) + " s", wide - right, tall - 7);
+      pen.save(); pen.beginPath(); pen.rect(left, 0, wide - left - right, tall - bottom + 2); pen.clip();
+      const stroke = (line, values, dashes, width) => {
+        pen.beginPath(); pen.setLineDash(dashes); pen.strokeStyle = line.color; pen.lineWidth = width;
+        let drawing = false, before = 0;
+        values.forEach((value, k) => {
+          if (value === null) { drawing = false; return; }
+          if (drawing && line.held) pen.lineTo(x(line.t[k]), y(before));
+          drawing ? pen.lineTo(x(line.t[k]), y(value)) : pen.moveTo(x(line.t[k]), y(value));
+          drawing = true; before = value;
+        });
+        if (line.held && drawing) pen.lineTo(x(duration), y(before));
+        pen.stroke();
+      };
+      for (const line of lines) {
+        for (const limit of line.limits) stroke(line, limit, [4, 4], 0.8);
+        stroke(line, line.y, [], 1.5);
+      }
+      pen.restore();
+      curves = pen.getImageData(0, 0, canvas.width, canvas.height);
+      find("values").replaceChildren(...lines.map((line) => {
+        const row = document.createElement("div"), swatch = document.createElement("i");
+        swatch.style.background = line.color;
+        row.append(swatch, Object.assign(document.createElement("span"), { textContent: line.label }),
+          document.createElement("span"));
+        return row;
+      }));
+    }
+    pen.putImageData(curves, 0, 0);
+    const at = left + (wide - left - right) * now / duration;
+    pen.setLineDash([]); pen.strokeStyle = "#23313d"; pen.lineWidth = 1;
+    pen.beginPath(); pen.moveTo(at, top); pen.lineTo(at, tall - bottom); pen.stroke();
+    lines.forEach((line, k) => {
+      const row = find("values").children[k], found = line.t.findLastIndex((t) => t <= now + 1e-9);
+      row.lastChild.textContent = number(line.y[Math.max(found, 0)]);
+    });
+  }
   new ResizeObserver(fit).observe(pane);
   fit();
 
@@ -82,6 +159,7 @@
     const now = Math.min(player.time, duration);
     if (player.playing) time.value = now;
     if (find("follow").checked) follow(now);
+    drawPlot(now);
     find("clock").textContent = now.toFixed(2) + " / " + duration.toFixed(2) + " s";
     find("play").innerHTML = player.playing ? "&#10074;&#10074;" : "&#9654;";
     requestAnimationFrame(show);

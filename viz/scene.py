@@ -18,6 +18,7 @@ from viz.messages import Message, clip, safe, set_animation, set_object, set_tra
 from viz.motions import Motion, as_motions, configurations
 from viz.obstacles import OBSTACLE, Obstacle, standing
 from viz.shapes import COLORS, Array, Color, tube
+from viz.signals import Signal, as_signals
 from viz.surroundings import GROUND, grid_under, surroundings
 
 PAUSE = 0.6
@@ -58,6 +59,7 @@ class Scene(NamedTuple):
     center: Array
     times: Array
     path: Array
+    signals: list[tuple[str, Color | None, Mapping[str, Signal]]]
 
 
 class Drawing(NamedTuple):
@@ -90,10 +92,11 @@ def build(
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
+    signals: Mapping[str, Signal] | None = None,
 ) -> Scene:
     """The scene of one motion or several; the arguments as in ``save_html``."""
     motions = as_motions(robot, X, dt)
-    first = motions[0]
+    first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **as_signals(signals or {})})
     model, Q = first.robot.model, first.Q
     frames = items("frames", frames, "names of frames")
     for name in frames:
@@ -153,10 +156,11 @@ def build(
         for k, places in enumerate(still):
             messages += _stand(drawings[0], f"/mayne/ghost/{k}", places, GHOST)
     messages.append(set_animation(clips))
+    plotted = [(d.motion.name, d.color, d.motion.signals) for d in drawings if d.motion.signals]
     middle = drawings[0].places[:, 1:, :3].mean(axis=1)
     return Scene(
         messages, legend, duration, missing, first.robot.name,
-        radius if eye is None else 0.0, center, first.times, middle,
+        radius if eye is None else 0.0, center, first.times, middle, plotted,
     )  # fmt: skip
 
 

@@ -28,6 +28,12 @@ SIDES = 24
 """Segments around a round solid."""
 
 
+def css(color: Color) -> str:
+    """A colour as pages have it; what is translucent can still be told."""
+    red, green, blue = (round(255 * c) for c in color[:3])
+    return f"rgba({red}, {green}, {blue}, {max(color[3], 0.5):.2f})"
+
+
 class Mesh(NamedTuple):
     """vertices (V, 3) [m]; triangles (F, 3), counter-clockwise from outside; one colour (RGBA)."""
 

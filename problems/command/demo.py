@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from problems.command.timing import warm
 from problems.obstacles import CapsuleClearance, SphereClearance
 from problems.reaction import friction, ground, ground_forces, standing
 from problems.registry import Entry, find
+from viz.signals import signals_of
 
 PROBLEMS = ("arm/reach", "quadruped/reorientation")
 SOLVERS = {"iLQR": ILQR(), "DDP": DDP()}
@@ -39,7 +41,7 @@ def run(folder: Path) -> bool:
         stem = folder.resolve() / name.replace("/", "-")
         plot, page = stem.with_name(f"{stem.name}-convergence.png"), stem.with_suffix(".html")
         viz.plot_convergence(solutions, plot, title=entry.description)
-        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U)
+        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U, signals=signals_of(solutions["DDP"]))
         files += [plot, page]
     print_table(["problem", "solver", *COLUMNS], rows)
     output = console()
@@ -78,17 +80,18 @@ def check_robot(entry: Entry, problem: Problem) -> RobotDynamics | PhasedDynamic
 
 
 def draw(
-    entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False
-) -> str:
+    entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False,
+    signals: Mapping[str, viz.Signal] | None = None,
+) -> str:  # fmt: skip
     """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn.
 
     Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
-    open_browser: for what is live.
+    open_browser: for what is live.   signals: numbers to plot beside it.
     """
     system = check_robot(entry, problem)
     robot = system.robot
     frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
-    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description}
+    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "signals": signals}
     dt: Any = system.dt
     if isinstance(system, PhasedDynamics):
         frames += [name for name in standing(system) if name not in frames]

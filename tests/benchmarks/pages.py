@@ -1,0 +1,155 @@
+"""Pages of problems in headless Chromium: whether all that moves stays in the picture, sizes, time to the first frame.
+
+`python tests/benchmarks/pages.py [NAME ...] [--folder pages]` solves, writes and opens them; it needs Chromium.
+"""
+
+import argparse
+import http.server
+import json
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+WINDOWS = ((1280, 720), (390, 844))
+LARGEST, SLOWEST = 10e6, 3.0
+"""Bounds of a page's size [bytes] and of the time to its first frame [s]."""
+
+LOOK = """<script>
+(async function () {
+  const errors = [], report = {};
+  window.addEventListener("error", (event) => errors.push(event.message));
+  window.addEventListener("unhandledrejection", (event) => {
+    fetch("report", { method: "POST", body: JSON.stringify({ errors: [String(event.reason)] }) });
+  });
+  window.addEventListener("securitypolicyviolation", (event) => errors.push("refused: " + event.blockedURI));
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  while (!window.viewer) await frame();
+  await frame();
+  report.first = performance.now() / 1000;
+  const viewer = window.viewer, pane = document.getElementById("pane");
+  let outside = 0, seen = 0;
+  for (let k = 0; k <= 10; k++) {
+    const time = document.getElementById("time");
+    time.value = k / 10 * Number(time.max);
+    time.dispatchEvent(new Event("input"));
+    await frame(); await frame();
+    viewer.camera.updateMatrixWorld(true);
+    viewer.scene.updateMatrixWorld(true);
+    const root = viewer.scene_tree.find(["mayne"]);
+    for (const part of ["robot", "ghost", "traces", "motion 1"]) {
+      if (!(part in root.children)) continue;
+      root.children[part].object.traverse((mesh) => {
+        if (!mesh.isMesh) return;
+        const points = mesh.geometry.attributes.position, corner = viewer.camera.position.clone();
+        for (let i = 0; i < points.count; i += Math.max(1, Math.floor(points.count / 200))) {
+          corner.fromBufferAttribute(points, i).applyMatrix4(mesh.matrixWorld).project(viewer.camera);
+          outside = Math.max(outside, Math.abs(corner.x), Math.abs(corner.y));
+          seen += 1;
+        }
+      });
+    }
+  }
+  const box = pane.getBoundingClientRect();
+  const rooms = [...document.querySelectorAll("#about, #bar, #plots, h1")].filter((e) => e.offsetHeight > 0);
+  report.covered = rooms.some((room) => {
+    const other = room.getBoundingClientRect();
+    return other.left < box.right - 1 && other.right > box.left + 1 && other.top < box.bottom - 1
+      && other.bottom > box.top + 1;
+  });
+  report.outside = outside; report.seen = seen; report.errors = errors; report.pane = [box.width, box.height];
+  fetch("report", { method: "POST", body: JSON.stringify(report) });
+})();
+</script></body>"""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serve one page and wait for its report."""
+
+    def __init__(self, text):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.text, self.report = text.encode(), queue.Queue()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(self.server.text)
+
+    def do_POST(self):
+        self.server.report.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def look(page, width, height, picture=None):
+    """Report of a page's own script on what a window of that size shows of it."""
+    head, _, tail = page.read_text(encoding="utf-8").rpartition("</body>")
+    command = [
+        shutil.which("chromium") or "chromium", "--headless=new", "--no-sandbox", "--use-angle=swiftshader",
+        "--enable-unsafe-swiftshader", f"--window-size={width},{height}",
+    ]  # fmt: skip
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if picture is not None:
+        taken = [*command, "--virtual-time-budget=5000", f"--screenshot={picture}", page.as_uri()]
+        subprocess.run(taken, timeout=300, check=False, **quiet)
+    with Server((head + LOOK + tail).replace("default-src 'none'", "default-src 'none'; connect-src 'self'")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with tempfile.TemporaryDirectory() as profile:
+            address = f"http://127.0.0.1:{server.server_port}/"
+            browser = subprocess.Popen([*command, f"--user-data-dir={profile}", address], **quiet)
+            try:
+                return server.report.get(timeout=120)
+            except queue.Empty:
+                return {"errors": ["no report within two minutes"]}
+            finally:
+                browser.terminate()
+                browser.wait()
+                server.shutdown()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--folder", type=Path, help="keep pages and pictures here")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    if not options.names:
+        listed = subprocess.run([sys.executable, "-m", "mayne", "list", "--json"], capture_output=True, check=True)
+        options.names = [problem["name"] for problem in json.loads(listed.stdout)]
+    failures = 0
+    for name in options.names:
+        page = folder.resolve() / f"{name.replace('/', '-')}.html"
+        command = [sys.executable, "-m", "mayne", "solve", name, "--html", str(page)]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        if not page.exists():
+            print(f"{name:28} no page: {ended.stderr.strip().splitlines()[-1]}")
+            continue
+        size, told = page.stat().st_size, []
+        for width, height in WINDOWS:
+            report = look(page, width, height, page.with_name(f"{page.stem}-{width}.png"))
+            bad = report["errors"] or report["covered"] or not report["seen"] or report["outside"] > 1.0
+            bad = bad or report["first"] > SLOWEST
+            failures += bool(bad)
+            told.append(
+                f"{width}x{height}: {'; '.join(report['errors'])}" if report["errors"] else
+                f"{width}x{height}: reaches {report['outside']:.2f} of the edge, first frame {report['first']:.1f} s"
+                f"{', COVERED' if report['covered'] else ''}"
+            )  # fmt: skip
+        failures += size > LARGEST
+        print(f"{name:28} {size / 1e6:5.1f} MB   {'   '.join(told)}", flush=True)
+    print(f"{failures} failures")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Numbers beside a motion are those of the solution, with the limits that hold, in pages and in plots."""
+
+import numpy as np
+import pytest
+from pages import Page
+
+import ddp
+import viz
+from ddp.errors import ProblemError
+from problems import arm, pendulum
+from viz.signals import panels, signals_of
+
+
+@pytest.fixture(scope="module")
+def solution():
+    problem = arm.reach("ur5", horizon=10)
+    return ddp.solve(problem, ddp.DDP(max_iterations=2), throw=False)
+
+
+def test_a_solution_brings_positions_velocities_and_controls_with_their_limits(solution, tmp_path):
+    model = solution.problem.dynamics.robot.model
+    viz.save_html(tmp_path / "reach.html", solution)
+    plots = Page((tmp_path / "reach.html").read_text(encoding="utf-8")).scene["plots"]
+    assert [plot["title"] for plot in plots] == ["position", "velocity", "control"]
+    for plot, numbers in zip(plots, (solution.X[:, :6], solution.X[:, 6:], solution.U), strict=True):
+        assert [line["label"] for line in plot["lines"]] == [*model.names[1:]]
+        assert np.allclose(np.transpose([line["y"] for line in plot["lines"]]), numbers, rtol=1e-5, atol=1e-12)
+        assert np.allclose(plot["lines"][0]["t"], solution.t[: len(numbers)], atol=1e-6)
+    rates = [[limit[0] for limit in line["limits"]] for line in plots[1]["lines"]]
+    assert np.allclose(rates, np.outer(model.velocityLimit, [-1, 1]), rtol=1e-5)
+    assert plots[2]["lines"][0]["limits"] == []
+    assert plots[2]["lines"][0]["held"]
+
+
+def test_several_solutions_share_a_plot_of_each_number(solution):
+    told = signals_of(solution)
+    found = panels([("a", (1.0, 0.0, 0.0, 1.0), told), ("b", (0.0, 0.0, 1.0, 1.0), told)])
+    assert len(found) == 18
+    assert found[8]["title"] == "velocity, elbow_joint"
+    assert [line["label"] for line in found[8]["lines"]] == ["a", "b"]
+
+
+def test_signals_of_ones_own_stand_beside_the_motion(solution, tmp_path):
+    power = viz.Signal(solution.t[:-1], (solution.U * solution.X[:-1, 6:]).sum(axis=1), ("power",), "W", upper=100.0)
+    gappy = viz.Signal([0.0, 0.1], [[1.0, np.nan], [2.0, 3.0]], ("x", "y"), lower=[-1.0, -np.inf])
+    viz.save_html(tmp_path / "page.html", solution, signals={"power": power, "gaps": gappy})
+    plots = Page((tmp_path / "page.html").read_text(encoding="utf-8")).scene["plots"]
+    assert [plot["title"] for plot in plots[3:]] == ["power [W]", "gaps"]
+    assert plots[3]["lines"][0]["limits"] == [[100.0] * 10]
+    assert plots[4]["lines"][1]["y"] == [None, 3.0]
+    assert [len(line["limits"]) for line in plots[4]["lines"]] == [1, 0]
+
+
+def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_path):
+    assert viz.plot_solution({"a": solution, "b$": solution}, tmp_path / "a.svg", "$title").exists()
+    drawn = (tmp_path / "a.svg").read_text()
+    assert all(f"<!-- {label} -->" in drawn for label in ("elbow_joint", "b$", "$title", "gain"))
+    other = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False)
+    with pytest.raises(ProblemError, match="expected one of the system of the first"):
+        viz.plot_solution({"a": solution, "b": other}, tmp_path / "b.svg")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: viz.Signal([], []), "t: expected at least one time"),
+        (lambda: viz.Signal([1.0, 0.0], [1.0, 2.0]), "t: expected at least one time, none before"),
+        (lambda: viz.Signal([0.0, 1.0], [1.0, 2.0, 3.0]), r"values: expected shape \(2,\), got \(3,\)"),
+        (lambda: viz.Signal([0.0, 1.0], [1.0, 2.0], ("a", "b")), r"values: expected .* got"),
+        (lambda: viz.Signal([0.0, 1.0], [1.0, 2.0], lower=[1.0, 2.0]), "lower: expected"),
+        (lambda: viz.Signal([0.0], [1.0], (3,)), "names: a name: expected a text"),
+        (lambda: viz.plot_solution({}, "a.svg"), "solutions: expected at least one"),
+        (lambda: viz.plot_solution({"a": 3}, "a.svg"), r"solutions\['a'\]: expected a Solution, got 3"),
+        (lambda: viz.plot_solution("a", "a.svg"), "solutions: expected a mapping"),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises(ProblemError, match=message):
+        make()

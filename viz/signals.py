@@ -1,0 +1,142 @@
+"""Numbers over time, beside a motion and on paper: positions, velocities and controls of a solution, or one's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ProblemError, as_array, axes, items, said, text
+from viz.contacts import named
+from viz.shapes import COLORS, GREY, Array, Color, css
+
+
+@runtime_checkable
+class Told(Protocol):
+    """Solution that tells its numbers by name."""
+
+    @property
+    def t(self) -> Any: ...
+    @property
+    def q(self) -> Any: ...
+    @property
+    def v(self) -> Any: ...
+    @property
+    def u(self) -> Any: ...
+    @property
+    def K(self) -> Any: ...
+    @property
+    def problem(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Numbers over time.
+
+    t (M,): when [s].   values (M, c), or (M,) of one: NaN where there is none.   names (c,): of the columns.
+    unit: of all of them, for the axis.   lower, upper: limits of each column, (c,), or (M, c) over time; ±inf for none.
+    held: whether each value holds until the next one, as controls do.
+    """
+
+    t: ArrayLike
+    values: ArrayLike
+    names: Sequence[str] = ("",)
+    unit: str = ""
+    lower: ArrayLike = -np.inf
+    upper: ArrayLike = np.inf
+    held: bool = False
+    low: Array = field(init=False, repr=False)
+    high: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(text("names: a name", name) for name in items("names", self.names, "names of columns"))
+        t = as_array("t", self.t, (None,))
+        if len(t) == 0 or (np.diff(t) < 0.0).any():
+            raise ProblemError("t: expected at least one time, none before the one in front of it")
+        count = len(names)
+        shape = (len(t), count) if count != 1 or axes(self.values) > 1 else (len(t),)
+        values = as_array("values", self.values, shape, finite=False).reshape(len(t), count)
+        low, high = _limit("lower", self.lower, values), _limit("upper", self.upper, values)
+        own = {"t": t, "values": values, "names": names, "low": low, "high": high, "unit": text("unit", self.unit)}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+
+def _limit(which: str, limit: ArrayLike, values: Array) -> Array:
+    """A limit of each of ``values`` (M, c)."""
+    shape = ((), values.shape[1:], values.shape)[min(axes(limit), 2)]
+    return np.broadcast_to(as_array(which, limit, shape, finite=False), values.shape)
+
+
+def signals_of(solution: Told) -> dict[str, Signal]:
+    """Positions, velocities and controls of a solution, with the limits of its robot and its problem."""
+    problem, t = solution.problem, solution.t
+    model = getattr(getattr(problem.dynamics, "robot", None), "model", None)
+    if model is None:
+        found = {"state": _column(t, solution.q, None)}
+    else:
+        places, rate = (model.lowerPositionLimit, model.upperPositionLimit), model.velocityLimit
+        found = {"position": _column(t, solution.q, places), "velocity": _column(t, solution.v, (-rate, rate))}
+    u = solution.u
+    applied = Signal(t[:-1], np.asarray(u), tuple(u), lower=problem.lower, upper=problem.upper, held=True)
+    return found | {"control": applied}
+
+
+def _column(t: Array, columns: Any, limits: tuple[Array, Array] | None) -> Signal:
+    values = np.asarray(columns)
+    if limits is None or any(len(limit) != values.shape[1] for limit in limits):
+        return Signal(t, values, tuple(columns))
+    return Signal(t, values, tuple(columns), lower=limits[0], upper=limits[1])
+
+
+def as_signals(signals: Mapping[str, Signal]) -> dict[str, Signal]:
+    """Signals by name, checked."""
+    for name, signal in named("signals", signals, "Signals").items():
+        if not isinstance(signal, Signal):
+            raise ProblemError(f"signals[{said(name)}]: expected a viz.Signal, got {said(signal)}")
+    return dict(signals)
+
+
+def panels(signals: Sequence[tuple[str, Color | None, Mapping[str, Signal]]]) -> list[dict[str, Any]]:
+    """Plots of a page: of one motion all columns of a quantity, of several each column of all; JSON's numbers.
+
+    signals: name, colour and signals of each motion.
+    """
+    found = []
+    if len(signals) == 1:
+        for title, signal in signals[0][2].items():
+            colors = itertools.cycle(COLORS)
+            lines = [_line(name, next(colors), signal, i) for i, name in enumerate(signal.names)]
+            found.append({"title": _titled(title, signal), "lines": lines})
+        return found
+    for title, first in (signals[0][2] if signals else {}).items():
+        for column in first.names:
+            lines = [
+                _line(motion, color or GREY, own[title], own[title].names.index(column))
+                for motion, color, own in signals
+                if title in own and column in own[title].names
+            ]
+            found.append({"title": f"{_titled(title, first)}, {column}", "lines": lines})
+    return found
+
+
+def _titled(title: str, signal: Signal) -> str:
+    return f"{title} [{signal.unit}]" if signal.unit else title
+
+
+def _line(label: str, color: Color, signal: Signal, i: int) -> dict[str, Any]:
+    t, values = np.asarray(signal.t), np.asarray(signal.values)
+    limits = [_plain(limit[:, i]) for limit in (signal.low, signal.high) if np.isfinite(limit[:, i]).any()]
+    return {
+        "label": label, "color": css(color), "t": t.tolist(), "y": _plain(values[:, i]), "limits": limits,
+        "held": signal.held,
+    }  # fmt: skip
+
+
+def _plain(values: Array) -> list[float | None]:
+    """Numbers as JSON has them, with null for those that are none."""
+    return [float(f"{y:.6g}") if np.isfinite(y) else None for y in values]

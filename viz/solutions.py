@@ -1,0 +1,97 @@
+"""Plots of solutions: positions, velocities, controls and gains of every joint over time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ddp.errors import ProblemError, said, text
+from viz.contacts import named
+from viz.plots import COLORS, canvas, literal, plain, write, written
+from viz.signals import Signal, Told, signals_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 40
+"""Rows of a figure: numbers of a state beyond these are left to `to_csv`."""
+
+
+def plot_solution(
+    solutions: Told | Mapping[str, Told], path: str | os.PathLike[str], title: str | None = None
+) -> Path:
+    """Draw states and controls over time with their limits, a row for each joint, and write them to ``path``.
+
+    solutions: one, or several of one system by name.   path: .png, .pdf or .svg.
+    Dashed lines are limits that lie in the range of the plot. The last column has the gains of each control on the
+    error of its joint's position and, dashed, velocity. Numbers of joints with several degrees of freedom have rows of
+    their own; at most 40 rows are drawn.
+    Raises ProblemError for what is no Solution, or for solutions of systems whose numbers have other names.
+    """
+    given = {"": solutions} if isinstance(solutions, Told) else named("solutions", solutions, "Solutions")
+    for name, solution in given.items():
+        if not isinstance(solution, Told):
+            raise ProblemError(f"solutions[{said(name)}]: expected a Solution, got {said(solution)}")
+    if not given:
+        raise ProblemError("solutions: expected at least one, got none")
+    target, heading = written(path), "" if title is None else text("title", title)
+    signals = {name: signals_of(solution) for name, solution in given.items()}
+    first = next(iter(signals.values()))
+    for name, found in signals.items():
+        if [signal.names for signal in found.values()] != [signal.names for signal in first.values()]:
+            raise ProblemError(f"solutions[{said(name)}]: expected one of the system of the first, got another's")
+    rows = list(dict.fromkeys(name for signal in first.values() for name in signal.names))[:MOST]
+    figure = canvas(3.2 * (len(first) + 1), 0.6 + 1.15 * len(rows))
+    panels = figure.subplots(len(rows), len(first) + 1, squeeze=False, sharex=True)
+    for k, (name, solution) in enumerate(given.items()):
+        for i, row in enumerate(rows):
+            for j, signal in enumerate(signals[name].values()):
+                _curve(panels[i, j], signal, row, COLORS[k % len(COLORS)], name)
+            _gains(panels[i, -1], solution, row, COLORS[k % len(COLORS)])
+    for j, column in enumerate([*first, "gain"]):
+        panels[0, j].set_title(column, fontsize=10)
+        panels[-1, j].set_xlabel("time [s]", fontsize=9)
+    for i, row in enumerate(rows):
+        panels[i, 0].set_ylabel(row, fontsize=8, parse_math=False)
+        for axes in panels[i]:
+            axes.tick_params(labelsize=7)
+            if not axes.lines:
+                axes.set_axis_off()
+            plain(axes)
+    if len(given) > 1:
+        literal(panels[0, 0].legend(frameon=False, fontsize=8))
+    if heading:
+        figure.suptitle(heading, fontsize=12, parse_math=False)
+    return write(figure, target)
+
+
+def _curve(axes: Axes, signal: Signal, row: str, color: str, label: str) -> None:
+    """One column of a signal, with its limits where they are near."""
+    if row not in signal.names:
+        return
+    i, t = signal.names.index(row), np.asarray(signal.t)
+    values = np.asarray(signal.values)[:, i]
+    style = "steps-post" if signal.held else "default"
+    axes.plot(t, values, color=color, linewidth=1.2, drawstyle=style, label=label)
+    seen = values[np.isfinite(values)]
+    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 0.0)
+    span = max(float(high - low), 1e-9)
+    for limit in (signal.low[:, i], signal.high[:, i]):
+        near = np.isfinite(limit).all() and low - span <= limit.max() and limit.min() <= high + span
+        if near:
+            axes.plot(t, limit, color="#8a8f94", linewidth=0.9, linestyle="--", drawstyle=style)
+
+
+def _gains(axes: Axes, solution: Told, row: str, color: str) -> None:
+    """Gains of a control on the error of its own joint, and dashed on the error of that joint's velocity."""
+    controls, rates = solution.u.names, solution.v.names
+    if row not in controls or row not in rates:
+        return
+    K, i, j = solution.K[:, controls.index(row)], rates.index(row), len(rates) + rates.index(row)
+    t = solution.t[:-1]
+    axes.plot(t, K[:, i], color=color, linewidth=1.2, drawstyle="steps-post")
+    axes.plot(t, K[:, j], color=color, linewidth=1.0, linestyle="--", drawstyle="steps-post")
