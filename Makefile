@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback versions kills abuse clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -55,6 +55,10 @@ bench-mjcf: $(VENV)/.developed
 # Policies of gaits in MuJoCo's contacts beside a joint PD: `make bench-policy OPTIONS="--gaits go2:trot"`.
 bench-policy: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/policies.py $(OPTIONS)
+
+# Pages of all problems in headless Chromium: pictures, sizes, first frames; `make bench-pages OPTIONS="arm/reach"`.
+bench-pages: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/pages.py $(OPTIONS)
 
 # Gaits by commands in MuJoCo's contacts, planned again and again: `make bench-walk OPTIONS="--robots go2"`.
 bench-walk: $(VENV)/.developed
