@@ -174,6 +174,7 @@ from viz import (
     plot_schedule as plot_schedule,
     plot_solution as plot_solution,
     save_html as save_html,
+    signals_of as signals_of,
 )
 
 __version__: str

@@ -7,10 +7,11 @@ from viz.html import Drawn, save_html
 from viz.live import animate
 from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
-from viz.signals import Signal
+from viz.signals import Signal, signals_of
 from viz.solutions import plot_solution
 
 __all__ = [
     "Capsule", "Drawn", "Signal", "Sphere", "animate", "plot_convergence", "plot_differences", "plot_errors",
     "plot_forces", "plot_schedule", "plot_solution", "save_html",
+    "signals_of",
 ]  # fmt: skip

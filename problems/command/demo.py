@@ -20,7 +20,6 @@ from problems.command.timing import warm
 from problems.obstacles import CapsuleClearance, SphereClearance
 from problems.reaction import friction, ground, ground_forces, standing
 from problems.registry import Entry, find
-from viz.signals import signals_of
 
 PROBLEMS = ("arm/reach", "quadruped/reorientation")
 SOLVERS = {"iLQR": ILQR(), "DDP": DDP()}
@@ -41,7 +40,7 @@ def run(folder: Path) -> bool:
         stem = folder.resolve() / name.replace("/", "-")
         plot, page = stem.with_name(f"{stem.name}-convergence.png"), stem.with_suffix(".html")
         viz.plot_convergence(solutions, plot, title=entry.description)
-        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U, signals=signals_of(solutions["DDP"]))
+        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U, signals=viz.signals_of(solutions["DDP"]))
         files += [plot, page]
     print_table(["problem", "solver", *COLUMNS], rows)
     output = console()

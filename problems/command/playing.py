@@ -22,7 +22,6 @@ from problems.command.progress import progress
 from problems.play.simulation import Play
 from problems.reaction import ground, standing
 from problems.registry import Entry
-from viz.signals import signals_of
 
 
 def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
@@ -30,7 +29,7 @@ def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None
     X = solution.X[np.isfinite(solution.X).all(axis=1)]
     with progress(f"{entry.name}, drawing"):
         page = Path(html) if html else None
-        told = signals_of(solution) if len(X) == len(solution.X) else None
+        told = viz.signals_of(solution) if len(X) == len(solution.X) else None
         where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser, told)
     _play(entry.name, where, html)
 
