@@ -206,7 +206,8 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
     other = problem.twin()
     for array in (lower, upper):
         array.flags.writeable = False
-    vars(other).pop("limited", None)
+    for name in ("limited", "limited_rows"):
+        vars(other).pop(name, None)
     for name, value in (("control_limits", given), ("lower", lower), ("upper", upper), ("_limits", limits)):
         object.__setattr__(other, name, value)
     return other

@@ -52,9 +52,10 @@ class Problem:
         other dynamics, ``dataclasses.replace`` takes theirs. ``lower``, ``upper`` (N, nu) are those of each knot.
     during: terms of stretches of knots ``{range(a, b): [...]}``, within 0 .. N-1; densities, multiplied like running
         ones. They may be varying terms, with one reference for each knot of the stretch.
-    constraints: of the knots 0 .. N-1; what no control can change at knot 0, where the state is given, is not
-        imposed there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of
-        stretches ``{range(a, b): [...]}``.
+    constraints: of the knots 0 .. N-1, and of x_N where no control enters them, unless they say ``at_end=False`` or
+        are among those of x_N anyway; what no control can change at knot 0, where the state is given, is not imposed
+        there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of stretches
+        ``{range(a, b): [...]}``.
         Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
     objective: the cost as one sum over the horizon.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.

@@ -2,7 +2,8 @@
 
 Each is ``lower <= c(x, u) <= upper`` at a knot, immutable, checked when it is made, and evaluated for all knots in one
 call (the protocol `ddp.Constraint`). They go into a problem's ``constraints``, ``terminal_constraints`` or
-``constraints_at``. Units are those of c; everything malformed raises ProblemError, naming the field.
+``constraints_at``; those of states among its ``constraints`` hold at the end of the horizon too, unless
+``at_end=False``. Units are those of c; everything malformed raises ProblemError, naming the field.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import selection
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, flag, said
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -37,7 +38,17 @@ STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobi
 
 
 class StateConstraint(KernelConstraint, Protocol):
-    """A constraint of the state alone."""
+    """A constraint of the state alone.
+
+    at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too.
+    """
+
+    at_end: bool
+
+    @property
+    def of_states(self) -> NDArray[np.bool_]:
+        """All rows (size,)."""
+        return np.ones(len(self.lower), dtype=bool)
 
     @property
     def nx(self) -> int:
@@ -70,9 +81,11 @@ class JointLimits(_Selection):
     robot: Robot
     lower: Array = None  # type: ignore[assignment]
     upper: Array = None  # type: ignore[assignment]
+    at_end: bool = True
     _rows: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         model, nq = checks.robot("robot", self.robot).model, self.robot.nq
         lower = checks.limits("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq)
         upper = checks.limits("upper", model.upperPositionLimit if self.upper is None else self.upper, nq)
@@ -86,11 +99,13 @@ class VelocityLimits(_Selection):
 
     robot: Robot
     limits: Array = None  # type: ignore[assignment]
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _rows: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         model, nq, nv = checks.robot("robot", self.robot).model, self.robot.nq, self.robot.nv
         limits = _magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv)
         checks.settle(self, limits=limits)
@@ -126,6 +141,11 @@ class TorqueLimits(KernelConstraint):
         """Numbers in a tangent vector of a state."""
         return self.dynamics.n
 
+    @property
+    def of_states(self) -> NDArray[np.bool_]:
+        """No row (size,)."""
+        return np.zeros(len(self.lower), dtype=bool)
+
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         return np.ascontiguousarray(X, dtype=np.float64), checks.rows("controls", U, self.dynamics.nu)
 
@@ -145,11 +165,13 @@ class StateEquality(OfSystem, StateConstraint):
 
     dynamics: System
     target_x: Array
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
         target = as_array("target_x", self.target_x, (self.nx,)).copy()
         self.dynamics.check_state("target_x", target)
@@ -169,11 +191,13 @@ class FramePositionEquality(RobotConstraint):
     robot: Robot
     frame: str
     target_xyz: Array
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _branch: frames.Branch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
 
@@ -191,12 +215,14 @@ class FramePoseEquality(RobotConstraint):
     robot: Robot
     frame: str
     target: pin.SE3
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _branch: frames.Branch = field(init=False, repr=False)
     _pose: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         target = checks.pose("target", self.target)
         checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
-from ddp.errors import ProblemError, as_array, items, positive, said
+from ddp.errors import ProblemError, as_array, flag, items, positive, said
 from ddp.protocols import Array
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
@@ -80,12 +80,14 @@ class SphereClearance(Clearance):
     radius: float
     obstacles: Sequence[Capsule]
     margin: float = 0.0
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _body: Body = field(init=False, repr=False)
     _obstacles: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         branch = checks.branch(self.robot, self.frame)
         body = Body(frames.pair(branch, branch), checks.weight("radius", self.radius), False)
         _settle(self, body, self.obstacles, self.margin)
@@ -103,12 +105,14 @@ class CapsuleClearance(Clearance):
     radius: float
     obstacles: Sequence[Capsule]
     margin: float = 0.0
+    at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _body: Body = field(init=False, repr=False)
     _obstacles: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
         names = self.frames
         if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != 2:
             raise ProblemError(f"frames: expected the names of two frames, got {said(names)}")

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ddp import differences
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError
-from ddp.errors import REAL, ProblemError, as_array, axes, choice, line_of, said
+from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
 from ddp.tracing.function import TracedFunction, space_of
@@ -36,15 +36,18 @@ class Equality:
     jacobian: ``∂c/∂z`` (size, n+nu) or (size, n) of one knot, in exponential coordinates; if None, see ``derivatives``.
     derivatives: where they come from. "traced": from the function's operations, exact and compiled; "differences": from
         its values. Where a jacobian is given, or the space of states is not known, they are by differences.
-    At the end of the horizon u is zeros.
+    at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too, if no control enters it;
+        of several numbers those that none enters. There u is zeros.
     """
 
     function: Function
     jacobian: Function | None = None
     derivatives: str = "traced"
+    at_end: bool = True
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
+        flag("at_end", self.at_end)
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 
@@ -60,9 +63,11 @@ class Inequality:
     lower: ArrayLike = -np.inf
     upper: ArrayLike = 0.0
     derivatives: str = "traced"
+    at_end: bool = True
 
     def __post_init__(self) -> None:
         _check_functions(self.function, self.jacobian)
+        flag("at_end", self.at_end)
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 

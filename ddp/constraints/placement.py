@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.constraint import made_batch
+from ddp.costs.batch import ability
 from ddp.costs.terms import naming
-from ddp.errors import ProblemError, said
+from ddp.errors import ProblemError, flag, said
 from ddp.protocols import Array, Constraint
 from ddp.system import System
 
@@ -42,6 +44,7 @@ def place(
     dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
 ) -> tuple[Placed, ...]:
     """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed."""
+    at_end = [*(one for one in terminal if isinstance(terminal, Sequence)), *at.get(N, ())]
     lists = [("constraints", running, 0, N)]
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
     lists += [("terminal_constraints", terminal, N, N + 1)]
@@ -52,7 +55,10 @@ def place(
             raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
         for i, one in enumerate(given):
             label = f"{name}[{i}] ({type(one).__name__})"
-            placed.append(_placed(label, one, dynamics, x0, start, stop, first, N))
+            made = _placed(label, one, dynamics, x0, start, stop, first, N)
+            if name == "constraints" and not any(one is other for other in at_end):
+                made = _extended(made, one, dynamics, x0)
+            placed.append(made)
             first += placed[-1].lower.size
     return tuple(placed)
 
@@ -83,6 +89,37 @@ def _placed(
             )
         lower[0, idle], upper[0, idle] = -np.inf, np.inf
     return Placed(label, constraint, start, stop, first, lower, upper)
+
+
+def _extended(placed: Placed, given: Any, dynamics: System, x0: Array) -> Placed:
+    """Hold what no control enters at the end of the horizon as well, unless it was asked not to be."""
+    if not flag(f"{placed.name}: at_end", ability(given, "at_end")):
+        return placed
+    rows = _of_states(placed, dynamics, x0)
+    if not rows.any():
+        return placed
+    lower = np.vstack([placed.lower, placed.constraint.lower])
+    upper = np.vstack([placed.upper, placed.constraint.upper])
+    lower[-1, ~rows], upper[-1, ~rows] = -np.inf, np.inf
+    return placed._replace(stop=placed.stop + 1, lower=lower, upper=upper)
+
+
+def _of_states(placed: Placed, dynamics: System, x0: Array) -> NDArray[np.bool_]:
+    """Rows (size,) that no control enters; none of a function in Python that any enters, for it might fail without."""
+    known = ability(placed.constraint, "of_states")
+    if known is not None:
+        return np.asarray(known)
+    x = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
+    U = np.outer([0.0, 1.0, -0.7], np.cos(np.arange(dynamics.nu)))
+    same = np.ones(placed.lower.shape[1], dtype=bool)
+    for state in (x0, x):
+        try:
+            with np.errstate(all="ignore"):
+                c = np.asarray(placed.constraint.values(np.tile(state, (3, 1)), U))
+        except Exception:  # their own code is not defined there
+            return np.zeros_like(same)
+        same &= ((c == c[0]) | np.isnan(c)).all(axis=0)
+    return same if same.all() else np.zeros_like(same)
 
 
 def _in_order(at: Mapping[Any, Any]) -> list[tuple[Any, Any, tuple[int, int]]]:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ddp.protocols import Array
 from ddp.system import System
 
@@ -42,12 +45,16 @@ class TermAbilities(Protocol):
     compiled: its C function; all such terms of a problem are evaluated in one call.
     separable: whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
+    at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
+    of_states: of a constraint, which of its rows (size,) no control enters; None: it is tried.
     """
 
     thread_safe: bool = False
     compiled: CompiledCost | None = None
     separable: bool = False
     knots: int | None = None
+    at_end: bool = True
+    of_states: NDArray[np.bool_] | None = None
 
     def part(self, start: int, stop: int) -> BatchTerm:
         """Part for its knots start .. stop-1; of one knot, it takes any number of states."""

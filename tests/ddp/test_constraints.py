@@ -40,6 +40,31 @@ def position(x, u):
     return x[0]
 
 
+@pytest.mark.parametrize("derivatives", ["traced", "differences"])
+def test_what_no_control_enters_holds_at_the_end_too(derivatives):
+    """Also one row of several of a traced function; not where it is asked not to."""
+    drift = ddp.Inequality(lambda x, u: x[1], lower=-0.2, upper=0.2, derivatives=derivatives)
+    cost = Quadratic(np.array([0.0, 0.0, 0.1]), np.zeros(3))
+    pull = Quadratic(np.array([0.0, 50.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    plain = replace(linear_problem(constraints=[drift]), running=[cost], terminal=[pull])
+    held, free = ddp.solve(plain), ddp.solve(replace(plain, constraints=[replace(drift, at_end=False)]))
+    assert held.X[-1, 1] <= 0.2 + 1e-8 < free.X[-1, 1]
+    assert held.residuals()[0].knots == range(N + 1)
+    assert free.residuals()[0].knots == range(N)
+    both = ddp.Inequality(lambda x, u: np.array([u[0], x[1]]), upper=[9.0, 0.2], derivatives=derivatives)
+    (residual,) = ddp.solve(replace(plain, constraints=[both])).residuals()
+    if derivatives == "traced":
+        assert residual.knots == range(N + 1)
+        assert residual.worst <= 1e-8
+    else:
+        assert residual.knots == range(N)
+
+
+def test_multipliers_at_the_end_stay_there_as_the_horizon_recedes():
+    problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: x[1])])
+    np.testing.assert_array_equal(problem.shifted(np.arange(N + 1.0), 2), [*range(2, N), N - 1, N - 1, N])
+
+
 def dense(problem):
     """The states as functions of the controls, X = a + S U, and the cost's Hessian and gradient at U = 0."""
     A, B = problem.dynamics.linearize(problem.x0, np.zeros(1))
