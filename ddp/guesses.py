@@ -43,7 +43,7 @@ def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
     N, d = horizon, dynamics
     if guess is None:
         return None
-    if isinstance(guess, Followed):
+    if not isinstance(guess, np.ndarray) and isinstance(guess, Followed):  # to ask a protocol takes 20 µs
         as_array("guess.U", guess.U, (N, d.nu))
         d.check_state("guess.X", as_array("guess.X", guess.X, (N + 1, d.nx)))
         as_array("guess.K", guess.K, (N, d.nu, d.n))

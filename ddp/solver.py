@@ -12,7 +12,7 @@ from ddp.augmented import AugmentedLagrangian, ConstraintMethod
 from ddp.compiling import announce
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
-from ddp.guesses import Followed, Start, as_guess
+from ddp.guesses import Start, as_guess
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
 from ddp.models.attempt import SHIFT, HessianModel, Limits
@@ -239,20 +239,18 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
     """The policy that a guess means."""
     d, N = problem.dynamics, problem.horizon
     guess = as_guess(guess, d, N)
-    if isinstance(guess, Followed):
-        X, U = guess.X.copy(), guess.U.copy()
-        U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
-        X[0] = problem.x0
-        return Guess(X, U, guess.K.copy())
+    if guess is None:
+        guess = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
+    if isinstance(guess, np.ndarray):
+        return Guess(_repeated(problem.x0, N + 1), guess, np.zeros((N, d.nu, d.n)), alone=True)
     if isinstance(guess, tuple):
         X, U = guess
         X[0] = problem.x0
         return Guess(X, U, np.zeros((N, d.nu, d.n)), imposed=True)
-    if guess is None:
-        U = _repeated(as_array("dynamics.nominal_control", d.nominal_control(problem.x0), (d.nu,)), N)
-    else:
-        U = guess
-    return Guess(_repeated(problem.x0, N + 1), U, np.zeros((N, d.nu, d.n)), alone=True)
+    X, U = guess.X.copy(), guess.U.copy()
+    U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
+    X[0] = problem.x0
+    return Guess(X, U, guess.K.copy())
 
 
 def _repeated(row: Array, count: int) -> Array:

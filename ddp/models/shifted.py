@@ -9,6 +9,9 @@ from __future__ import annotations
 from ddp.models.attempt import GAUSS_NEWTON, LEVENBERG_MARQUARDT, Attempt, Limits, Point, Trials, shift
 from ddp.models.regularization import ByRatio, Regularization, Tenfold
 
+TENFOLD, BY_RATIO = Tenfold(), ByRatio()
+"""The models' own rules."""
+
 
 class Shifted:
     """``GN + blend (exact - GN) + mu I``, mu by a rule, that of the limits or the model's own.
@@ -55,9 +58,9 @@ class Shifted:
 
 def gauss_newton(limits: Limits) -> Shifted:
     """The model of iLQR."""
-    return Shifted(GAUSS_NEWTON, 0.0, limits, Tenfold())
+    return Shifted(GAUSS_NEWTON, 0.0, limits, TENFOLD)
 
 
 def levenberg_marquardt(limits: Limits, tries: int | None = None) -> Shifted:
     """Exact Hessians with damping, which follows how well the model's prediction came true."""
-    return Shifted(LEVENBERG_MARQUARDT, 1.0, limits, ByRatio(), tries)
+    return Shifted(LEVENBERG_MARQUARDT, 1.0, limits, BY_RATIO, tries)
