@@ -10,6 +10,7 @@ from ddp.constraints.lagrangian import Residual
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
+from ddp.many.best import Optima, Optimum, solve_best
 from ddp.many.executors import RayExecutor
 from ddp.many.progress import Progress
 from ddp.many.solutions import Edge, Failure, Solutions
@@ -56,6 +57,8 @@ __all__ = [
     "ModelError",
     "Newton",
     "Observer",
+    "Optima",
+    "Optimum",
     "Policy",
     "Problem",
     "ProblemError",
@@ -81,6 +84,7 @@ __all__ = [
     "kernel",
     "lqr",
     "solve",
+    "solve_best",
     "solve_many",
     "tvlqr",
 ]

@@ -29,6 +29,8 @@ from ddp import (
     ModelError as ModelError,
     Newton as Newton,
     Observer as Observer,
+    Optima as Optima,
+    Optimum as Optimum,
     Policy as Policy,
     Problem as Problem,
     ProblemError as ProblemError,
@@ -54,6 +56,7 @@ from ddp import (
     kernel as kernel,
     lqr as lqr,
     solve as solve,
+    solve_best as solve_best,
     solve_many as solve_many,
     tvlqr as tvlqr,
 )

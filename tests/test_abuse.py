@@ -20,7 +20,8 @@ MADE_BY_OTHERS = {
     "ForwardTensors",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
-    "InternalDerivatives", "Motion", "Policy", "Progress", "RayExecutor", "Rest", "Solutions", "TendonDerivatives",
+    "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",
+    "Solutions", "TendonDerivatives",
     "TendonHessian", "Tracking",
 }  # fmt: skip
 """Protocols, errors and results, which nobody calls; decorators; and a page that is served until the program ends."""

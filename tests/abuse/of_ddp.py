@@ -38,6 +38,10 @@ def subjects():
         Subject("Problem.cost", plain.cost, {"X": X, "U": U}),
         Subject("Problem.starting_at", plain.starting_at, {"x0": np.zeros(2)}),
         Subject(
+            "solve_best", ddp.solve_best, {"problem": plain, "guesses": [U], "executor": 1}, ("progress", "solver"),
+            {"problem": ("guess",)},
+        ),
+        Subject(
             "solve_many", ddp.solve_many, {"problem": plain, "over": {"x0": np.zeros((2, 2))}, "executor": 1},
             ("into", "progress", "solver", "start"), {"problem": ("over",), "shard": ("into",)},
         ),

@@ -225,6 +225,18 @@ def test_jumps_between_neighbours_are_the_borders_of_local_minima():
     assert {edge for edge in jumps if edge[0] >= 0} == edges
 
 
+def test_the_best_of_many_starts_is_found_with_how_often_each_was():
+    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.05, 0.0]), 20)
+    found = ddp.solve_best(problem, [np.full((20, 1), u) for u in (-0.6, -0.5, 0.4, 0.5, 0.6)], executor=1)
+    sides = {guess: np.sign(one.solution.X[-1, 0]) for one in found.optima for guess in one.guesses}
+    assert sides == {0: -1.0, 1: -1.0, 2: 1.0, 3: 1.0, 4: 1.0}
+    assert [one.guesses for one in found.optima] == [(2, 3, 4), (0, 1)]  # 0.05 is nearer to 1
+    assert found.best.stationarity() < 1e-8
+    assert found.failures == ()
+    with pytest.raises(ddp.ProblemError, match=r"guesses\[1\]: guess: expected shape \(20, 1\)"):
+        ddp.solve_best(problem, [None, np.zeros(3)])
+
+
 def test_a_store_is_read_back_as_it_was_kept(problem, over, serial):
     path = serial._source.store.root
     opened = ddp.Solutions.open(path, problem)
