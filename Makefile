@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-pages versions kills abuse clean
+.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-batches bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -67,6 +67,10 @@ bench-walk: $(VENV)/.developed
 # The solver's gains beside a regulator's, from random errors of attitude; the table is printed.
 bench-feedback: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks/test_feedback.py --benchmark-enable --capture no $(OPTIONS)
+
+# Many solves beside a loop, from neighbours beside cold, and kills: `make bench-batches OPTIONS="kills --samples 3000"`.
+bench-batches: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/batches.py $(OPTIONS)
 
 $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.bounds import as_limits
 from ddp.costs.entries import Entry
@@ -78,6 +79,20 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
         listed = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
         raise ProblemError(f"varying: {name} may be {listed}: say which")
     return tuple(meant)
+
+
+def number(problem: Problem, name: str) -> NDArray[np.float64]:
+    """Numbers that a place has now; poses as (4, 4) matrices."""
+    found = problem.resolved(name)
+    if name == "x0":
+        value: Any = problem.x0
+    elif name == "control_limits":
+        value = np.stack([problem.lower, problem.upper])
+    elif isinstance(found, str):
+        value = getattr(problem.dynamics, found.removeprefix("dynamics."))
+    else:
+        value = getattr(found[0].thing(problem), found[0].field)
+    return np.array(getattr(value, "homogeneous", value), dtype=np.float64)
 
 
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:

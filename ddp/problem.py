@@ -26,7 +26,7 @@ from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
-from ddp.places import Place, places_of, resolved, varied
+from ddp.places import Place, number, places_of, resolved, varied
 from ddp.protocols import Array, Term
 from ddp.structure import Structure, structure_of
 from ddp.system import Expansion, System, ability
@@ -150,6 +150,10 @@ class Problem:
             if name in given:
                 raise ProblemError(f"varying: {name} is given twice")
         return varied(self, given | named)
+
+    def number(self, name: str) -> Array:
+        """The numbers that a place of `varying` has now; poses as (4, 4) matrices."""
+        return number(self, name)
 
     @cached_property
     def places(self) -> dict[str, Place]:

@@ -27,6 +27,7 @@ COMMANDS = {
     "replan": "Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands.",
     "simulate": "Simulate system NAME, a soft or hybrid robot; without NAME, list them.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
+    "sweep": "Solve a problem many times by the plan in file PLAN, and keep the solutions in a store.",
     "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
     "warm": "Compile ahead what problems NAME, by default all, need, and keep it in the cache.",
 }

@@ -23,7 +23,16 @@ from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
 from problems.command import demo as demonstration
-from problems.command import dynamics_bench, linearizing, listing, playing, replanning, simulating, soft_simulating
+from problems.command import (
+    dynamics_bench,
+    linearizing,
+    listing,
+    playing,
+    replanning,
+    simulating,
+    soft_simulating,
+    sweeping,
+)
 from problems.command.output import (
     COLUMNS,
     DRAWINGS,
@@ -226,6 +235,7 @@ def mpc(
 
 main.add_command(simulating.play)
 main.add_command(replanning.replan)
+main.add_command(sweeping.sweep)
 main.add_command(soft_simulating.simulate)
 
 

@@ -1,10 +1,10 @@
 """Plans of many solves: what varies, and which solves make one block and follow which others. Made before any solve.
 
 A tree of neighbours has three kinds of edges. Some samples are anchors, one of about `BLOCK`, taken in an order that
-depends on nothing but how many there are; each follows the nearest one among the first half as many, or the problem
-itself. All others belong to the nearest anchor's cell, and follow, in the same order, the nearest one among the anchor
-and the first half of the cell. So the tree is as deep as the logarithm of the number of samples, nearly all solves
-follow a near neighbour, and a cell needs nothing but its anchor.
+depends on nothing but how many there are; each follows the nearest one among the first half as many and the problem
+itself, which in spaces of many dimensions is often nearer than any sample. All others belong to the nearest anchor's
+cell, and follow, in the same order, the nearest one among the problem itself and the first half of the cell. So the
+tree is as deep as the logarithm of the number of samples, and a cell needs nothing but its anchor.
 """
 
 from __future__ import annotations
@@ -103,16 +103,9 @@ def points_of(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Arr
 
 def _now(problem: Problem, name: str, samples: Array) -> Array:
     """Numbers that a place has in the problem itself; the samples' mean where it is none of the same size."""
-    found = problem.resolved(name)
-    if name == "x0":
-        value: Any = problem.x0
-    elif isinstance(found, str):
-        value = getattr(problem.dynamics, found.removeprefix("dynamics."), None)
-    else:
-        value = getattr(found[0].thing(problem), found[0].field)
-    value = np.ravel(np.asarray(getattr(value, "homogeneous", value)))
-    fits = value.dtype.kind in "fiu" and value.size == samples.shape[1] and np.isfinite(value).all()
-    return np.asarray(value, np.float64) if fits else samples.mean(axis=0)
+    value = np.ravel(problem.number(name))
+    fits = value.size == samples.shape[1] and np.isfinite(value).all()
+    return value if fits else samples.mean(axis=0)
 
 
 def neighbours(points: Array, root: Array) -> list[Block]:
@@ -132,11 +125,12 @@ def neighbours(points: Array, root: Array) -> list[Block]:
         cells = cKDTree(points[anchors]).query(points[others])[1]
         for cell in range(len(anchors)):
             rows = np.concatenate([anchors[cell : cell + 1], others[cells == cell]])
-            parents = np.empty(len(rows), dtype=np.int64)
-            for a, b in _doubling(len(rows)):
-                parents[a:b] = rows[cKDTree(points[rows[:a]]).query(points[rows[a:b]])[1]]
+            known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
+            parents = np.empty(len(known), dtype=np.int64)
+            for a, b in _doubling(len(known)):
+                parents[a:b] = known[cKDTree(places[:a]).query(places[a:b])[1]]
             if len(rows) > 1:
-                blocks.append(Block(rows[1:], parents[1:]))
+                blocks.append(Block(rows[1:], parents[2:]))
     return blocks
 
 

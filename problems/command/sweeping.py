@@ -1,0 +1,155 @@
+"""The command ``mayne sweep``: many solves by a plan in a TOML file, in shares if so asked.
+
+problem = "arm/reach"
+into = "reach.zarr"
+samples = 1000
+start = "neighbours"            # also: solver, tolerance, max_iterations, keep, dtype, retries, processes, seed
+
+[parameters]                    # of the problem, as `mayne list arm/reach` shows them
+horizon = 80
+
+[over.x0]
+normal = 0.1                    # standard deviation about the problem's own, along tangents
+[over.target]
+shift = 0.2                     # a pose moved by up to so much along each axis [m]
+[over.masses]
+times = [0.8, 1.2]              # the problem's own numbers times one between these, each; or plus = [-0.1, 0.1]
+[over."running[0].weights"]
+file = "weights.npy"            # one sample a row; or values = [...]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ddp.errors import ProblemError, as_array, integer, nearest, positive, said
+from ddp.many.solve_many import KEPT, solve_many
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.solver import DDP, ILQR, Newton
+from problems.command.output import print_json
+from problems.command.parameters import build, parameters
+from problems.command.shell import JSON, end
+from problems.registry import find
+
+SOLVERS: dict[str, Callable[..., DDP]] = {"ddp": DDP, "ilqr": ILQR, "newton": Newton}
+
+OPTIONS: dict[str, Any] = {
+    "problem": None, "into": None, "samples": None, "seed": 0, "start": None, "solver": "ddp", "tolerance": 1e-9,
+    "max_iterations": 1000, "keep": list(KEPT), "dtype": "float64", "retries": 1, "processes": None, "parameters": {},
+    "over": {},
+}  # fmt: skip
+"""Entries of a plan, with what stands for those that it lacks."""
+
+WAYS = "normal", "times", "plus", "shift", "file", "values"
+
+
+@click.command()
+@click.argument("plan", type=click.Path(exists=True, dir_okay=False))
+@click.option("--shard", metavar="NUMBER/COUNT", help="Solve one of so many shares, into a store that all write to.")
+@click.option("--into", type=click.Path(), help="Another store than the plan's.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@JSON
+def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: bool) -> None:
+    """Solve a problem many times by the plan in file PLAN, and keep the solutions in a store."""
+    given = read(Path(plan))
+    problem, over = made(given, Path(plan).parent)
+    start = None if given["start"] in (None, "own guess") else given["start"]
+    solutions = solve_many(
+        problem, over, _solver(given), given["processes"], start, into or given["into"], given["keep"], given["dtype"],
+        given["retries"], not quiet, None if shard is None else share(shard),
+    )  # fmt: skip
+    done, converged = int(solutions.done.sum()), int(solutions.converged[solutions.done].sum())
+    if as_json:
+        failures = [one._asdict() for one in solutions.failures()]
+        print_json({"samples": len(solutions), "solved": done, "converged": converged, "failures": failures})
+    else:
+        click.echo(f"{into or given['into']}: {solutions}")
+    end(done == converged)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The entries of a plan; ProblemError for one that there is not."""
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as reason:
+        raise ProblemError(f"{path}: cannot be read as TOML: {reason}") from None
+    for name in entries:
+        if name not in OPTIONS:
+            raise ProblemError(f"{path}: there is no entry {said(name)}; {nearest(name, OPTIONS)}")
+    for name in ("problem", "into", "over"):
+        if name not in entries:
+            raise ProblemError(f"{path}: expected an entry {name}")
+    return OPTIONS | entries
+
+
+def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Array]]:
+    """The problem of a plan, and what varies; files are looked for beside the plan."""
+    entry = find(given["problem"])
+    for name in given["parameters"]:
+        if name not in parameters(entry):
+            raise ProblemError(f"parameters: {entry.name} has no {said(name)}; {nearest(name, parameters(entry))}")
+    problem = build(entry, given["parameters"])
+    if not isinstance(given["over"], dict) or not given["over"]:
+        raise ProblemError("over: expected tables of what varies, [over.x0] for one, got none")
+    rng = np.random.default_rng(integer("seed", given["seed"]))
+    ways = given["over"].items()
+    return problem, {name: _sampled(problem, name, way, given["samples"], rng, folder) for name, way in ways}
+
+
+def _sampled(
+    problem: Problem, name: str, way: Any, samples: Any, rng: np.random.Generator, folder: Path
+) -> Array:
+    """Samples of one thing that varies."""
+    field = f"over.{name}"
+    if not isinstance(way, dict) or len(way) != 1 or next(iter(way)) not in WAYS:
+        raise ProblemError(f"{field}: expected one of {', '.join(WAYS)}, got {said(way)}")
+    (kind, value), = way.items()
+    if kind == "values":
+        return np.asarray(value, dtype=np.float64)
+    if kind == "file":
+        try:
+            return np.asarray(np.load(folder / str(value), allow_pickle=False), dtype=np.float64)
+        except (OSError, ValueError) as reason:
+            raise ProblemError(f"{field}.file: cannot read {said(value)}: {reason}") from None
+    count = integer("samples", samples, 1)
+    now = problem.number(name)
+    if kind == "normal":
+        size = positive(f"{field}.normal", value)
+        if name == "x0":
+            steps = size * rng.normal(size=(count, problem.dynamics.n))
+            return np.array([problem.dynamics.integrate(problem.x0, step) for step in steps])
+        return now + size * rng.normal(size=(count, *now.shape))
+    if kind == "shift":
+        if now.shape != (4, 4):
+            raise ProblemError(f"{field}.shift: expected a pose to be moved, {name} is of shape {now.shape}")
+        size, moved = positive(f"{field}.shift", value), np.tile(now, (count, 1, 1))
+        moved[:, :3, 3] += rng.uniform(-size, size, (count, 3))
+        return moved
+    low, high = as_array(f"{field}.{kind}", value, (2,))
+    if not low <= high:
+        raise ProblemError(f"{field}.{kind}: expected the lower number first, got {said(value)}")
+    drawn = rng.uniform(low, high, (count, *now.shape))
+    return np.asarray(now * drawn if kind == "times" else now + drawn)
+
+
+def _solver(given: Mapping[str, Any]) -> DDP:
+    """The solver that a plan names."""
+    name = given["solver"]
+    if name not in SOLVERS:
+        raise ProblemError(f"solver: expected one of {', '.join(SOLVERS)}, got {said(name)}")
+    return SOLVERS[name](tolerance=given["tolerance"], max_iterations=given["max_iterations"])
+
+
+def share(text: str) -> tuple[int, int]:
+    """A share as the command line has it: "3/64"."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal()):
+        raise ProblemError(f"--shard: expected NUMBER/COUNT, as 3/64, got {said(text)}")
+    return int(number), int(count)
