@@ -2,6 +2,7 @@
 
 from ddp.packages import check_packages as check_packages  # isort: skip  # first: what hides others is told at once
 
+from ddp.adaptive import AdaptivePolicy
 from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
@@ -37,6 +38,7 @@ __all__ = [
     "SE2",
     "SE3",
     "SO3",
+    "AdaptivePolicy",
     "AugmentedLagrangian",
     "Backtracking",
     "BatchTerm",

@@ -34,6 +34,21 @@ def tracking_policy(
     delay: float = 0.0,
 ) -> Policy:  # fmt: skip
     """The policy that tracks a motion: see the module's docstring; ProblemError if the system cannot be tracked."""
+    system, m, weigh = swept(problem, X, U, weights, step)
+    about: Tracked = ability(system, "tracked")
+    K, N = gains(system, m.X, m.U, weigh), about.free_directions(m.X[:-1])
+    cones = about.cones(m.X, m.U, weigh.friction)
+    G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
+    return Policy(
+        problem.dynamics, m.starts, m.durations, m.X_start, m.X_end, m.U[m.steps], m.U_before, m.U_after,
+        G[m.steps], m.lower, m.upper, delay, None if cones is None else Cones(*(part[m.steps] for part in cones)),
+    )  # fmt: skip
+
+
+def swept(
+    problem: Problem, X: Array, U: Array, weights: Tracking | None, step: float | None
+) -> tuple[System, Motion, Tracking]:
+    """The system that feedback is computed for, the motion in its steps, and weights; see `tracking_policy`."""
     tracked: Tracked | None = ability(problem.dynamics, "tracked")
     if tracked is None:
         got = type(problem.dynamics).__name__
@@ -45,16 +60,7 @@ def tracking_policy(
     counts = [len(knots) for knots in stretches]
     if step is not None:
         counts = [max(1, round(span / positive("step", step))) if span > 0.0 else 0 for span in spans]
-    m = resampled(problem, X, U, stretches, counts, weigh)
-    system = tracked.in_steps(counts, spans)
-    about: Tracked = ability(system, "tracked")
-    K, N = gains(system, m.X, m.U, weigh), about.free_directions(m.X[:-1])
-    cones = about.cones(m.X, m.U, weigh.friction)
-    G = K @ N + weigh.restoring @ (np.eye(system.n) - N)
-    return Policy(
-        problem.dynamics, m.starts, m.durations, m.X_start, m.X_end, m.U[m.steps], m.U_before, m.U_after,
-        G[m.steps], m.lower, m.upper, delay, None if cones is None else Cones(*(part[m.steps] for part in cones)),
-    )  # fmt: skip
+    return tracked.in_steps(counts, spans), resampled(problem, X, U, stretches, counts, weigh), weigh
 
 
 class Motion(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -71,8 +71,29 @@ class Policy:
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the reference at time t [s], at its ends before and after it."""
-        k, s = self._part(float(as_array("t", t, ())))
-        return np.asarray(self.system.integrate(self.X[k], s * self._steps[k]))
+        k, s = self.part(float(as_array("t", t, ())))
+        return np.asarray(self.system.integrate(self.X[k], s * self.moved[k]))
+
+    def planned(self, t: float) -> Array:
+        """The planned control (nu,) at time t [s], at its ends before and after it."""
+        k, s = self.part(float(as_array("t", t, ())))
+        side = self.U_before[k] if s < 0.5 else self.U_after[k]
+        return np.asarray(self.U[k] + abs(2.0 * s - 1.0) * (side - self.U[k]))
+
+    def part(self, t: float) -> tuple[int, float]:
+        """The step at time t [s], and the part of it that is over."""
+        k = max(int(np.searchsorted(self._from, t, side="right")) - 1, 0)
+        s = float((t - self.starts[k]) / self.durations[k])
+        return k, 0.0 if s < ROUNDING else min(s, 1.0)
+
+    def later(self, delay: float) -> Policy:
+        """The policy with another delay [s], which costs microseconds: it shares all tables."""
+        other = replace(self, delay=delay)
+        if self._header is not None:
+            late, header = np.array([delay]), self._header.copy()
+            header[HEADER.index("delay")] = late.ctypes.data
+            vars(other).update(_header=header, _kept=(self, late))
+        return other
 
     def compiled(self) -> Contraction:
         """The policy as a C function ``void(context, double *t, double *x, double *u)`` for a control loop.
@@ -98,18 +119,10 @@ class Policy:
 
     def _plainly(self, t: float, x: Array) -> Array:
         """The control, by the system's own ⊕ and ⊖; such systems have no cones."""
-        k, s = self._part(t)
-        e = self.system.difference(self.system.integrate(self.X[k], s * self._steps[k]), x)
-        j, s = self._part(t + self.delay)
-        side = self.U_before[j] if s < 0.5 else self.U_after[j]
-        u = self.U[j] + abs(2.0 * s - 1.0) * (side - self.U[j]) + self.G[k] @ e
+        k, s = self.part(t)
+        e = self.system.difference(self.system.integrate(self.X[k], s * self.moved[k]), x)
+        u = self.planned(t + self.delay) + self.G[k] @ e
         return np.asarray(np.clip(u, self.lower[k], self.upper[k]))
-
-    def _part(self, t: float) -> tuple[int, float]:
-        """The step at time t, and the part of it that is over."""
-        k = max(int(np.searchsorted(self._from, t, side="right")) - 1, 0)
-        s = float((t - self.starts[k]) / self.durations[k])
-        return k, 0.0 if s < ROUNDING else min(s, 1.0)
 
     @cached_property
     def _from(self) -> Array:
@@ -125,7 +138,7 @@ class Policy:
         return self.duration - ROUNDING * float(self.durations[-1])
 
     @cached_property
-    def _steps(self) -> Array:
+    def moved(self) -> Array:
         """``X_end ⊖ X`` (M, n)."""
         return np.asarray(self.system.difference(self.X, self.X_end))
 
@@ -140,7 +153,7 @@ class Policy:
             flat = np.hstack([flat, np.concatenate([C, D, b[:, :, None]], axis=2).reshape(len(b), -1)])
             limits = b.shape[1]
         times = self._from[:, None], 1.0 / self.durations[:, None]
-        rows = (*times, self.X, self._steps, self.U, self.U_before, self.U_after, self.lower, self.upper, flat)
+        rows = (*times, self.X, self.moved, self.U, self.U_before, self.U_after, self.lower, self.upper, flat)
         table, delay, error = np.ascontiguousarray(np.hstack(rows)), np.array([self.delay]), tracked.deviation()
         sizes = self.system.nx, self.system.n, self.system.nu
         values = table.ctypes.data, *table.shape, *sizes, error.address, error.context, delay.ctypes.data, limits
@@ -154,7 +167,7 @@ class Policy:
         return 0 if self._header is None else int(self._header.ctypes.data)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {kept.name: getattr(self, kept.name) for kept in fields(self)}
 
 
 def held_policy(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp import columns
+from ddp.adaptive import AdaptivePolicy, adaptive_policy
 from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
 from ddp.columns import COLUMN, Columns
@@ -192,9 +193,7 @@ class Solution:
         """
         problem = self._own_problem("feedback")
         choice("feedback", feedback, ("tracking", "solver", "priced"))
-        late = float(as_array("delay", delay, ()))
-        if late < 0.0:
-            raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
+        late = _delay(delay)
         if feedback == "tracking":
             return tracking_policy(problem, self.X, self.U, weights, step, late)
         if feedback == "priced" and step is None:
@@ -202,6 +201,15 @@ class Solution:
         if not (weights is None and step is None):
             raise ProblemError("weights, step: expected with feedback='tracking', the solver's gains have their own")
         return held_policy(problem.dynamics, self.X, self.U, self.K, problem.lower, problem.upper, late)
+
+    def adaptive(
+        self, weights: Tracking | None = None, step: float | None = None, delay: float = 0.0
+    ) -> AdaptivePolicy:
+        """Policy that tracks a robot's motion and learns how late its controls act; arguments as of `feedback`.
+
+        It is called at least every few milliseconds, from one loop; ``.delay`` [s] is what it believes.
+        """
+        return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, _delay(delay))
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.
@@ -355,6 +363,14 @@ def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarra
         numbers = [name for name, kind in _SAVED.items() if kind[0] == "f"]
         refuse(path, [name for name in numbers if name in content and not np.isfinite(content[name]).all()])
     return content
+
+
+def _delay(given: float) -> float:
+    """A delay [s] that is not negative."""
+    late = float(as_array("delay", given, ()))
+    if late < 0.0:
+        raise ProblemError(f"delay: expected at least 0 s, got {late:g}")
+    return late
 
 
 def _check_belongs(path: Path, solution: Solution, problem: Problem) -> None:

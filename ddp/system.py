@@ -185,6 +185,9 @@ class Tracked(Protocol):
     def free_directions(self, X: Array) -> Array:
         """Parts (M, n, n) of the errors at the knots 0 .. M-1, in states X (M, nx), that contacts leave free."""
 
+    def driven(self) -> NDArray[np.bool_]:
+        """Which velocities (n/2,) controls act on directly."""
+
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
 

@@ -9,6 +9,7 @@ from ddp import (
     SE2 as SE2,
     SE3 as SE3,
     SO3 as SO3,
+    AdaptivePolicy as AdaptivePolicy,
     AugmentedLagrangian as AugmentedLagrangian,
     Backtracking as Backtracking,
     BatchTerm as BatchTerm,

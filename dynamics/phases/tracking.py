@@ -34,7 +34,7 @@ bounds, whose feet stand on one line, fall in 3 of 50 runs and not in 1."""
 FINAL = 10.0
 """Weight of errors at the end, once, over that of errors per second, in units of √(h / g)."""
 
-STIFFNESS, DAMPING = 1.0, 0.1
+STIFFNESS, DAMPING = 0.8, 0.1
 """Stiffness and damping of joints against errors that contacts forbid, in units of m g h [N m/rad] and
 m g h √(h / g) [N m s/rad]."""
 
@@ -99,6 +99,10 @@ class TrackedPhases:
             at = slice(knots.start, knots.stop)
             free[at, 0, :, 0] = free[at, 1, :, 1] = free_directions(robot, X[at, : robot.nq], phase.contacts)
         return free.reshape(-1, n, n)
+
+    def driven(self) -> NDArray[np.bool_]:
+        """Which velocities (nv,) controls act on directly."""
+        return self.free.driven()
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion that keep forces in their cones; None for none."""

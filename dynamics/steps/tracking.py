@@ -61,6 +61,10 @@ class TrackedRobot:
         """Return (M, n, n) that leave all errors."""
         return np.tile(np.eye(self.system.n), (len(X), 1, 1))
 
+    def driven(self) -> NDArray[np.bool_]:
+        """Which velocities (nv,) controls act on directly."""
+        return np.asarray(self.system.actuation.any(axis=1))
+
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """None: there are no contacts."""
         return None

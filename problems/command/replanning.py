@@ -99,8 +99,9 @@ def _planner(
 
 def _print(entry: Entry, run: Run, told: Sequence[tuple[Any, Any]]) -> None:
     """Print velocities beside commands, and how long plans took."""
-    rows = [[_three(wish), _three(mean), ""] for wish, mean in told]
-    print_table([entry.name, "velocity [m/s, m/s, rad/s]", str(run)], rows)
+    click.echo(f"{entry.name}: {run}")
+    if told:
+        print_table(["command", "velocity [m/s, m/s, rad/s]"], [[_three(wish), _three(mean)] for wish, mean in told])
 
 
 def _three(numbers: Any) -> str:

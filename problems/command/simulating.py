@@ -23,7 +23,7 @@ from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
 from problems.play.simulation import root_mean_square, simulate
 from problems.registry import ALL, Entry
 
-TITLES = {"tracking": "policy", "pd": "joint PD", "open": "torques alone"}
+TITLES = {"adaptive": "policy", "pd": "joint PD", "open": "torques alone"}
 
 
 def disturbing(command: Callable[..., None]) -> Callable[..., None]:
@@ -70,7 +70,7 @@ def play(
     runs = {}
     with progress(f"{entry.name}, playing"):
         for policy, title in TITLES.items():
-            chosen = solution.feedback(delay=delay) if known_delay and policy == "tracking" else policy
+            chosen = solution.adaptive(delay=delay) if known_delay and policy == "adaptive" else policy
             runs[title] = simulate(solution, inside, policy=chosen, **conditions)
     unit, scale = ("cm", 100.0) if system.robot.is_floating else ("rad", 1.0)
     turned = {title: root_mean_square(run.attitude) for title, run in runs.items()}

@@ -7,19 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 
+from ddp.adaptive import AdaptivePolicy
 from ddp.policy import Policy
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 
-POLICIES = "tracking", "solver", "pd", "open"
+POLICIES = "adaptive", "tracking", "solver", "pd", "open"
 
 STIFFNESS, DAMPING = 4.0, 4.0 / 30.0
 """Gains of a joint PD per mass of the robot [N m/(rad kg), N m s/(rad kg)]: 60 and 2 for a Go2 of 15 kg."""
 
 
-def named(solution: Solution, name: str, delay: float = 0.0) -> Policy:
+def named(solution: Solution, name: str, delay: float = 0.0) -> Policy | AdaptivePolicy:
     """One of `POLICIES` about a solution's motion."""
+    if name == "adaptive":
+        return solution.adaptive(delay=delay)
     if name == "solver":
         return solution.feedback("solver", delay=delay)
     tracking = solution.policy if delay == 0.0 else solution.feedback(delay=delay)

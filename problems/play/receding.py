@@ -77,7 +77,8 @@ class Run:
         if self.fell:
             return str(self.play)
         median, p95 = np.percentile(self.milliseconds, [50, 95])
-        return f"stayed up for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+        done = "stayed up" if self.velocity.any() else "moved"  # of a floating base, or of a fixed one
+        return f"{done} for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
 
 
 def simulate_receding(

@@ -90,8 +90,9 @@ def simulate(
     mass: factor on mass and inertia of a floating base, or else of all bodies.
     friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
-    policy: "tracking" (the default, ``solution.policy``), "solver", "pd" (joints' stiffness and damping in proportion
-    to the mass, about the plan's controls), "open" (the plan's controls alone), or a function of t [s] and x (nx,).
+    policy: "adaptive" (the default, ``solution.adaptive()``, which learns the delay), "tracking" (``solution.policy``),
+    "solver", "pd" (joints' stiffness and damping in proportion to the mass, about the plan's controls), "open" (the
+    plan's controls alone), or a function of t [s] and x (nx,).
     softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise.
 
     Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
@@ -107,15 +108,16 @@ def simulate(
         raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
     softness, rng = positive("softness", softness), np.random.default_rng(integer("seed", seed))
-    if policy is None or isinstance(policy, str):
-        choice("policy", "tracking" if policy is None else policy, POLICIES)
+    policy = POLICIES[0] if policy is None else policy
+    if isinstance(policy, str):
+        choice("policy", policy, POLICIES)
     elif not callable(policy):
         known = ", ".join(POLICIES)
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
     plan = solution.policy
     if late > plan.duration:
         raise ProblemError(f"delay: expected at most {plan.duration:g} s, the motion's duration, got {late:g}")
-    controller = named(solution, "tracking" if policy is None else policy) if not callable(policy) else policy
+    controller = policy if callable(policy) else named(solution, policy)
     count = max(1, round(plan.duration / every))
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
     kicks = {count // 2: kick}

@@ -73,9 +73,21 @@ def test_weights_of_feedback_are_those_of_plans_in_their_units(trot):
 
 def test_delay_that_is_known_is_made_up_for():
     jump = ddp.solve(gaits.jump("solo12"))
-    late = problems.simulate(jump, delay=0.005)
+    late = problems.simulate(jump, delay=0.005, policy="tracking")
     known = problems.simulate(jump, delay=0.005, policy=jump.feedback(delay=0.005))
     assert known.rms < 0.5 * late.rms
+
+
+def test_delay_that_nobody_knows_is_learned():
+    bound = ddp.solve(gaits.bound("solo12"))
+    learning, late = bound.adaptive(), {"delay": 0.005}
+    run = problems.simulate(bound, policy=learning, **late)
+    assert learning.delay == pytest.approx(0.005, abs=0.001)
+    assert run.rms < 0.5 * problems.simulate(bound, policy="tracking", **late).rms
+    for other in ({}, {"mass": 1.1}, {"noise": 1.0}):
+        same = problems.simulate(bound, policy=learning, **other)
+        assert learning.delay == 0.0
+        assert np.array_equal(same.X, problems.simulate(bound, policy="tracking", **other).X)
 
 
 def test_an_arm_follows_its_reach():

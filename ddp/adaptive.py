@@ -1,0 +1,133 @@
+"""Feedback that finds out how late its controls act, and takes planned controls so much earlier.
+
+Errors bear being answered some milliseconds late; planned controls do not, where they jump with contacts. Between two
+calls velocities change, beside the plan's, by
+
+    Δv - Δv_r = T B (u(t - d) - U(t)) + noise,        B: the response of accelerations to controls
+
+where u(t - d) are controls that were sent a delay d ago. Each candidate d has a likelihood, of noise with Student's t
+distribution, which pushes and touch-downs hardly count in. The most likely one is believed once the evidence for it
+against the delay that was given is strong: until controls have jumped, or been answered, there is none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import as_array
+from ddp.feedback import swept, tracking_policy
+from ddp.policy import Policy
+from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.regulators import linearized
+from ddp.system import Tracked, Tracking, ability
+
+LATEST, APART = 0.01, 0.0005
+"""Latest of the candidates, and how far they are apart [s]."""
+
+SPREAD = 0.003
+"""Noise of velocities that change, as a part of errors that cost 1/2 a second by the system's own weights. Of a robot
+in MuJoCo, whose contacts give way; sensors that are noisier make evidence come later."""
+
+FREEDOM = 3.0
+"""Degrees of freedom of Student's t distribution: large errors are frequent."""
+
+EVIDENCE = 25.0
+"""Logarithm of how much more likely a delay must be than the one that was given. In `make bench-policy`, with 40, two
+bounds that are late by 2 ms learn it too late; with 12, a heavy base is taken for a delay in jumps."""
+
+
+class AdaptivePolicy:
+    """Policy that is called again and again as time goes on, and learns its delay; see the module's docstring.
+
+    policy: the one with the delay that was given.   Time that does not go on begins the motion anew.
+    Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
+    """
+
+    def __init__(self, policy: Policy, response: Array, spread: Array) -> None:
+        """response (M, nv, nu): of accelerations to controls, by the policy's steps.   spread (nv,): of noise."""
+        self.policy, self._response, self._spread = policy, response, spread
+        self._delays = np.unique([*np.arange(0.0, LATEST + 0.5 * APART, APART), policy.delay])
+        self._counting = np.isfinite(spread).sum()
+        self._given = int(np.searchsorted(self._delays, policy.delay))
+        self._policies = {self._given: policy}
+        self.restart()
+
+    @property
+    def delay(self) -> float:
+        """From a measurement to the control that answers it [s], as believed now."""
+        return float(self._delays[self._believed])
+
+    @property
+    def duration(self) -> float:
+        """How long the motion lasts [s]."""
+        return self.policy.duration
+
+    def restart(self) -> None:
+        """Forget what was learned."""
+        self._believed, self._unlikely = self._given, np.zeros(len(self._delays))
+        self._last: tuple[float, Array] | None = None
+        self._sent: deque[tuple[float, Array, Array]] = deque()
+
+    def __call__(self, t: float, x: ArrayLike) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,); raises ProblemError as `Policy` does."""
+        time = float(as_array("t", t, ()))
+        if self._last is not None and time <= self._last[0]:
+            self.restart()
+        policy = self._policies[self._believed]
+        u, nv = policy(time, x), len(self._spread)
+        k, s = policy.part(time)
+        away = np.asarray(x, np.float64)[-nv:] - policy.X[k, -nv:] - s * policy.moved[k, -nv:]
+        if self._last is not None and self._sent[0][0] <= self._last[0] - self._delays[-1]:
+            self._weigh(k, *self._last, time, away)
+            if self._policies[self._believed] is not policy:
+                u = self._policies[self._believed](time, x)
+        self._last = time, away
+        self._send(time, u)
+        return u
+
+    def _weigh(self, k: int, before: float, was: Array, now: float, away: Array) -> None:
+        """Weigh all delays by how errors of velocities changed over an interval of step k."""
+        plan, T = self.policy, now - before
+        if plan.part(before)[0] != k:
+            return  # velocities of the plan may jump in between
+        times, summed, sent = (np.array(part) for part in zip(*self._sent, strict=True))
+        edges = np.array([before, now]) - self._delays[:, None]
+        at = np.searchsorted(times, edges, side="right") - 1
+        acted = np.diff(summed[at] + (edges - times[at])[:, :, None] * sent[at], axis=1)[:, 0]
+        expected = (acted - T * plan.planned(0.5 * (before + now))) @ self._response[k].T
+        with np.errstate(over="ignore"):  # wherever the robot is thrown to
+            squares = (((away - was - expected) / self._spread) ** 2).sum(axis=1)
+        self._unlikely += 0.5 * (FREEDOM + self._counting) * np.log1p(np.minimum(squares / FREEDOM, 1e12))
+        best = int(np.argmin(self._unlikely))
+        sure = self._unlikely[self._given] - self._unlikely[best] > EVIDENCE
+        self._believed = best if sure else self._given
+        if self._believed not in self._policies:
+            self._policies[self._believed] = plan.later(self.delay)
+
+    def _send(self, t: float, u: Array) -> None:
+        """Note a control that is sent at t, with the integral of all before it."""
+        if not self._sent:
+            self._sent.append((t, np.zeros_like(u), u))
+            return
+        before, summed, last = self._sent[-1]
+        self._sent.append((t, summed + (t - before) * last, u))
+        while len(self._sent) > 2 and self._sent[1][0] < before - self._delays[-1]:
+            self._sent.popleft()
+
+
+def adaptive_policy(
+    problem: Problem, X: Array, U: Array, weights: Tracking | None = None, step: float | None = None,
+    delay: float = 0.0,
+) -> AdaptivePolicy:  # fmt: skip
+    """The policy that tracks a motion, and learns its delay; arguments as of `tracking_policy`."""
+    system, m, _ = swept(problem, X, U, weights, step)
+    nv = system.n // 2
+    response = linearized(system, m.X, m.U).B[m.steps, nv:] / m.durations[:, None, None]
+    tracked: Tracked = ability(problem.dynamics, "tracked")
+    units = np.where(tracked.driven(), SPREAD / np.sqrt(tracked.weights(X, U).state[nv:]), np.inf)
+    policy = tracking_policy(problem, X, U, weights, step, delay)
+    return AdaptivePolicy(policy, np.asarray(response), units)

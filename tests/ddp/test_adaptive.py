@@ -1,0 +1,97 @@
+"""Policies learn how late their controls act, from how velocities change, and nothing where they are not late."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+from oracles import random_state, random_tree
+
+import ddp
+import dynamics
+
+PERIOD = 0.001
+"""Of the controller [s]."""
+
+
+def moving(seed, horizon=20):
+    """A motion under torques that jump every 10 ms, as a solution."""
+    robot, rng = random_tree(seed), np.random.default_rng(seed)
+    system = dynamics.RobotDynamics(robot, 0.01)
+    x0, U = np.concatenate(random_state(robot, rng, speed=0.3)[:2]), 3.0 * rng.normal(size=(horizon, system.nu))
+    X, K = system.rollout(x0, U), np.zeros((horizon, system.nu, system.n))
+    problem = ddp.Problem(system, [_Effort()], [], x0, horizon)
+    return ddp.Solution(X, U, 0.0 * U, K, 0.0, 0.0, False, ddp.Status("made up"), 0, 0.0, (), problem)
+
+
+def played(solution, policy, delay, noise=0.0):
+    """Let a policy control the plan's own robot, late by a delay [s]; its controls."""
+    plan, rng = solution.problem.dynamics, np.random.default_rng(0)
+    system = dynamics.RobotDynamics(plan.robot, PERIOD, plan.actuation)
+    x, waiting, sent = solution.X[0], deque([solution.U[0]] * round(delay / PERIOD)), []
+    spread = noise * np.repeat([1e-3, 0.02], system.n // 2)
+    for k in range(round(policy.duration / PERIOD)):
+        sent.append(policy(k * PERIOD, system.integrate(x, spread * rng.normal(size=system.n))))
+        waiting.append(sent[-1])
+        x = system.step(x, waiting.popleft())
+    return np.array(sent)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.007])
+def test_delays_are_learned_and_none_is_imagined(seed, delay):
+    solution = moving(seed)
+    policy = solution.adaptive()
+    played(solution, policy, delay)
+    assert policy.delay == pytest.approx(delay, abs=0.0005)
+
+
+def test_noise_alone_teaches_nothing():
+    solution = moving(2)
+    policy = solution.adaptive()
+    assert np.array_equal(played(solution, policy, 0.0, 5.0), played(solution, solution.policy, 0.0, 5.0))
+    assert policy.delay == 0.0
+
+
+def test_a_delay_that_was_given_is_unlearned():
+    solution = moving(1)
+    policy = solution.adaptive(delay=0.0042)
+    assert policy.delay == 0.0042
+    played(solution, policy, 0.001)
+    assert policy.delay == pytest.approx(0.001, abs=0.0005)
+
+
+def test_time_that_begins_again_forgets():
+    solution = moving(3)
+    policy = solution.adaptive()
+    late = played(solution, policy, 0.005)
+    assert policy.delay > 0.0
+    assert np.array_equal(played(solution, policy, 0.005), late)
+    policy(0.0, solution.X[0])
+    assert policy.delay == 0.0
+
+
+def test_policies_that_share_tables_are_those_made_anew():
+    solution = moving(4)
+    shared, anew = solution.policy.later(0.0037), solution.feedback(delay=0.0037)
+    rng = np.random.default_rng(0)
+    for t in rng.uniform(0.0, 0.199, size=10):
+        x = anew.system.integrate(anew.reference(t), 0.01 * rng.normal(size=anew.system.n))
+        assert np.array_equal(shared(t, x), anew(t, x))
+    assert solution.policy.delay == 0.0
+
+
+def test_bad_input_is_refused():
+    solution = moving(0)
+    with pytest.raises(ddp.ProblemError, match="delay: expected at least 0 s"):
+        solution.adaptive(delay=-0.001)
+    with pytest.raises(ddp.ProblemError, match="x: expected shape"):
+        solution.adaptive()(0.0, np.zeros(2))
+    system = dynamics.FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
+    flat = ddp.solve(ddp.Problem(system, [_Effort()], [], np.zeros(1), 5))
+    with pytest.raises(ddp.ProblemError, match="is for a robot's dynamics"):
+        flat.adaptive()
+
+
+class _Effort:
+    def value(self, x, u):
+        return 0.5 * (u @ u)
