@@ -75,6 +75,7 @@ from dynamics.steps.augmented import Augmented
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.free_start import FreeStart
 from dynamics.steps.function_dynamics import FunctionDynamics
+from dynamics.steps.kinematic import KinematicDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
 from dynamics.steps.simulation import simulate as simulate
@@ -98,6 +99,7 @@ __all__ = [
     "InverseHessian",
     "InverseTensors",
     "JointSensor",
+    "KinematicDynamics",
     "Loop",
     "Material",
     "Motion",

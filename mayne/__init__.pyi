@@ -79,6 +79,7 @@ from dynamics import (
     InverseHessian as InverseHessian,
     InverseTensors as InverseTensors,
     JointSensor as JointSensor,
+    KinematicDynamics as KinematicDynamics,
     Loop as Loop,
     Material as Material,
     Motion as Motion,

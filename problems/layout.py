@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError
 from ddp.protocols import Array
 from ddp.system import System
-from dynamics.geometry.joint_motion import GROUPS, UNIT_NUMBERS
+from ddp.tracing.function import space_of
+from ddp.tracing.groups import SE3, SO3, Euclidean, UnitCircle, UnitPlane
+from ddp.tracing.spaces import Space
+from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, GROUPS, PLANAR, SPHERICAL, UNIT_NUMBERS
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -45,7 +48,7 @@ _known: WeakKeyDictionary[Robot, Layout] = WeakKeyDictionary()
 
 
 def state_layout(dynamics: System) -> Layout:
-    """The layout of a system's states: by the joints of a robot, plain numbers for anything else."""
+    """The layout of a system's states: by the joints of a robot, or by the space of states."""
     if isinstance(dynamics, (RobotDynamics, PhasedDynamics)):
         robot = dynamics.robot
         if robot not in _known:
@@ -53,12 +56,37 @@ def state_layout(dynamics: System) -> Layout:
             speeds = _rows((robot.nq + i, robot.nv + i) for i in range(robot.nv))
             _known[robot] = joints._replace(flat=np.concatenate([joints.flat, speeds]))
         return _known[robot]
-    if dynamics.nx != dynamics.n:
+    space = space_of(dynamics)
+    unknown = [] if space is None else [part for part in space.parts if type(part) not in _KINDS]
+    if space is None or unknown:
+        why = f"of {unknown[0]}" if unknown else f"with n = {dynamics.n}, nx = {dynamics.nx}"
         raise ProblemError(
-            f"dynamics: expected a robot's, or one with as many tangent numbers as state numbers; got"
-            f" n = {dynamics.n}, nx = {dynamics.nx}. Write a cost term of your own on this manifold"
+            "dynamics: expected a robot's, or one whose states are plain numbers, of SO3() or SE3(); got one"
+            f" {why}. Write a cost term of your own on this manifold, with space.minus(x, target)"
         )
-    return Layout(_rows((i, i) for i in range(dynamics.n)), _rows(()), _rows((), 4))
+    return _of_space(space)
+
+
+_KINDS = {Euclidean: None, SO3: SPHERICAL, SE3: FREE_FLYER, UnitPlane: PLANAR, UnitCircle: CONTINUOUS}
+"""Kinds of joints that move as parts of spaces do; None: plain numbers."""
+
+
+def _of_space(space: Space) -> Layout:
+    """The layout of states of a space."""
+    flat: list[tuple[int, ...]] = []
+    circle: list[tuple[int, ...]] = []
+    group: list[tuple[int, ...]] = []
+    i = j = 0
+    for part in space.parts:
+        kind = _KINDS[type(part)]
+        if kind is None:
+            flat += [(i + k, j + k) for k in range(part.n)]
+        elif kind == CONTINUOUS:
+            circle.append((i, j))
+        else:
+            group.append((i, j, kind, part.n))
+        i, j = i + part.nx, j + part.n
+    return Layout(_rows(flat), _rows(circle), _rows(group, 4))
 
 
 def scalar_joints(robot: Robot) -> Layout:

@@ -9,6 +9,7 @@ from ddp.errors import ProblemError, nearest, said
 from ddp.guesses import Start, as_guess
 from ddp.problem import Problem
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
+from problems.systems import acrobot, ballbot, car, composed, glider, integrator, mobile, periodic, rocket
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Entry:
     name: "family/task".   build: the constructor; without arguments it makes the reference problem.
     description: one sentence.   tags: for choosing some.
     cost: of the minimum that its guess leads to, to five digits.
-    robot_name: what moves.   frames: those worth tracing in a viewer.
+    robot_name: what moves, "" where that is a function.   frames: those worth tracing in a viewer.
     """
 
     name: str
@@ -97,6 +98,36 @@ ALL: dict[str, Entry] = {
                 ("quadruped", "jump", gaits.jump, "a quadruped jumps and stands again", 0.13943, "anymal"),
                 ("quadruped", "stand", gaits.stand, "a quadruped stands, moving its body", 0.011924, "anymal"),
                 ("biped", "step", gaits.step, "a biped takes two steps on its soles", 0.042933, "talos_legs"),
+            )
+        ),
+        *(
+            Entry(name, build, description, ("composed",), cost, robot, frames)
+            for name, build, description, cost, robot, frames in (
+                ("quadrotor/rotor-lag", composed.lagging_loop, "a quadrotor whose thrusts lag flies a loop", 20.483,
+                 "iris", ("iris__base_link",)),
+                ("arm/torque-rates", composed.torque_rates, "a UR5 reaches, its torques changing slowly", 1.2133,
+                 "ur5", ("tool0",)),
+                ("arm/elastic", composed.elastic_reach, "a UR5 with springs in its joints reaches", 1.2689,
+                 "ur5", ("tool0",)),
+                ("arm/best-start", composed.best_start, "a UR5 reaches from where it is best to start", 1.0683,
+                 "ur5", ("tool0",)),
+                ("ballbot/roll", ballbot.roll_away, "a robot on a ball rolls away and balances", 372.69,
+                 "ballbot", ("top",)),
+                ("mobile/reach", mobile.reach, "an arm on a cart reaches far away, nothing slipping", 0.16744,
+                 "ur5 on wheels", ("tool0",)),
+                ("quadruped/periodic-trot", periodic.trot, "a trot that ends as it begins, a stride ahead", 0.015732,
+                 "anymal", ("base",)),
+            )
+        ),
+        *(
+            Entry(name, build, description, ("function", *tags), cost, "", ())
+            for name, build, description, cost, *tags in (
+                ("integrator/reach", integrator.reach, "a point mass goes to a place, after OCS2", 0.26481, "small"),
+                ("acrobot/swing-up", acrobot.swing_up, "two links swing up: trajax' example", 44.513, "swing-up"),
+                ("glider/perch", glider.perch, "a glider stalls and perches, after Drake's", 19.382, "limited"),
+                ("rocket/landing", rocket.landing, "a rocket lands on Mars with little fuel", 4.0448, "constrained"),
+                ("car/parking", car.parking, "a car parks: Tassa, Mansard and Todorov's example", 1.974, "limited"),
+                ("car/circles", car.past_circles, "a car past three circles: Altro's example", 9.4338, "constrained"),
             )
         ),
     )

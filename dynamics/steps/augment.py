@@ -35,7 +35,9 @@ def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
     def moved(x: Any, s: Any, r: Any) -> Any:
         return s + h * r
 
-    return Augmented(inner, held, moved, nu, nu, control_limits, "rates of controls")
+    return Augmented(inner, held, moved, nu, nu, control_limits, "rates of controls").made_by(
+        rates, inner, control_limits
+    )
 
 
 def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> Augmented:
@@ -49,7 +51,9 @@ def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> 
     def queued(x: Any, s: Any, r: Any) -> Any:
         return np.concatenate([s[nu:], r])
 
-    return Augmented(inner, oldest, queued, nu, steps * nu, control_limits, f"controls {steps} steps late")
+    return Augmented(inner, oldest, queued, nu, steps * nu, control_limits, f"controls {steps} steps late").made_by(
+        delays, inner, steps, control_limits
+    )
 
 
 def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None) -> Augmented:
@@ -67,7 +71,9 @@ def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None
     def lagging(x: Any, s: Any, r: Any) -> Any:
         return s + share * (r - s)
 
-    return Augmented(inner, held, lagging, nu, nu, control_limits, "motors that lag")
+    return Augmented(inner, held, lagging, nu, nu, control_limits, "motors that lag").made_by(
+        motors, inner, time, control_limits
+    )
 
 
 def elasticity(
@@ -94,7 +100,8 @@ def elasticity(
         speed = s[nu:] + h * (r - torque(x, s, r) - friction * s[nu:]) / mass
         return np.concatenate([s[:nu] + h * speed, speed])
 
-    return Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
+    made = Augmented(inner, torque, turned, nu, 2 * nu, control_limits, "elasticity in series")
+    return made.made_by(elasticity, inner, stiffness, inertia, damping, positions, control_limits)
 
 
 def driven(
@@ -107,7 +114,8 @@ def driven(
     def given(x: Any, s: Any, r: Any) -> Any:
         return inputs(x, r)
 
-    return Augmented(system, given, None, nr, 0, control_limits, "driven")
+    made = Augmented(system, given, None, nr, 0, control_limits, "driven")
+    return made.made_by(driven, system, inputs, nr, control_limits)
 
 
 def remembering(
@@ -125,7 +133,8 @@ def remembering(
     def kept(x: Any, s: Any, r: Any) -> Any:
         return s
 
-    return Augmented(system, passed if inputs is None else inputs, kept, nr, count, name="constants beside states")
+    made = Augmented(system, passed if inputs is None else inputs, kept, nr, count, name="constants beside states")
+    return made.made_by(remembering, system, count, inputs, nr)
 
 
 def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamics:

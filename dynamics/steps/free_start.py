@@ -200,6 +200,14 @@ class FreeStart(ByKnot):
         words = np.array([part for one in all_of for part in one[:2]], dtype=np.int64)
         return Contraction(_contracting().address, words.ctypes.data, (words, all_of))
 
+    @property
+    def robot(self) -> Any:
+        """The system's robot, if it has one."""
+        return self.system.robot  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"FreeStart({self.system!r}, before={self.before})"
+
     def _origin(self) -> str:
         return f"exact, around {self.system}"
 
