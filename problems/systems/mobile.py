@@ -24,6 +24,7 @@ def on_wheels(robot: checks.RobotLike = "ur5", height: float = 0.4) -> Robot:
     cart.addFrame(pin.Frame("deck", root, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
     placement = pin.SE3(np.eye(3), np.array([0.0, 0.0, float(as_array("height", height, ()))]))
     whole = pin.appendModel(cart, arm.model, cart.getFrameId("deck"), placement)
+    whole.name = cart.name
     return load(whole)
 
 
