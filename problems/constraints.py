@@ -8,12 +8,13 @@ call (the protocol `ddp.Constraint`). They go into a problem's ``constraints``, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
 from ddp.constraints.compiled import KernelConstraint
@@ -26,40 +27,38 @@ from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
+from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
 from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
-from problems.terms import OfRobot, OfSystem
+from problems.state_constraints import (
+    RobotConstraint,
+    StateConstraint,
+    group_of,
+    keep_limited,
+    limits_of,
+    magnitudes,
+)
+from problems.terms import OfSystem
+
+__all__ = [
+    "CenterOfMassLimits",
+    "FramePoseEquality",
+    "FramePositionEquality",
+    "FramePositionLimits",
+    "FrameVelocityLimits",
+    "JointLimits",
+    "RobotConstraint",
+    "StateConstraint",
+    "StateEquality",
+    "TorqueLimits",
+    "VelocityLimits",
+]
 
 POSITION = Kernels(
     constraint_kernels.position_values, constraint_kernels.position_jacobian, constraint_kernels.position_curvature
 )
 POSE = Kernels(constraint_kernels.pose_values, constraint_kernels.pose_jacobian, constraint_kernels.pose_curvature)
 STATE = Kernels(constraint_kernels.state_values, constraint_kernels.state_jacobian, constraint_kernels.state_curvature)
-
-
-class StateConstraint(KernelConstraint, Protocol):
-    """A constraint of the state alone.
-
-    at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too.
-    """
-
-    at_end: bool
-
-    @property
-    def of_states(self) -> NDArray[np.bool_]:
-        """All rows (size,)."""
-        return np.ones(len(self.lower), dtype=bool)
-
-    @property
-    def nx(self) -> int:
-        """Numbers in a state."""
-
-    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return checks.rows("numbers in a state", X, self.nx), np.ascontiguousarray(U, dtype=np.float64)
-
-
-class RobotConstraint(OfRobot, StateConstraint, Protocol):
-    """A constraint of a robot's state x = (q, v)."""
 
 
 class _Selection(RobotConstraint, Protocol):
@@ -75,30 +74,41 @@ class _Selection(RobotConstraint, Protocol):
 class JointLimits(_Selection):
     """``lower <= q_j <= upper`` of revolute and prismatic joints [rad, m]; free-flyers and continuous joints have none.
 
-    lower, upper (nq,): the model's unless given, infinite where there is none.
+    lower, upper: the model's unless given; a number, (nq,) or one for each number of ``joints``; infinite where there
+        is none.
+    joints: names of those that it is about; default all.
     """
 
     robot: Robot
     lower: Array = None  # type: ignore[assignment]
     upper: Array = None  # type: ignore[assignment]
+    joints: Sequence[str] | None = None
     at_end: bool = True
     _rows: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         model, nq = checks.robot("robot", self.robot).model, self.robot.nq
-        lower = checks.limits("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq)
-        upper = checks.limits("upper", model.upperPositionLimit if self.upper is None else self.upper, nq)
+        group, _ = group_of(self.robot, self.joints)
+        lower = limits_of("lower", model.lowerPositionLimit if self.lower is None else self.lower, nq, group)
+        upper = limits_of("upper", model.upperPositionLimit if self.upper is None else self.upper, nq, group)
         rows = scalar_joints(self.robot).flat
-        _limit(self, rows, lower[rows[:, 0]], upper[rows[:, 0]])
+        rows = rows[np.isin(rows[:, 0], group)]
+        keep_limited(self, rows, lower[rows[:, 0]], upper[rows[:, 0]])
 
 
 @dataclass(frozen=True, eq=False)
 class VelocityLimits(_Selection):
-    """``|v_j| <= limit`` [rad/s, m/s]; limits (nv,): the model's unless given, infinite where there is none."""
+    """``|v_j| <= limit`` [rad/s, m/s].
+
+    limits: the model's unless given; a number, (nv,) or one for each degree of freedom of ``joints``; infinite where
+        there is none.
+    joints: names of those that it is about; default all.
+    """
 
     robot: Robot
     limits: Array = None  # type: ignore[assignment]
+    joints: Sequence[str] | None = None
     at_end: bool = True
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
@@ -107,21 +117,24 @@ class VelocityLimits(_Selection):
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         model, nq, nv = checks.robot("robot", self.robot).model, self.robot.nq, self.robot.nv
-        limits = _magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv)
+        _, group = group_of(self.robot, self.joints)
+        limits = magnitudes("limits", model.velocityLimit if self.limits is None else self.limits, nv, group)
         checks.settle(self, limits=limits)
-        _limit(self, np.stack([nq + np.arange(nv), nv + np.arange(nv)], axis=1), -limits, limits)
+        keep_limited(self, np.stack([nq + group, nv + group], axis=1), -limits[group], limits[group])
 
 
 @dataclass(frozen=True, eq=False)
 class TorqueLimits(KernelConstraint):
     """``|τ_j| <= limit`` of the torques τ = S u that a robot's actuation S makes of the controls [N m, N].
 
-    limits (nv,): the model's effort limits unless given, infinite where there is none. Degrees of freedom that no
-    control acts on have none.
+    limits: the model's effort limits unless given; a number, (nv,) or one for each degree of freedom of ``joints``;
+        infinite where there is none. Degrees of freedom that no control acts on have none.
+    joints: names of those that it is about; default all.
     """
 
     dynamics: RobotDynamics | PhasedDynamics
     limits: Array = None  # type: ignore[assignment]
+    joints: Sequence[str] | None = None
     lower: Array = field(init=False, repr=False)
     upper: Array = field(init=False, repr=False)
     _actuation: Array = field(init=False, repr=False)
@@ -130,8 +143,9 @@ class TorqueLimits(KernelConstraint):
         if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
             raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
         robot, S = self.dynamics.robot, self.dynamics.actuation
-        limits = _magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv)
-        held = np.isfinite(limits) & S.any(axis=1)
+        _, group = group_of(robot, self.joints)
+        limits = magnitudes("limits", robot.model.effortLimit if self.limits is None else self.limits, robot.nv, group)
+        held = np.isfinite(limits) & S.any(axis=1) & np.isin(np.arange(robot.nv), group)
         if not held.any():
             raise ProblemError("limits: expected at least one that is finite, of a degree of freedom that is actuated")
         checks.settle(self, limits=limits, lower=-limits[held], upper=limits[held], _actuation=S[held].copy())
@@ -229,23 +243,3 @@ class FramePoseEquality(RobotConstraint):
 
     def _bound(self) -> CompiledConstraint:
         return bind(POSE, self._branch, self._pose, columns=self._branch.dof)
-
-
-def _limit(constraint: object, rows: NDArray[np.int64], lower: Array, upper: Array) -> None:
-    """Keep the rows that have a limit."""
-    held = np.isfinite(lower) | np.isfinite(upper)
-    if not held.any():
-        raise ProblemError("limits: expected at least one that is finite, of a joint whose position is a plain number")
-    if (lower > upper).any():
-        worst = int(np.argmax(lower - upper))
-        raise ProblemError(f"lower: expected at most upper, got {lower[worst]} > {upper[worst]} at [{rows[worst, 0]}]")
-    checks.settle(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
-
-
-def _magnitudes(name: str, value: ArrayLike, size: int) -> Array:
-    """Limits (size,) of magnitudes: positive numbers, infinite where there is none."""
-    limits = checks.limits(name, value, size)
-    if (limits <= 0.0).any():
-        worst = int(np.argmin(limits))
-        raise ProblemError(f"{name}: expected positive numbers, infinite where free; got {limits[worst]} at [{worst}]")
-    return limits

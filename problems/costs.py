@@ -34,7 +34,7 @@ from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
 from problems.terms import KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
 
-_REFERENCES = {
+REFERENCES = {
     "local": frames.LOCAL,
     "world": frames.WORLD,
     "local-world-aligned": frames.LOCAL_WORLD_ALIGNED,
@@ -296,7 +296,7 @@ class FrameVelocity(RobotTerm):
 
     def __post_init__(self) -> None:
         target = self.target.vector if isinstance(self.target, pin.Motion) else self.target
-        checks.one_of("reference", self.reference, _REFERENCES)
+        checks.one_of("reference", self.reference, REFERENCES)
         checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame),
@@ -305,5 +305,5 @@ class FrameVelocity(RobotTerm):
         checks.settle(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:
-        own = self._branch, _REFERENCES[self.reference], self.robot.nq, self.robot.nv, self.target, self.weights
+        own = self._branch, REFERENCES[self.reference], self.robot.nq, self.robot.nv, self.target, self.weights
         return bind(frame_kernels.velocity_cost, *own)

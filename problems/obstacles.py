@@ -21,8 +21,8 @@ from ddp.protocols import Array
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.constraints import RobotConstraint
-from problems.kernels import constraints as constraint_kernels
+from problems.kernels import clearances
+from problems.state_constraints import RobotConstraint
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Body(NamedTuple):
 
 
 CLEARANCE = Kernels(
-    constraint_kernels.clearance_values, constraint_kernels.clearance_jacobian, constraint_kernels.clearance_curvature
+    clearances.clearance_values, clearances.clearance_jacobian, clearances.clearance_curvature
 )
 
 

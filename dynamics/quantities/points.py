@@ -21,10 +21,10 @@ _floats = rows_at(types.float64)
 
 
 @kernel
-def knots_workspace(branch, nx):
-    """Memory for eight states of nx numbers and the bodies of a branch."""
+def knots_workspace(tree, nx):
+    """Memory for eight states of nx numbers and the bodies of a tree."""
     memory = _floats(64)
-    return np.empty((nx + numbers_between(memory, Workspace(memory, branch.tree).end), WIDTH))
+    return np.empty((nx + numbers_between(memory, Workspace(memory, tree).end), WIDTH))
 
 
 @kernel

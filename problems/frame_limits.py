@@ -1,0 +1,115 @@
+"""Bounds on where a frame or the centre of mass is, along any axes, and on how a frame moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.errors import ProblemError, as_array, axes, flag
+from ddp.protocols import Array
+from dynamics.quantities import frames
+from dynamics.robots.model import Robot, check_rigid
+from problems import checks
+from problems.costs import REFERENCES
+from problems.kernels import constraints as constraint_kernels
+from problems.state_constraints import RobotConstraint, bounded
+
+AXIS = Kernels(constraint_kernels.axis_values, constraint_kernels.axis_jacobian, constraint_kernels.axis_curvature)
+CENTER = Kernels(
+    constraint_kernels.center_values, constraint_kernels.center_jacobian, constraint_kernels.center_curvature
+)
+VELOCITY = Kernels(
+    constraint_kernels.velocity_values, constraint_kernels.velocity_jacobian, constraint_kernels.velocity_curvature
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePositionLimits(RobotConstraint):
+    """``lower <= axes p(q) <= upper`` of a frame's origin p in the world [m].
+
+        FramePositionLimits(robot, "tool0", lower=[-np.inf, -np.inf, 0.1])               # 10 cm above the ground
+        FramePositionLimits(robot, "tool0", lower=0.3, upper=0.3, axes=[0.0, 1.0, 0.0])  # in the plane y = 0.3
+
+    axes: directions (K, 3), or one (3,); default the world's x, y and z.
+    lower, upper (K,), or one number for all: infinite where there is none, equal for an equality.
+    """
+
+    robot: Robot
+    frame: str
+    lower: Array = -np.inf  # type: ignore[assignment]
+    upper: Array = np.inf  # type: ignore[assignment]
+    axes: ArrayLike | None = None
+    at_end: bool = True
+    _branch: frames.Branch = field(init=False, repr=False)
+    _axes: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
+        _along_axes(self, self.axes, self.lower, self.upper)
+
+    def _bound(self) -> CompiledConstraint:
+        return bind(AXIS, self._branch, self._axes, columns=self._branch.dof)
+
+
+@dataclass(frozen=True, eq=False)
+class CenterOfMassLimits(RobotConstraint):
+    """``lower <= axes c(q) <= upper`` of the centre of mass c in the world [m]; as `FramePositionLimits` of a frame."""
+
+    robot: Robot
+    lower: Array = -np.inf  # type: ignore[assignment]
+    upper: Array = np.inf  # type: ignore[assignment]
+    axes: ArrayLike | None = None
+    at_end: bool = True
+    _axes: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
+        check_rigid(checks.robot("robot", self.robot), ProblemError)
+        _along_axes(self, self.axes, self.lower, self.upper)
+
+    def _bound(self) -> CompiledConstraint:
+        return bind(CENTER, self.robot.tree, self._axes, columns=np.arange(self.robot.nv))
+
+
+@dataclass(frozen=True, eq=False)
+class FrameVelocityLimits(RobotConstraint):
+    """``lower <= V <= upper`` of a frame's velocity V (6,) = [linear m/s; angular rad/s].
+
+    lower, upper (6,), or one number for all: infinite where there is none, equal for an equality.
+    reference: "local", V in the frame's own axes; "world", the spatial velocity at the world's origin;
+    "local-world-aligned", the velocity of the frame's origin in the world's axes.
+    """
+
+    robot: Robot
+    frame: str
+    lower: Array = -np.inf  # type: ignore[assignment]
+    upper: Array = np.inf  # type: ignore[assignment]
+    reference: str = "local"
+    at_end: bool = True
+    _branch: frames.Branch = field(init=False, repr=False)
+    _rows: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
+        checks.one_of("reference", self.reference, REFERENCES)
+        checks.settle(self, _branch=checks.branch(self.robot, self.frame))
+        checks.settle(self, _rows=bounded(self, self.lower, self.upper, 6))
+
+    def _bound(self) -> CompiledConstraint:
+        nq, nv, dof = self.robot.nq, self.robot.nv, self._branch.dof
+        own = self._branch, REFERENCES[self.reference], nq, nv, self._rows
+        return bind(VELOCITY, *own, columns=np.concatenate([dof, nv + dof]))
+
+
+def _along_axes(constraint: object, given: ArrayLike | None, lower: ArrayLike, upper: ArrayLike) -> None:
+    """Keep the axes that have a bound."""
+    directions = np.eye(3) if given is None else given
+    one = axes(directions) == 1
+    array = as_array("axes", directions, (3,) if one else (None, 3)).reshape(-1, 3)
+    if len(array) == 0 or not (np.abs(array).max(axis=1) > 0.0).all():
+        raise ProblemError("axes: expected directions that are not zero, at least one")
+    checks.settle(constraint, _axes=array[bounded(constraint, lower, upper, len(array))].copy())

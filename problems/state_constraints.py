@@ -1,0 +1,109 @@
+"""Base of constraints on states, and the checks of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.constraints.compiled import KernelConstraint
+from ddp.errors import ProblemError, as_array, axes, items, nearest, said
+from ddp.protocols import Array
+from dynamics.robots.model import Robot
+from problems import checks
+from problems.terms import OfRobot
+
+
+class StateConstraint(KernelConstraint, Protocol):
+    """A constraint of the state alone.
+
+    at_end: among a problem's ``constraints``, whether it holds at the end of the horizon too.
+    """
+
+    at_end: bool
+
+    @property
+    def of_states(self) -> NDArray[np.bool_]:
+        """All rows (size,)."""
+        return np.ones(len(self.lower), dtype=bool)
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        return checks.rows("numbers in a state", X, self.nx), np.ascontiguousarray(U, dtype=np.float64)
+
+
+class RobotConstraint(OfRobot, StateConstraint, Protocol):
+    """A constraint of a robot's state x = (q, v)."""
+
+
+def keep_limited(constraint: object, rows: NDArray[np.int64], lower: Array, upper: Array) -> None:
+    """Keep the rows that have a limit."""
+    held = np.isfinite(lower) | np.isfinite(upper)
+    if not held.any():
+        raise ProblemError("limits: expected at least one that is finite, of a joint whose position is a plain number")
+    if (lower > upper).any():
+        worst = int(np.argmax(lower - upper))
+        raise ProblemError(f"lower: expected at most upper, got {lower[worst]} > {upper[worst]} at [{rows[worst, 0]}]")
+    checks.settle(constraint, _rows=rows[held], lower=lower[held], upper=upper[held])
+
+
+def magnitudes(name: str, value: ArrayLike, size: int, group: NDArray[np.int64]) -> Array:
+    """Limits (size,) of magnitudes, as of `limits_of`: positive numbers, infinite where there is none."""
+    limits = limits_of(name, value, size, group)
+    if (limits[group] <= 0.0).any():
+        worst = int(group[np.argmin(limits[group])])
+        raise ProblemError(f"{name}: expected positive numbers, infinite where free; got {limits[worst]} at [{worst}]")
+    return limits
+
+
+def limits_of(field: str, value: ArrayLike, size: int, group: NDArray[np.int64]) -> Array:
+    """Limits (size,) of which those of a group count: given as a number, one for each of the group, or all."""
+    given = np.shape(value) if axes(value) <= 1 else None
+    if given == (size,):
+        return checks.limits(field, value, size)
+    if given not in ((), (len(group),)):
+        raise ProblemError(f"{field}: expected a number or shape ({len(group)},), got {said(value)}")
+    limits = np.zeros(size)  # of others nobody asks
+    several = np.broadcast_to(as_array(field, value, given, finite=False), len(group))
+    limits[group] = checks.limits(field, several, len(group))
+    return limits
+
+
+def group_of(robot: Robot, joints: Sequence[str] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers of q and of v that some joints have, all by default."""
+    if joints is None:
+        return np.arange(robot.nq), np.arange(robot.nv)
+    names = items("joints", joints, "names of joints")
+    if not names:
+        raise ProblemError("joints: expected at least one, got none")
+    q: list[int] = []
+    v: list[int] = []
+    for name in names:
+        if not isinstance(name, str) or name not in robot.joint_names:
+            raise ProblemError(f"joints: {robot.name} has no joint {said(name)}; {nearest(name, robot.joint_names)}")
+        joint = robot.model.joints[robot.model.getJointId(name)]
+        q += range(joint.idx_q, joint.idx_q + joint.nq)
+        v += range(joint.idx_v, joint.idx_v + joint.nv)
+    return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)
+
+
+def bounded(constraint: object, lower: ArrayLike, upper: ArrayLike, size: int) -> NDArray[np.int64]:
+    """Write bounds of those of ``size`` numbers that have one into a constraint; which they are."""
+    pair = []
+    for field, value in (("lower", lower), ("upper", upper)):
+        given = np.broadcast_to(as_array(field, value, (), finite=False), size) if axes(value) == 0 else value
+        pair.append(checks.limits(field, given, size))
+    low, high = pair
+    if (low > high).any():
+        worst = int(np.argmax(low > high))
+        raise ProblemError(f"lower: expected at most upper, got {low[worst]} > {high[worst]} at [{worst}]")
+    held = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+    if held.size == 0:
+        raise ProblemError("lower, upper: expected at least one that is finite, got none")
+    checks.settle(constraint, lower=low[held], upper=high[held])
+    return held
