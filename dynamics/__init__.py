@@ -69,6 +69,7 @@ from dynamics.rigid_bodies.rigid_body import (
 from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, load
 from dynamics.robots.rods import Circle, Material, Rectangle, Rod, Tendon
+from dynamics.robots.surroundings import ContactSprings, Cylinder, Plane, Water
 from dynamics.rods.assembly import Assembly
 from dynamics.steps import augment
 from dynamics.steps.augmented import Augmented
@@ -87,7 +88,9 @@ __all__ = [
     "Circle",
     "Contact",
     "ContactForces",
+    "ContactSprings",
     "ContinuousDynamics",
+    "Cylinder",
     "ForwardDerivatives",
     "ForwardHessian",
     "ForwardTensors",
@@ -106,6 +109,7 @@ __all__ = [
     "OneSample",
     "Phase",
     "PhasedDynamics",
+    "Plane",
     "Rectangle",
     "Rest",
     "Robot",
@@ -114,6 +118,7 @@ __all__ = [
     "Tendon",
     "TendonDerivatives",
     "TendonHessian",
+    "Water",
     "augment",
     "center_of_mass",
     "center_of_mass_derivatives",

@@ -56,6 +56,11 @@ def random_rod(rng, name):
 
 def random_hybrid(seed, parts=7, rods=3):
     """A tree of joints of all kinds with three rods in it, some on each other; every second one floats."""
+    return random_assembly(seed, parts, rods)[0].robot()
+
+
+def random_assembly(seed, parts=7, rods=3):
+    """The assembly of ``random_hybrid``, and frames of its parts."""
     rng = np.random.default_rng(seed)
     build = Assembly(f"hybrid{seed}")
     frames = ["world"]
@@ -75,7 +80,7 @@ def random_hybrid(seed, parts=7, rods=3):
             joint = JOINTS[kinds[rng.integers(len(kinds))]](rng)
             build.joint(f"joint{k}", joint, on, random_placement(rng), random_inertia(rng))
             frames.append(f"joint{k}")
-    return build.robot()
+    return build, frames
 
 
 def right_jacobian(twist):

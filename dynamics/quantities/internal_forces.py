@@ -114,7 +114,7 @@ def tendon_forces(robot: Robot, q: ArrayLike, u: ArrayLike) -> Array:
     """Generalised forces (nv,) of tensions u [N], one for each of ``robot.tendons``, positive where they pull."""
     s, tree = _hybrid(robot, q)
     out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
-    U = s.rows("u", u, tree.cables)
+    U = s.rows("u", u, tree.tendons)
     _tendons(tree, s.q, U, np.zeros((s.N, 1)), out, none, none, none, none)
     return s.results((out,))[0]
 
@@ -122,15 +122,15 @@ def tendon_forces(robot: Robot, q: ArrayLike, u: ArrayLike) -> Array:
 def tendon_forces_derivatives(robot: Robot, q: ArrayLike, u: ArrayLike) -> TendonDerivatives:
     """First derivatives of ``tendon_forces``."""
     s, tree = _hybrid(robot, q)
-    dq, du, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.cables)), np.zeros((0, 1))
-    _tendons(tree, s.q, s.rows("u", u, tree.cables), np.zeros((s.N, 1)), none, dq, du, none, none)
+    dq, du, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
+    _tendons(tree, s.q, s.rows("u", u, tree.tendons), np.zeros((s.N, 1)), none, dq, du, none, none)
     return TendonDerivatives(*s.results((-dq, -du)))
 
 
 def tendon_forces_hessian(robot: Robot, q: ArrayLike, u: ArrayLike, mu: ArrayLike) -> TendonHessian:
     """Hessian of ``mu @ tendon_forces(q, u)``, mu (nv,)."""
     s, tree = _hybrid(robot, q)
-    qq, qu, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.cables)), np.zeros((0, 1))
+    qq, qu, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
     weights = s.rows("mu", mu, robot.nv)
-    _tendons(tree, s.q, s.rows("u", u, tree.cables), weights, none, none, none, qq, qu)
+    _tendons(tree, s.q, s.rows("u", u, tree.tendons), weights, none, none, none, qq, qu)
     return TendonHessian(*s.results((-qq, -qu)))

@@ -16,19 +16,24 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector
-from dynamics.geometry.spatial import add3, add6, angular, cross3, dot3, linear, rotate, scale3, scale6, sub3, sub6
+from dynamics.geometry.spatial import add3, add6, angular, cross3, dot3, join, linear, rotate, scale3, scale6, sub3
 from dynamics.rigid_bodies.bodies import seen_by_parent
 from dynamics.rigid_bodies.kinematics import clear
+from dynamics.rods.hessian import curve_rod
+from dynamics.rods.inverse import turn_rod
+from dynamics.rods.memory import has_rod, of_rods
 
 
 class Looping(Fields):
-    """Loops of one knot. x, y: points from the roots of A and of B.   plane: π.   before: ω of the joints before.
+    """Loops of one knot. x, y: points from the roots of A and of B.   plane: π.   s, chi: rows of the path.
 
+    push, twist (nb, 6): wrenches on rods, see ``add_rods_of_loops``.
     e (nc,), J = e_q (nc, nv), which begins as zeros.
     """
 
     x, y, plane = rows("nc", 4), rows("nc", 4), rows("nc", 4)
-    before, s = rows_apart("entries", 6), rows_apart("entries", 6)
+    s, chi = rows_apart("entries", 6), rows_apart("entries", 6)
+    push, twist = rows_apart("nb", 6), rows_apart("nb", 6)
     e, J = vector("nc"), matrix_of("nc", "nv")
 
 
@@ -56,11 +61,20 @@ def _plus(x, y):
 
 
 @kernel
-def looping(memory, loops, nv):
+def looping(memory, tree, loops):
     """Memory of loops of one knot."""
-    lp = Looping(memory, loops, nv)
-    clear(as_vector(lp.J), loops.nc * nv)
+    lp = Looping(memory, tree, loops.nc, loops.entries)
+    clear(as_vector(lp.J), loops.nc * tree.nv)
     return lp
+
+
+@kernel
+def shift_of_root(tree, root, q):
+    """Where the reference point of kinematics.py is in the world: the frame of a body on the world."""
+    if has_rod(tree, root):
+        zero, F = 0.0 * q[0], tree.placement[root]
+        return F[9] + zero, F[10] + zero, F[11] + zero
+    return seen_by_parent(tree, root, q)[1]
 
 
 @kernel
@@ -75,10 +89,10 @@ def see_loops(tree, loops, q, ws, lp):
             lp.x[r] = p[0], p[1], p[2], x[3] + 0.0 * p[0]
             apart = scale3(0.0, p)
             if roots[0] != roots[1]:
-                apart = seen_by_parent(tree, roots[0], q)[1]
+                apart = shift_of_root(tree, roots[0], q)
             if b >= 0:
                 if roots[0] != roots[1]:
-                    apart = sub3(apart, seen_by_parent(tree, roots[1], q)[1])
+                    apart = sub3(apart, shift_of_root(tree, roots[1], q))
                 d = rotate(ws.R[b], (plane[0], plane[1], plane[2]))
                 lp.plane[r] = d[0], d[1], d[2], plane[3] - dot3(d, ws.p[b])
             else:
@@ -108,8 +122,9 @@ def _is_outer(tree, loops, k, l):
 
 
 @kernel
-def add_loop_stiffness(tree, loops, scale, weight, lp, out):
+def add_loop_stiffness(tree, loops, scale, weight, ws, lp, out):
     """Add scale Σ weight_r D_j D_i e_r to out (nv, nv), i a row; needs ``see_loops``."""
+    add_rods_of_loops(tree, loops, scale, weight, ws, lp, out)
     for c in range(loops.count):
         begin, end = loops.pair[c, 6], loops.pair[c, 7]
         for r in range(loops.pair[c, 4], loops.pair[c, 5]):
@@ -129,102 +144,151 @@ def add_loop_stiffness(tree, loops, scale, weight, lp, out):
 
 
 @inline
-def _total(loops, begin, end, side, omega, lp):
-    """The motion that ω gives A or B, of the degrees of freedom that move it alone."""
-    total = scale6(0.0, lp.s[begin])
-    for k in range(begin, end):
-        if loops.path[k, 1] == side:
-            total = add6(total, scale6(omega[loops.path[k, 0]], lp.s[k]))
-    return total
+def wrench_on_a(plane, x):
+    """The wrench f with s·f = π·(D x along s)."""
+    d = (plane[0], plane[1], plane[2])
+    return join(scale3(x[3], d), cross3((x[0], x[1], x[2]), d))
+
+
+@inline
+def wrench_on_b(plane, y):
+    """The wrench f with s·f = (D π along s)·y."""
+    d = (plane[0], plane[1], plane[2])
+    return join(scale3(-y[3], d), cross3(d, (y[0], y[1], y[2])))
+
+
+@of_rods
+def push_rods(tree, loops, c, f, on_b, out):
+    """Add a wrench to the rows out of the rods on the way from the root to A, or to B, of a loop."""
+    for k in range(loops.pair[c, 6], loops.pair[c, 7]):
+        i, b = loops.path[k, 0], tree.body[loops.path[k, 0]]
+        if loops.path[k, 1] == on_b and tree.rod[b] >= 0 and i == tree.iv[b]:
+            out[b] = add6(out[b], f)
+
+
+@of_rods
+def add_rods_of_loops(tree, loops, scale, weight, ws, lp, out):
+    """Terms of ``add_loop_stiffness`` within rods, whose motions s_i vary with their own coordinates."""
+    for b in range(tree.nb):
+        lp.push[b] = scale6(0.0, ws.s[0])
+    for c in range(loops.count):
+        for r in range(loops.pair[c, 4], loops.pair[c, 5]):
+            push_rods(tree, loops, c, scale6(weight[r], wrench_on_a(lp.plane[r], lp.x[r])), 0, lp.push)
+            push_rods(tree, loops, c, scale6(weight[r], wrench_on_b(lp.plane[r], lp.y[r])), 1, lp.push)
+    for b in range(tree.nb):
+        if tree.rod[b] >= 0:
+            turn_rod(tree, b, ws, lp.push[b], scale, out)
+
+
+@of_rods
+def curve_rods_of_loops(tree, loops, weight, ws, lp, out):
+    """Terms of ``curve_loops`` within rods."""
+    for b in range(tree.nb):
+        lp.push[b] = lp.twist[b] = scale6(0.0, ws.s[0])
+    for c in range(loops.count):
+        of_a, of_b = _virtual(loops.pair[c, 0], ws), _virtual(loops.pair[c, 1], ws)
+        for r in range(loops.pair[c, 4], loops.pair[c, 5]):
+            plane, x, y = lp.plane[r], lp.x[r], lp.y[r]
+            swept, carried = _move_plane(of_b, plane), _move_point(of_a, x)
+            on_a = add6(wrench_on_a(plane, carried), wrench_on_a(swept, x))
+            on_b = add6(wrench_on_b(plane, carried), wrench_on_b(swept, y))
+            push_rods(tree, loops, c, scale6(weight[r], wrench_on_a(plane, x)), 0, lp.push)
+            push_rods(tree, loops, c, scale6(weight[r], wrench_on_b(plane, y)), 1, lp.push)
+            push_rods(tree, loops, c, scale6(weight[r], on_a), 0, lp.twist)
+            push_rods(tree, loops, c, scale6(weight[r], on_b), 1, lp.twist)
+    for b in range(tree.nb):
+        if tree.rod[b] >= 0:
+            curve_rod(tree, b, ws, lp.push[b], lp.twist[b], -1.0, out)
+
+
+@inline
+def _virtual(b, ws):
+    """The velocity of a body under the multiplier, zero of the world."""
+    return ws.w[b] if b >= 0 else scale6(0.0, ws.w[0])
 
 
 @kernel
-def _see_before(tree, loops, c, omega, lp):
-    """lp.before of a loop: the motion that ω gives by the joints before each."""
-    begin, end = loops.pair[c, 6], loops.pair[c, 7]
-    for k in range(begin, end):
-        total = scale6(0.0, lp.s[k])
-        for l in range(begin, k):
-            same_side = loops.path[l, 1] == loops.path[k, 1]
-            if same_side and tree.body[loops.path[l, 0]] != tree.body[loops.path[k, 0]]:
-                total = add6(total, scale6(omega[loops.path[l, 0]], lp.s[l]))
-        lp.before[k] = total
-
-
-@kernel
-def curve_loops(tree, loops, weight, omega, lp, out, cross):
+def curve_loops(tree, loops, weight, ws, lp, out, cross):
     """Second order of Jᵀ weight, which acts as a force: its derivatives contracted with ω, subtracted.
 
-    out (nv, nv) -= Σ weight_r D_k D_j D_ω e_r.   cross (nv, nc) := -D_j D_ω e_r, zeros where nothing moves.
+    out (nv, nv) -= Σ weight_r D_k D_j D_ω e_r.   cross (nv, nc) := -D_j D_ω e_r, zeros where nothing moves. Needs w and
+    χ of ω. With X = D_ω x along w_A, D_j X = s_j X + χ_j x, and for i after j D_j D_i X = s_j D_i X + χ_j s_i x, where
+    motions stand for the matrices by which they move points; planes likewise.
     """
     clear(as_vector(cross), tree.nv * loops.nc)
+    curve_rods_of_loops(tree, loops, weight, ws, lp, out)
     for c in range(loops.count):
         begin, end = loops.pair[c, 6], loops.pair[c, 7]
-        _see_before(tree, loops, c, omega, lp)
-        of_a, of_b = _total(loops, begin, end, 0, omega, lp), _total(loops, begin, end, 1, omega, lp)
+        for k in range(begin, end):
+            lp.chi[k] = ws.chi[loops.path[k, 0]]
+        of_a, of_b = _virtual(loops.pair[c, 0], ws), _virtual(loops.pair[c, 1], ws)
         for r in range(loops.pair[c, 4], loops.pair[c, 5]):
             plane, x, y, factor = lp.plane[r], lp.x[r], lp.y[r], weight[r]
             swept, carried = _move_plane(of_b, plane), _move_point(of_a, x)
             for k in range(begin, end):
-                i, s, side, bk = loops.path[k, 0], lp.s[k], loops.path[k, 1], lp.before[k]
+                i, s, side, chi = loops.path[k, 0], lp.s[k], loops.path[k, 1], lp.chi[k]
+                own = has_rod(tree, tree.body[i])
                 if side == 0:
-                    twice = _point_twice(bk, s, of_a, x)
-                    cross[i, r] -= _times(plane, twice) + _times(swept, _move_point(s, x))
+                    twice, once = _plus(_move_point(s, carried), _move_point(chi, x)), _move_point(s, x)
+                    cross[i, r] -= _times(plane, twice) + _times(swept, once)
                 else:
-                    twice = _plane_twice(bk, s, of_b, plane)
-                    cross[i, r] -= _times(twice, y) + _times(_move_plane(s, plane), carried)
+                    twice, once = _plus(_move_plane(s, swept), _move_plane(chi, plane)), _move_plane(s, plane)
+                    cross[i, r] -= _times(twice, y) + _times(once, carried)
                 for l in range(begin, end):
-                    other, bl = lp.s[l], lp.before[l]
+                    other, ahead = lp.s[l], lp.chi[l]
                     if side != loops.path[l, 1]:
                         if side == 0:
-                            value = _times(_move_plane(other, plane), twice)
-                            value += _times(_plane_twice(bl, other, of_b, plane), _move_point(s, x))
+                            value = _times(_move_plane(other, plane), twice) + _times(_move_plane(other, swept), once)
+                            value += _times(_move_plane(ahead, plane), once)
                         else:
-                            value = _times(twice, _move_point(other, x))
-                            value += _times(_move_plane(s, plane), _point_twice(bl, other, of_a, x))
-                    else:
-                        if _is_outer(tree, loops, k, l):
-                            outer, inner, bo, bi = s, other, bk, bl
-                        else:
-                            outer, inner, bo, bi = other, s, bl, bk
+                            value = _times(twice, _move_point(other, x)) + _times(once, _move_point(other, carried))
+                            value += _times(once, _move_point(ahead, x))
+                    elif own and tree.body[i] == tree.body[loops.path[l, 0]]:
                         if side == 0:
-                            value = _point_thrice(plane, bo, outer, bi, inner, of_a, x)
-                            value += _times(swept, _move_point(outer, _move_point(inner, x)))
+                            value = _point_within(plane, swept, s, chi, other, ahead, x, carried)
                         else:
-                            value = _plane_thrice(y, bo, outer, bi, inner, of_b, plane)
-                            value += _times(_move_plane(outer, _move_plane(inner, plane)), carried)
+                            value = _plane_within(y, carried, s, chi, other, ahead, plane, swept)
+                    else:
+                        if _is_outer(tree, loops, l, k):
+                            outer, inner, turn, bend = other, s, ahead, chi
+                        else:
+                            outer, inner, turn, bend = s, other, chi, ahead
+                        if side == 0:
+                            value = _point_thrice(plane, swept, outer, inner, turn, bend, x, carried)
+                        else:
+                            value = _plane_thrice(y, carried, outer, inner, turn, bend, plane, swept)
                     out[i, loops.path[l, 0]] -= factor * value
 
 
 @inline
-def _point_twice(before, s, all_of_a, x):
-    """D_s D_ω x."""
-    first = _move_point(before, _move_point(s, x))
-    return _plus(first, _move_point(s, _move_point(sub6(all_of_a, before), x)))
+def _point_thrice(plane, swept, outer, inner, turn, bend, x, carried):
+    """π·D D X + Π·D D x of an outer and an inner motion, whose χ are turn and bend."""
+    once = _move_point(inner, x)
+    twice = _plus(_move_point(inner, carried), _move_point(bend, x))
+    third = _plus(_move_point(outer, twice), _move_point(turn, once))
+    return _times(plane, third) + _times(swept, _move_point(outer, once))
 
 
 @inline
-def _plane_twice(before, s, all_of_b, plane):
-    """D_s D_ω π."""
-    first = _move_plane(before, _move_plane(s, plane))
-    return _plus(first, _move_plane(s, _move_plane(sub6(all_of_b, before), plane)))
+def _plane_thrice(y, carried, outer, inner, turn, bend, plane, swept):
+    """D D Π·y + D D π·X."""
+    once = _move_plane(inner, plane)
+    twice = _plus(_move_plane(inner, swept), _move_plane(bend, plane))
+    third = _plus(_move_plane(outer, twice), _move_plane(turn, once))
+    return _times(third, y) + _times(_move_plane(outer, once), carried)
 
 
 @inline
-def _point_thrice(plane, bo, outer, bi, inner, all_of_a, x):
-    """π·D D D_ω x."""
-    moved = _move_point(inner, x)
-    first = _times(plane, _move_point(bo, _move_point(outer, moved)))
-    second = _times(plane, _move_point(outer, _move_point(sub6(bi, bo), moved)))
-    last = _move_point(outer, _move_point(inner, _move_point(sub6(all_of_a, bi), x)))
-    return first + second + _times(plane, last)
+def _point_within(plane, swept, s, chi, other, ahead, x, carried):
+    """The part of ``_point_thrice`` within a rod that ``curve_rods_of_loops`` leaves: first s, then the other one."""
+    first = _plus(_move_point(other, _move_point(s, carried)), _move_point(s, _move_point(ahead, x)))
+    third = _plus(first, _move_point(other, _move_point(chi, x)))
+    return _times(plane, third) + _times(swept, _move_point(other, _move_point(s, x)))
 
 
 @inline
-def _plane_thrice(y, bo, outer, bi, inner, all_of_b, plane):
-    """D D D_ω π·y."""
-    moved = _move_plane(inner, plane)
-    first = _times(_move_plane(bo, _move_plane(outer, moved)), y)
-    second = _times(_move_plane(outer, _move_plane(sub6(bi, bo), moved)), y)
-    last = _move_plane(outer, _move_plane(inner, _move_plane(sub6(all_of_b, bi), plane)))
-    return first + second + _times(last, y)
+def _plane_within(y, carried, s, chi, other, ahead, plane, swept):
+    """The same part of ``_plane_thrice``."""
+    first = _plus(_move_plane(other, _move_plane(s, swept)), _move_plane(s, _move_plane(ahead, plane)))
+    third = _plus(first, _move_plane(other, _move_plane(chi, plane)))
+    return _times(third, y) + _times(_move_plane(other, _move_plane(s, plane)), carried)

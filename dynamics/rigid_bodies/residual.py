@@ -3,6 +3,7 @@
 
     R(q, v, a, u) = ID(q, v, a) - S u - torques of springs and friction            see passive.py
                   + forces of rods' elasticity, viscosity and tendons              see rods/forces.py
+                  - torques of surfaces, water and wrenches                        see loads.py
 
 A force that is to act in implicit steps and at rest enters here, in each of the functions. Needs no inverse of the mass
 matrix. Matrices come in as zeros: entries between unrelated degrees of freedom are not written.
@@ -14,7 +15,8 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
-from dynamics.rigid_bodies.kinematics import clear, composites
+from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites
+from dynamics.rigid_bodies.loads import add_wrench_columns, add_wrench_curvature, see_loads, see_loads_virtually
 from dynamics.rigid_bodies.passive import actuate, resist
 from dynamics.rods.forces import (
     add_internal_forces,
@@ -24,15 +26,20 @@ from dynamics.rods.forces import (
     add_tendon_forces,
     add_tendon_stiffness,
 )
+from dynamics.rods.loads import add_carried_curvature, add_carried_loads
 from dynamics.rods.memory import has_rod
 
 
 @kernel
 def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M):
     """R, and its derivatives R_q, R_v and M by q, v, a; tau (nv,): scratch."""
-    composites(tree, q, v, a, no_fext, ws)
+    place_bodies(tree, q, True, ws)
+    forces(tree, v, a, no_fext, ws)
+    see_loads(tree, q, v, u, ws)
+    sum_composites(tree, ws)
     mass_matrix(tree, ws, M)
     inverse_dynamics_derivatives(tree, ws, Rq, Rv)
+    add_carried_loads(tree, ws, M, Rq, Rv)
     resist(tree, Rq, Rv)
     generalized_forces(tree, a, ws, R)
     actuate(tree, pulls, u, q, v, tau)
@@ -47,8 +54,9 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
 
 
 @kernel
-def residual_by_controls(tree, pulls, q, scale, column, Ru):
-    """Add scale ∂R/∂u = scale (B - S) to the columns of Ru from ``column`` on."""
+def residual_by_controls(tree, pulls, q, scale, column, ws, Ru):
+    """Add scale ∂R/∂u = scale (B - S) to the columns of Ru from ``column`` on; needs placements of bodies."""
+    add_wrench_columns(tree, scale, column, ws, Ru)
     for b in range(tree.nb):
         if has_rod(tree, b):
             add_tendon_columns(tree, b, scale, q, column, Ru)
@@ -61,12 +69,18 @@ def residual_by_controls(tree, pulls, q, scale, column, Ru):
 def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
     """Hessian of ω·R: qq (iterated: row first derivative, column second), qv, vv, qa, qu; the others vanish.
 
-    u, qu (nv, cables): of the tensions of tendons alone, which are the first controls.
+    u, qu (nv, cables): of the tensions of tendons and of wrenches alone, which are the first controls.
     """
-    composites(tree, q, v, a, no_fext, ws)
+    place_bodies(tree, q, True, ws)
+    forces(tree, v, a, no_fext, ws)
+    see_loads(tree, q, v, u, ws)
+    sum_composites(tree, ws)
     virtual_velocities(tree, omega, ws)
+    see_loads_virtually(tree, q, u, ws)
     inverse_dynamics_hessian(tree, ws, qq, qv, vv, qa)
+    add_carried_curvature(tree, ws, qq, qv, vv, qa)
     clear(as_vector(qu), tree.nv * tree.cables)
+    add_wrench_curvature(tree, ws, qu)
     for b in range(tree.nb):
         if has_rod(tree, b):
             add_tendon_curvature(tree, b, q, u, omega, qq, qu)

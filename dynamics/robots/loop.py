@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -48,6 +49,65 @@ class Loop:
         return f"the loop of {self.frame_a!r} and {self.frame_b!r}"
 
 
+class Mechanism(Protocol):
+    """Bodies that loops hold together, -1 being the world; what is found of them needs no speed."""
+
+    name: str
+    nv: int
+
+    def place(self, frame: str) -> tuple[int, pin.SE3]:
+        """The body that carries a frame, and the frame's pose on it; ModelError if there is none."""
+
+    def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
+        """Of every body, its pose and the motions (6, nv) that degrees of freedom give it, at the world's origin."""
+
+    def moved(self, q: Array, dq: Array) -> Array:
+        """q ⊕ dq."""
+
+    def dofs(self, body: int) -> list[int]:
+        """The degrees of freedom that carry a body, from the root outwards."""
+
+    def root(self, body: int) -> int:
+        """The body on the world that carries a body."""
+
+
+class RigidMechanism:
+    """Bodies of a model of Pinocchio's."""
+
+    def __init__(self, model: pin.Model) -> None:
+        self.model, self.name, self.nv = model, str(model.name), int(model.nv)
+
+    def place(self, frame: str) -> tuple[int, pin.SE3]:
+        if not self.model.existFrame(frame):
+            raise ModelError(f"loop: {self.name} has no frame {said(frame)}")
+        found = self.model.frames[self.model.getFrameId(frame)]
+        return int(found.parentJoint) - 1, found.placement
+
+    def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
+        data = self.model.createData()
+        pin.computeJointJacobians(self.model, data, q)
+        joints = range(1, self.model.njoints)
+        return [(data.oMi[j], np.asarray(pin.getJointJacobian(self.model, data, j, pin.WORLD))) for j in joints]
+
+    def moved(self, q: Array, dq: Array) -> Array:
+        return np.asarray(pin.integrate(self.model, q, dq))
+
+    def dofs(self, body: int) -> list[int]:
+        found: list[int] = []
+        for joint in list(self.model.supports[body + 1])[1:]:
+            first = self.model.joints[joint].idx_v
+            found += range(first, first + self.model.joints[joint].nv)
+        return found
+
+    def root(self, body: int) -> int:
+        return int(list(self.model.supports[body + 1])[1]) - 1
+
+
+def mechanism(bodies: pin.Model | Mechanism) -> Mechanism:
+    """Bodies as a `Mechanism`."""
+    return RigidMechanism(bodies) if isinstance(bodies, pin.Model) else bodies
+
+
 class Row:
     """One equation of a loop: π·x = 0 of four numbers x in the frame of body A, and π in that of B."""
 
@@ -55,9 +115,9 @@ class Row:
         self.x, self.plane = x, plane
 
 
-def rows_of(model: pin.Model, loop: Loop) -> list[Row]:
+def rows_of(bodies: pin.Model | Mechanism, loop: Loop) -> list[Row]:
     """Equations of a loop: places along held axes, and axes of both frames that stay at right angles."""
-    a, b = (model.frames[frame_of(model, name)].placement for name in (loop.frame_a, loop.frame_b))
+    a, b = (mechanism(bodies).place(name)[1] for name in (loop.frame_a, loop.frame_b))
     free, rows = set(loop.free.split()), []
     for k, axis in enumerate(AXES[:3]):
         if axis not in free:
@@ -73,65 +133,49 @@ def rows_of(model: pin.Model, loop: Loop) -> list[Row]:
     return rows
 
 
-def frame_of(model: pin.Model, name: str) -> int:
-    """Pinocchio's index of a frame."""
-    if not model.existFrame(name):
-        raise ModelError(f"loop: {model.name} has no frame {said(name)}")
-    return int(model.getFrameId(name))
-
-
-def bodies_of(model: pin.Model, loop: Loop) -> tuple[int, int]:
+def bodies_of(bodies: pin.Model | Mechanism, loop: Loop) -> tuple[int, int]:
     """The bodies of a loop, -1 for the world."""
-    a, b = (model.frames[frame_of(model, name)].parentJoint - 1 for name in (loop.frame_a, loop.frame_b))
+    a, b = (mechanism(bodies).place(name)[0] for name in (loop.frame_a, loop.frame_b))
     return a, b
 
 
-def errors(model: pin.Model, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
-    """e (nc,) and e_q (nc, nv) of loops, by Pinocchio."""
-    data = model.createData()
-    pin.computeJointJacobians(model, data, q)
-    e, J = [], []
+def errors(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
+    """e (nc,) and e_q (nc, nv) of loops."""
+    m = mechanism(bodies)
+    poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
-        a, b = (index + 1 for index in bodies_of(model, loop))
-        Ja, Jb = (_jacobian(model, data, joint) for joint in (a, b))
-        for row in rows_of(model, loop):
-            x = data.oMi[a].homogeneous @ row.x
-            d = data.oMi[b].rotation @ row.plane[:3]
-            plane = np.append(d, row.plane[3] - d @ data.oMi[b].translation)
+        (A, Ja), (B, Jb) = (poses[body] for body in bodies_of(m, loop))
+        for row in rows_of(m, loop):
+            x = A.homogeneous @ row.x
+            d = B.rotation @ row.plane[:3]
+            plane = np.append(d, row.plane[3] - d @ B.translation)
             along = np.concatenate([d * x[3], np.cross(x[:3], d)])
             e.append(plane @ x)
             J.append(along @ (Ja - Jb))
-    return np.array(e), np.array(J).reshape(-1, model.nv)
+    return np.array(e), np.array(J).reshape(-1, m.nv)
 
 
-def _jacobian(model: pin.Model, data: pin.Data, joint: int) -> Array:
-    """The motions (6, nv) that degrees of freedom give a body, at the world's origin."""
-    return np.asarray(pin.getJointJacobian(model, data, joint, pin.WORLD)) if joint else np.zeros((6, model.nv))
-
-
-def closed(model: pin.Model, loops: Sequence[Loop], q: Array) -> Array | None:
+def closed(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> Array | None:
     """The configuration near q that closes loops, their axes in the same sense; None if there is none."""
+    model = mechanism(bodies)
     if np.abs(distances(model, loops, q)[0]).max(initial=0.0) < 1e-12:
         return q
     for sweep in range(SWEEPS):
         e, J = distances(model, loops, q) if sweep < SWEEPS - 3 else errors(model, loops, q)
         step = -np.linalg.pinv(J, rcond=1e-9) @ e
-        q = pin.integrate(model, q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
+        q = model.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
     left = np.append(errors(model, loops, q)[0], distances(model, loops, q)[0])
     return q if np.abs(left).max(initial=0.0) < 1e-9 else None
 
 
-def distances(model: pin.Model, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
+def distances(m: Mechanism, loops: Sequence[Loop], q: Array) -> tuple[Array, Array]:
     """How far held directions are from being held [m, rad], and how that changes; unlike e, not zero at half a turn."""
-    data = model.createData()
-    pin.computeJointJacobians(model, data, q)
-    e, J = [], []
+    poses, e, J = [*m.poses(q), (pin.SE3.Identity(), np.zeros((6, m.nv)))], [], []
     for loop in loops:
         ends = []
         for name in (loop.frame_a, loop.frame_b):
-            frame = model.frames[frame_of(model, name)]
-            joint = frame.parentJoint
-            ends.append((data.oMi[joint] * frame.placement, _jacobian(model, data, joint)))
+            body, placement = m.place(name)
+            ends.append((poses[body][0] * placement, poses[body][1]))
         (A, Ja), (B, Jb) = ends
         between, free = B.actInv(A), loop.free.split()
         seen = B.actionInverse @ (Ja - Jb)
@@ -150,7 +194,7 @@ def distances(model: pin.Model, loops: Sequence[Loop], q: Array) -> tuple[Array,
         moved = seen[:3] - pin.skew(between.translation) @ seen[3:]
         e += [*between.translation[places], *turn[held]]
         J += [*moved[places], *of_turn[held]]
-    return np.array(e), np.array(J).reshape(-1, model.nv)
+    return np.array(e), np.array(J).reshape(-1, m.nv)
 
 
 class Loops(Struct):
@@ -172,8 +216,11 @@ class Loops(Struct):
     previous: Indices = integers()
 
 
-def compile_loops(model: pin.Model, previous: NDArray[np.int64], loops: Sequence[Loop], q0: Array) -> Loops:
+def compile_loops(
+    bodies: pin.Model | Mechanism, previous: NDArray[np.int64], loops: Sequence[Loop], q0: Array
+) -> Loops:  # fmt: skip
     """The arrays of some loops, after a look at whether one holds what others hold already: ModelError names it."""
+    model = mechanism(bodies)
     pair: list[list[int]] = []
     path: list[list[int]] = []
     points: list[Array] = []
@@ -181,11 +228,11 @@ def compile_loops(model: pin.Model, previous: NDArray[np.int64], loops: Sequence
     for loop in loops:
         a, b = bodies_of(model, loop)
         rows, begin = rows_of(model, loop), len(path)
-        sides = [dofs(model, body) for body in (a, b)]
+        sides = [model.dofs(body) if body >= 0 else [] for body in (a, b)]
         common = set(sides[0]) & set(sides[1])
         for side in (0, 1):
             path += [[i, side] for i in sides[side] if i not in common]
-        roots = [(list(model.supports[body + 1])[1] - 1) if body >= 0 else -1 for body in (a, b)]
+        roots = [model.root(body) if body >= 0 else -1 for body in (a, b)]
         pair.append([a, b, *roots, len(points), len(points) + len(rows), begin, len(path)])
         points += [row.x for row in rows]
         planes += [row.plane for row in rows]
@@ -199,25 +246,14 @@ def compile_loops(model: pin.Model, previous: NDArray[np.int64], loops: Sequence
     )  # fmt: skip
 
 
-def dofs(model: pin.Model, body: int) -> list[int]:
-    """The degrees of freedom that carry a body, from the root outwards."""
-    if body < 0:
-        return []
-    found: list[int] = []
-    for joint in list(model.supports[body + 1])[1:]:
-        first = model.joints[joint].idx_v
-        found += range(first, first + model.joints[joint].nv)
-    return found
-
-
-def _check_rank(model: pin.Model, loops: Sequence[Loop], q0: Array) -> None:
+def _check_rank(model: Mechanism, loops: Sequence[Loop], q0: Array) -> None:
     """ModelError that names the first loop that does not hold anything more than those before it, in part."""
     if not loops:
         return
     rng, ranks = np.random.default_rng(0), np.zeros((SAMPLES, len(loops)), dtype=int)
     sizes = np.cumsum([len(rows_of(model, loop)) for loop in loops])
     for sample in range(SAMPLES):
-        near = pin.integrate(model, q0, 0.1 * rng.normal(size=model.nv))
+        near = model.moved(q0, 0.1 * rng.normal(size=model.nv))
         found = closed(model, loops, near)
         if found is None:
             found = closed(model, loops, q0)
@@ -234,13 +270,14 @@ def _check_rank(model: pin.Model, loops: Sequence[Loop], q0: Array) -> None:
         )
 
 
-def independent(model: pin.Model, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
+def independent(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q0: Array) -> tuple[Loop, ...]:
     """Loops without the rows that hold what joints and others hold already: those are set free, weakest first."""
     if not loops:
         return ()
+    model = mechanism(bodies)
     rng, found = np.random.default_rng(0), []
     for _ in range(SAMPLES):
-        near = closed(model, loops, pin.integrate(model, q0, 0.1 * rng.normal(size=model.nv)))
+        near = closed(model, loops, model.moved(q0, 0.1 * rng.normal(size=model.nv)))
         found.append(closed(model, loops, q0) if near is None else near)
     J = np.stack([errors(model, loops, q)[1] for q in found if q is not None])
     left, kept, begin = J.copy(), [], 0
@@ -263,8 +300,9 @@ def independent(model: pin.Model, loops: Sequence[Loop], q0: Array) -> tuple[Loo
     return tuple(kept)
 
 
-def given(model: pin.Model, loops: Iterable[Loop]) -> tuple[Loop, ...]:
-    """Loops of a model as they were given, checked."""
+def given(bodies: pin.Model | Mechanism, loops: Iterable[Loop]) -> tuple[Loop, ...]:
+    """Loops of bodies as they were given, checked."""
+    model = mechanism(bodies)
     found = items("loops", loops, "Loops", ModelError)
     for i, loop in enumerate(found):
         if not isinstance(loop, Loop):

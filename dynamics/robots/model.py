@@ -53,15 +53,20 @@ class Robot:
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.q0 = joints.rest(self.model) if q0 is None else np.array(q0, dtype=np.float64)
-        self.loops = loop.given(self.model, loops)
+        self.loops = loop.given(self.mechanism, loops)
         if self.loops:
             self.q0 = self.closed(self.q0)
-            self.held = loop.compile_loops(self.model, tree.previous, self.loops, self.q0)
+            self.held = loop.compile_loops(self.mechanism, tree.previous, self.loops, self.q0)
+
+    @property
+    def mechanism(self) -> loop.Mechanism:
+        """The bodies, as loops see them."""
+        return loop.RigidMechanism(self.model)
 
     @cached_property
     def held(self) -> loop.Loops:
         """The arrays of ``loops``, for kernels."""
-        return loop.compile_loops(self.model, self.tree.previous, self.loops, self.q0)
+        return loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
 
     @property
     def name(self) -> str:
@@ -216,7 +221,7 @@ class Robot:
     def closed(self, q: ArrayLike) -> Array:
         """The configuration near q (nq,) in which all loops are closed; ModelError if none is found."""
         start = as_array("q", q, (self.nq,), ModelError)
-        if (found := loop.closed(self.model, self.loops, start)) is None:
+        if (found := loop.closed(self.mechanism, self.loops, start)) is None:
             raise ModelError(f"{self.name}: no configuration near q = {numbers(start)} closes its loops")
         return found
 

@@ -150,6 +150,7 @@ class Rod:
     rest: the six strains [stretch, shear y, shear z; torsion, bending y, bending z] without load, or a function of X/L.
 
     points (gauss + 2,): arc lengths [m] of the points, base first; the frames ``name/0``, ``name/1``, ....
+    half_widths (gauss + 2,): the larger half width of the section at each point [m].
     """
 
     def __init__(
@@ -183,6 +184,8 @@ class Rod:
         self.points = self.length * np.concatenate([[0.0], inner, [1.0]])
         self.weights = 0.5 * self.length * weights
         self.sections = section.along(inner)
+        near = section.along(np.concatenate([[1e-6], inner, [1.0 - 1e-6]]))
+        self.half_widths = np.maximum(near.y, near.z)
         samples = self.sampling_points()
         self.rest = np.array([_rest(rest, one / self.length) for one in samples])
         self.rest_at_points = np.array([_rest(rest, one) for one in inner])

@@ -35,7 +35,8 @@ class Tree(Struct):
     segment (ns, 4): runs of degrees of freedom [first, end) with the same relatives (ancestors, itself, descendants),
     which are relatives[start:stop].
     weightless: the tree without gravity, friction and springs, in which impacts happen; None of itself.
-    room, cables: numbers of working memory that rods take, and tendons of rods; 0 of rigid bodies alone.
+    room, cables: numbers of working memory that rods take, and controls whose pull depends on q, tendons of rods and
+    wrenches, which are the first ones; 0 of rigid bodies alone.
     """
 
     nb: int = integer()
@@ -86,8 +87,19 @@ class HybridTree(Tree):
     weight (points,), reference_there (points, 6), basis_there (columns, 6): weights of integrals along the rod [m], and
     these strains at the points themselves.
     square (rods,): where a rod's matrices begin in ``elastic`` and ``viscous``, K and D row after row.
-    cable (rods + 1,): a rod's first tendon.   route (., 4): (y, z) [m] where a tendon passes the points of its rod, and
-    its derivative by arc length; route_of (cables,): a tendon's first row.
+    cable (rods + 1,): a rod's first tendon.   tendons: how many, the first of ``cables``.
+    route (., 4): (y, z) [m] where a tendon passes the points of its rod, and its derivative by arc length; route_of
+    (tendons,): a tendon's first row.
+    laden, carried: rows for loads, of points and bodies, and of degrees of freedom; 0 where loads do not act.
+    steady, wet: whether there are loads that do not turn with what they act on, and water.
+    sites (pushes, 4), site_pose (pushes, 12): body, point of a rod or -1, whether it turns with it, and the first
+    control of a wrench that controls set; where it acts.
+    heavy (points,): mass that a point stands for, less that of the water it displaces [kg]; pull (3,): gravity that
+    acts on it, where that of the tree is zero.
+    drag, added (points, 3): along the axes of a section, drag per squared speed [kg/m] and mass [kg] of water.
+    surfaces (., 10): see ``ContactSprings.row``.   touch, touch_radius (touches,): surface and point that meet, radius
+    of its sphere [m].
+    root (nb,): the body on the world that carries a body.
     """
 
     rod: Indices = integers()
@@ -113,9 +125,26 @@ class HybridTree(Tree):
     square: Indices = integers()
     elastic: Array = reals()
     viscous: Array = reals()
+    tendons: int = integer()
     cable: Indices = integers()
     route_of: Indices = integers()
     route: Array = reals(4)
+    laden: int = integer()
+    carried: int = integer()
+    steady: int = integer()
+    wet: int = integer()
+    pushes: int = integer()
+    sites: Indices = integers(4)
+    site_pose: Array = reals(12)
+    heavy: Array = reals()
+    pull: Array = reals()
+    drag: Array = reals(3)
+    added: Array = reals(3)
+    surfaces: Array = reals(10)
+    touches: int = integer()
+    touch: Indices = integers(2)
+    touch_radius: Array = reals()
+    root: Indices = integers()
 
     @property
     def handle(self) -> int | Tree:

@@ -10,14 +10,18 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, ProblemError, as_array, items, nearest, said, text
-from dynamics.robots import joints
+from ddp.errors import ModelError, ProblemError, as_array, flag, items, nearest, said, text
+from dynamics.geometry.joint_motion import UNIT_NUMBERS
+from dynamics.robots import joints, loop
 from dynamics.robots.chain import add_chain, free_flyers
 from dynamics.robots.equipment import Equipment
+from dynamics.robots.loop import Loop
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.rods import Rod, Tendon
+from dynamics.robots.surroundings import ContactSprings, Water
 from dynamics.robots.tree import HybridTree, Tree
-from dynamics.rods.hybrid_trees import hybrid_tree
+from dynamics.rods.hybrid_trees import hybrid_tree, laden
+from dynamics.rods.mechanism import HybridMechanism
 
 Array = NDArray[np.float64]
 
@@ -32,6 +36,7 @@ class Part(NamedTuple):
     placement: pin.SE3
     moves: pin.Model | Rod
     tendons: tuple[Tendon, ...] = ()
+    spring: tuple[float, float, float, float] | None = None  # stiffness, damping, position at rest, armature
 
     @property
     def is_rod(self) -> bool:
@@ -55,6 +60,21 @@ class Place(NamedTuple):
     point: int | None = None
 
 
+class Wrench(NamedTuple):
+    """Force and couple on a frame that six controls set; follows: whether along its axes, not the world's."""
+
+    name: str
+    on: str
+    follows: bool
+
+
+class Touching(NamedTuple):
+    """Springs of contact of some rods, by name; None: of all."""
+
+    springs: ContactSprings
+    rods: tuple[str, ...] | None
+
+
 class Assembly:
     """A robot under construction: joints, bodies and rods, each on a frame of what is there already.
 
@@ -70,6 +90,10 @@ class Assembly:
         self.inertias: list[pin.Inertia] = []
         self.places: dict[str, Place] = {"world": Place(WORLD, pin.SE3.Identity())}
         self.begun: Robot | None = None
+        self.wrenches: list[Wrench] = []
+        self.contacts: list[Touching] = []
+        self.in_water: Water | None = None
+        self.loops: list[Loop] = []
 
     @classmethod
     def of(cls, robot: Robot) -> Assembly:
@@ -90,10 +114,25 @@ class Assembly:
 
     def joint(
         self, name: str, kind: pin.JointModel, on: str = "world", placement: pin.SE3 | None = None,
-        inertia: pin.Inertia | None = None,
+        inertia: pin.Inertia | None = None, stiffness: float = 0.0, damping: float = 0.0, rest: float = 0.0,
+        armature: float = 0.0,
     ) -> Self:  # fmt: skip
-        """Add a joint, one of Pinocchio's, on a frame, and the inertia of the body that it carries."""
-        self._add(name, _alone(name, kind), on, placement, inertia)
+        """Add a joint, one of Pinocchio's, on a frame, and the inertia of the body that it carries.
+
+        stiffness [N m/rad, N/m], damping [N m s/rad, N s/m], rest [rad, m]: a spring and viscous friction along each
+        degree of freedom, and where the spring is at rest; they act in steps of time, springs in ``statics`` too.
+        armature [kg m², kg]: inertia of rotors.
+        """
+        joint = _alone(text("name", name, ModelError), kind)
+        at_rest = float(as_array("rest", rest, (), ModelError))
+        spring = (
+            _of_joint("stiffness", stiffness), _of_joint("damping", damping), at_rest, _of_joint("armature", armature)
+        )  # fmt: skip
+        if spring[0] > 0.0 and joints.kind_of(joint, 1) in UNIT_NUMBERS:
+            raise ModelError(f"stiffness: expected a joint whose q is an angle or a length, got {said(kind)}")
+        self._add(name, joint, on, placement, inertia)
+        if any(spring):
+            self.parts[-1] = self.parts[-1]._replace(spring=spring)
         self.places[name] = Place(len(self.parts) - 1, pin.SE3.Identity())
         return self
 
@@ -131,13 +170,51 @@ class Assembly:
         self.places.update(own)
         return self
 
+    def wrench(self, name: str, on: str, follows: bool = False) -> Self:
+        """Add six controls: a force [N] and a couple [N m] that act at the origin of a frame.
+
+        They are along the axes of the world or, if they follow, of the frame, which may be a point of a rod.
+        """
+        if text("name", name, ModelError) in [wrench.name for wrench in self.wrenches]:
+            raise ModelError(f"name: {self.name} has a wrench {name!r} already")
+        if self._frame("on", on).part == WORLD:
+            raise ModelError("on: expected a frame that moves, got one of the world, where a wrench has no effect")
+        self.wrenches.append(Wrench(name, on, flag("follows", follows, ModelError)))
+        return self
+
+    def contact(self, springs: ContactSprings, rods: Sequence[str] | None = None) -> Self:
+        """Let rods, by their names, or all of them, press on a surface by springs of contact."""
+        if not isinstance(springs, ContactSprings):
+            raise ModelError(f"springs: expected ContactSprings, got {said(springs)}")
+        names = None if rods is None else tuple(items("rods", rods, "names of rods", ModelError))
+        known = [part.name for part in self.parts if part.is_rod]
+        for name in names or ():
+            if text("rods", name, ModelError) not in known:
+                raise ModelError(f"rods: {self.name} has no rod {said(name)}; {nearest(name, known)}")
+        self.contacts.append(Touching(springs, names))
+        return self
+
+    def water(self, water: Water) -> Self:
+        """Put the robot into water: buoyancy, drag and added mass of its rods."""
+        if not isinstance(water, Water):
+            raise ModelError(f"water: expected Water, got {said(water)}")
+        self.in_water = water
+        return self
+
+    def loop(self, frame_a: str, frame_b: str, free: str = "") -> Self:
+        """Hold two frames together, but for what is free, see ``Loop``; frames of joints, bodies, or ends of rods."""
+        self._place("frame_a", frame_a)
+        self._place("frame_b", frame_b)
+        self.loops.append(Loop(frame_a, frame_b, free))
+        return self
+
     def robot(self) -> HybridRobot:
         """Finish: a robot for all functions that know rods; others refuse it by a ModelError."""
         if not any(part.is_rod for part in self.parts):
             raise ModelError(f"{self.name}: expected at least one rod, got none (dynamics.load makes rigid robots)")
         return HybridRobot(Recipe(
             self.name, tuple(self.gravity.tolist()), tuple(self.parts), tuple(self.inertias), dict(self.places),
-            self.begun,
+            self.begun, tuple(self.wrenches), tuple(self.contacts), self.in_water, tuple(self.loops),
         ))  # fmt: skip
 
     def _add(
@@ -154,10 +231,13 @@ class Assembly:
         if text("name", name, ModelError) in taken:
             raise ModelError(f"name: {self.name} has a frame {name!r} already")
 
-    def _place(self, field: str, name: str) -> Place:
+    def _frame(self, field: str, name: str) -> Place:
         if text(field, name, ModelError) not in self.places:
             raise ModelError(f"{field}: {self.name} has no frame {said(name)}; {nearest(name, self.places)}")
-        place = self.places[name]
+        return self.places[name]
+
+    def _place(self, field: str, name: str) -> Place:
+        place = self._frame(field, name)
         if place.point is not None:
             raise ModelError(
                 f"{field}: expected the base or the tip of a rod, got the point {name!r} within it;"
@@ -175,6 +255,10 @@ class Recipe(NamedTuple):
     inertias: tuple[pin.Inertia, ...]
     places: dict[str, Place]
     begun: Robot | None
+    wrenches: tuple[Wrench, ...] = ()
+    contacts: tuple[Touching, ...] = ()
+    water: Water | None = None
+    loops: tuple[Loop, ...] = ()
 
 
 class HybridRobot(Robot):
@@ -187,11 +271,19 @@ class HybridRobot(Robot):
         self.recipe = recipe
         self.tree: HybridTree
         self.model = _rigid_part(recipe)
-        self.source, self.equipment = None, Equipment()
+        self.source, self.equipment = None, Equipment(damped=True)
         self.tree = hybrid_tree(recipe)
         self.handle, self.room = self.tree.handle, self.tree.room
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.q0 = self.neutral()
+        self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
+        if self.loops:
+            self.q0 = self.closed(self.q0)
+
+    @cached_property
+    def mechanism(self) -> HybridMechanism:
+        """The bodies, as loops see them."""
+        return HybridMechanism(self)
 
     @cached_property
     def nq(self) -> int:
@@ -216,20 +308,43 @@ class HybridRobot(Robot):
         return [tendon for part in self.recipe.parts for tendon in part.tendons]
 
     @property
+    def wrenches(self) -> list[str]:
+        """Names of the wrenches that controls set, six numbers each, which come after the tensions."""
+        return [wrench.name for wrench in self.recipe.wrenches]
+
+    @property
+    def surfaces(self) -> list[ContactSprings]:
+        """The surfaces that rods press on."""
+        return [contact.springs for contact in self.recipe.contacts]
+
+    @property
+    def water(self) -> Water | None:
+        """The water about the rods, if they are in some."""
+        return self.recipe.water
+
+    def resisting(self, damping: bool, springs: bool) -> Tree:
+        """The tree of steps and of rest: springs and friction of joints where asked for, and loads."""
+        if (damping, springs) not in self._resisting:
+            made = super().resisting(damping, springs)
+            assert isinstance(made, HybridTree)
+            self._resisting[damping, springs] = laden(made, self.recipe)
+        return self._resisting[damping, springs]
+
+    @property
     def actuation(self) -> Array:
-        """S (nv, nu): columns of the tendons, zeros since their pull depends on q, then those of the joints' torques.
+        """S (nv, nu): columns of tendons and wrenches, zeros since they act by q, then those of the joints' torques.
 
         Tensions [N] pull where they are positive; see ``tendon_forces``.
         """
-        joints = np.flatnonzero(self.tree.rod[self.tree.body] < 0)
+        joints, before = np.flatnonzero(self.tree.rod[self.tree.body] < 0), self.tree.cables
         driven = np.setdiff1d(joints, self.floating_dofs)
-        S: Array = np.zeros((self.nv, len(self.tendons) + len(driven)))
-        S[driven, len(self.tendons) + np.arange(len(driven))] = 1.0
+        S: Array = np.zeros((self.nv, before + len(driven)))
+        S[driven, before + np.arange(len(driven))] = 1.0
         return S
 
     @property
     def control_limits(self) -> Array:
-        """Lower and upper limit (nu, 2) of the controls of ``actuation``: tensions pull, the rest has no limits."""
+        """Lower and upper limits (nu, 2) of the controls of ``actuation``: tensions pull, the rest has no limits."""
         limits = np.tile([-np.inf, np.inf], (self.actuation.shape[1], 1))
         limits[: len(self.tendons), 0] = 0.0
         return limits
@@ -312,6 +427,13 @@ def _pose(placement: pin.SE3 | None) -> pin.SE3:
     if not isinstance(placement, pin.SE3) or not np.isfinite(placement.homogeneous).all():
         raise ModelError(f"placement: expected a pinocchio.SE3 of finite numbers, got {said(placement)}")
     return placement
+
+
+def _of_joint(field: str, value: float) -> float:
+    number = float(as_array(field, value, (), ModelError))
+    if number < 0.0:
+        raise ModelError(f"{field}: expected a number of at least 0, got {number}")
+    return number
 
 
 def _inertia(inertia: pin.Inertia) -> pin.Inertia:

@@ -52,6 +52,7 @@ from dynamics.geometry.spatial import (
     sub6,
 )
 from dynamics.rods.inverse import add_rates, add_strained, clear_block, spread_row
+from dynamics.rods.loads import clear_curved_loads, curved_load, loads_of
 from dynamics.rods.local_maps import (
     add9,
     coefficients,
@@ -118,8 +119,10 @@ def hessian_of_rod(tree, b, ws, qq, qv, vv, qa):
         none = angular(nothing)
         ws.Y[i] = m.F[i] = m.V[i] = m.P[i] = m.C[i] = m.D[i] = nothing
         m.couple[i] = m.bw[i] = none
+    if tree.laden > 0:
+        clear_curved_loads(tree, b, ws)
     for k in range(last, 0, -1):
-        curve_units(tree, b, k, m)
+        curve_units(tree, b, k, ws, m)
         add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa)
 
 
@@ -150,6 +153,10 @@ def add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa):
         )  # fmt: skip
         x_ds = add6(x_ds, cross_force(phi, p))
         swept, slid = cross_force(before, p), cross_force(slow, p)
+        if tree.laden > 0:
+            A, x, y, z_s = curved_load(tree, at + i, to, point, ws, m)
+            x_chi, x_psidd, x_psi = add6(x_chi, x), add6(x_psidd, A), add6(x_psi, y)
+            by_v, x_ds = add6(by_v, z_s), sub6(x_ds, loads_of(tree, ws).X[to])
 
         F, P, C, D = add6(m.F[to], x_chi), add6(m.P[to], x_psidd), add6(m.C[to], x_psi), add6(m.D[to], by_v)
         along_dv, by_q, by_v = sub6(C, swept), add6(cross_force(v, C), x_ds), sub6(D, slid)
@@ -178,7 +185,7 @@ def add_curvature_of_point(tree, b, k, ws, m, qq, qv, vv, qa):
 
 
 @kernel
-def curve_units(tree, b, k, m):
+def curve_units(tree, b, k, ws, m):
     """L, L_v, L_vv, L_a := Hessians within the rod's k-th segment by its units, in the axes of its base.
 
     A column is a unit that q moves first, a row one of q, v, v and a; qq and vv are symmetric.
@@ -190,6 +197,8 @@ def curve_units(tree, b, k, m):
     c, f, p = bend(tree.length[point]), m.f[point], m.pf[point]
     zeta = sub6(m.z[point], cross_force(v, p))
     held = add6(add6(cross_force(w, f), cross_force(v, zeta)), cross_force(a, p))
+    if tree.laden > 0:
+        held = sub6(held, loads_of(tree, ws).sG[point])
     f_seen, c_seen = seen_force(R, o, f), seen_force(R, o, scale6(-1.0, held))
     p_seen, z_seen = seen_force(R, o, p), seen_force(R, o, sub6(zeta, cross_force(m.v[point - 1], p)))
 
@@ -226,3 +235,49 @@ def curve_units(tree, b, k, m):
     add_strained(tree, r, g_rate, c, m.L_v)
     add_strained(tree, r, g_second, 2.0 * c, m.L_vv)
     add_strained(tree, r, g_second, c, m.L_a)
+
+
+@of_rods
+def curve_rod(tree, b, ws, f, G, scale, out):
+    """Add scale times the Hessian of f·w of the tip, and D_i s_j·G in rows j and columns i, to the rod's entries.
+
+    f, G: wrenches that turn with the tip. That is qq without inertia and motion, with G beside -w⁺ ×* f.
+    """
+    m, r, n, iv = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.iv[b]
+    for i in range(iv, iv + n):
+        m.F[i] = m.C[i] = still(f)
+    for k in range(tree.count[r] - 1, 0, -1):
+        curve_segment(tree, b, k, f, G, scale, m, out)
+
+
+@kernel
+def curve_segment(tree, b, k, f, G, scale, m, out):
+    """Terms of ``curve_rod`` of the rod's k-th segment."""
+    r, n, iv, point = tree.rod[b], tree.nj[b], tree.iv[b], tree.first[tree.rod[b]] + k
+    units = 2 * tree.modes[r]
+    at, unit, w = tree.column[r] + k * n, tree.unit[r] + k * units, m.w[point]
+    R, o, twist, virtual = m.R[point - 1], m.p[point - 1], m.twist[point], m.virtual[point]
+    held = scale6(scale, sub6(G, cross_force(w, f)))
+    seen, c_seen = seen_force(R, o, scale6(scale, f)), seen_force(R, o, held)
+    omega, u, force = moving(twist, still(twist)), moving(virtual, still(virtual)), pressing(seen, c_seen)
+    factors = coefficients(omega)
+    gradient, H = curved(omega, force, u, factors)
+    K, T = transposed_slope(omega, force, factors), transposed(omega, force, factors)
+    for i in range(units):
+        Z = m.Z[unit + i]
+        x_Zmu = slope_transposed_on(K[0], K[1], Z)
+        x_Z = add6(slope_on(H[0], H[1], Z), slope_transposed_on(K[2], K[3], Z))
+        x_Z = add6(x_Z, slope_on(K[0], K[1], m.Zmu[unit + i]))
+        for j in range(units):
+            m.L[j, i] = dot6(m.Z[unit + j], x_Z) + dot6(m.Zmu[unit + j], x_Zmu)
+    add_strained(tree, r, add6(join(gradient[0], gradient[1]), join(T[2], T[3])), bend(tree.length[point]), m.L)
+    for i in range(n):
+        ds, chi = m.ds[at + i], m.chi[at + i]
+        F = add6(m.F[iv + i], scale6(scale, cross_force(ds, f)))
+        C = add6(m.C[iv + i], scale6(scale, cross_force(ds, G)))
+        x_ds = sub6(scale6(scale, cross_force(sub6(chi, cross_motion(w, ds)), f)), C)
+        m.F[iv + i], m.C[iv + i] = F, C
+        for one in range(units):
+            m.y[one] = dot6(m.unit_dchi[unit + one], F) - dot6(m.unit_ds[unit + one], x_ds)
+        add_rates(tree, at, iv, i, units, m.L, m.y)
+        spread_row(tree, at, iv, n, m.y, iv, iv + i, out)

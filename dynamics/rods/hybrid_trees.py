@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,14 @@ from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import joints
 from dynamics.robots.rods import Rod, Tendon
 from dynamics.robots.tree import HybridTree, heirs, moments, segments, turns
+from dynamics.rods.loads import LoadMemory
 from dynamics.rods.memory import RodMemory
 
 if TYPE_CHECKING:
     from dynamics.rods.assembly import Recipe
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 def hybrid_tree(recipe: Recipe) -> HybridTree:
@@ -42,6 +44,12 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         extended(None if begun is None else getattr(begun, name))
         for name in ("damping", "stiffness", "springref", "armature")
     )
+    if recipe.begun is not None and not recipe.begun.equipment.damped:
+        damping[:] = 0.0
+    for part, first in zip(parts, iv, strict=True):
+        if part.spring is not None:
+            own = slice(first, first + part.moves.nv)
+            stiffness[own], damping[own], springref[own], armature[own] = part.spring
     rods = [part.moves for part in parts if isinstance(part.moves, Rod)]
     count = np.array([rod.gauss + 2 for rod in rods])
     rows = np.array([(rod.gauss + 2) * rod.nv for rod in rods])
@@ -80,9 +88,65 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         basis_there=np.concatenate([rod.basis(rod.points).reshape(-1, 6) for rod in rods]),
         square=np.cumsum(squares) - squares, elastic=np.concatenate([rod.stiffness().ravel() for rod in rods]),
         viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
-        cables=len(tendons), cable=carried, route_of=np.cumsum(lengths) - lengths,
-        route=np.concatenate([np.zeros((0, 4)), *routes]),
+        cables=len(tendons) + 6 * len(recipe.wrenches), tendons=len(tendons), cable=carried,
+        route_of=np.cumsum(lengths) - lengths, route=np.concatenate([np.zeros((0, 4)), *routes]),
+        root=_roots(parent), laden=0, carried=0, steady=0, wet=0, pull=np.zeros(3),
+        **_loads(recipe, rods, np.cumsum(count) - count, len(tendons)),
     )  # fmt: skip
+
+
+def laden(tree: HybridTree, recipe: Recipe) -> HybridTree:
+    """The tree on which loads act, where there are some; in water, gravity is one of them."""
+    water, acting = recipe.water is not None, len(recipe.wrenches) + len(recipe.contacts)
+    if not (water or acting):
+        return tree
+    rows, steady = tree.points + tree.nb, acting > 0 or bool(np.any(tree.heavy[:] != 0.0) and np.any(tree.gravity))
+    room = tree.room + LoadMemory.size(laden=rows, carried=tree.nv)
+    made = tree.replace(laden=rows, carried=tree.nv, steady=int(steady), wet=int(water), room=room)
+    if water:
+        made = made.replace(pull=tree.gravity[:3].copy(), gravity=np.zeros(6))
+    return made
+
+
+def _roots(parent: Indices) -> Indices:
+    """``root`` of a tree."""
+    root = np.arange(len(parent))
+    for b, p in enumerate(parent):
+        if p >= 0:
+            root[b] = root[p]
+    return root
+
+
+def _loads(recipe: Recipe, rods: list[Rod], first: Indices, tendons: int) -> dict[str, Any]:
+    """The arrays of loads."""
+    points, names = int(sum(rod.gauss + 2 for rod in rods)), [rod.name for rod in rods]
+    heavy, drag, added = np.zeros(points), np.zeros((points, 3)), np.zeros((points, 3))
+    touch, radii = [], []
+    for k, rod in zip(first, rods, strict=True):
+        own, A = slice(k + 1, k + 1 + rod.gauss), rod.sections.area
+        if recipe.water is not None:
+            rho, width, depth = recipe.water.density, 2.0 * rod.sections.y, 2.0 * rod.sections.z
+            heavy[own] = rod.weights * (rod.material.density - rho) * A
+            faces = np.array([0.25 * np.pi * (width + depth), depth, width]).T
+            drag[own] = 0.5 * rho * rod.weights[:, None] * faces * np.asarray(recipe.water.drag)
+            added[own] = (rho * rod.weights * A)[:, None] * np.asarray(recipe.water.added)
+        for c, contact in enumerate(recipe.contacts):
+            if contact.rods is None or rod.name in contact.rods:
+                touch += [(c, k + 1 + l) for l in range(rod.gauss + 1)]
+                radii += rod.half_widths[1:].tolist()
+    sites = []
+    for c, wrench in enumerate(recipe.wrenches):
+        place = recipe.places[wrench.on]
+        point = -1 if place.point is None else int(first[names.index(recipe.parts[place.part].name)] + place.point)
+        sites.append((place.part, point, int(wrench.follows), tendons + 6 * c))
+    poses = [recipe.places[wrench.on].pose for wrench in recipe.wrenches]
+    return {
+        "heavy": heavy, "drag": drag, "added": added, "pushes": len(sites), "touches": len(touch),
+        "touch": np.array(touch, dtype=np.int64).reshape(-1, 2),
+        "touch_radius": np.array(radii), "sites": np.array(sites, dtype=np.int64).reshape(-1, 4),
+        "site_pose": np.array([[*M.rotation.ravel(), *M.translation] for M in poses]).reshape(-1, 12),
+        "surfaces": np.array([contact.springs.row() for contact in recipe.contacts]).reshape(-1, 10),
+    }  # fmt: skip
 
 
 def _samples(rod: Rod) -> tuple[Array, Array, Array]:

@@ -31,6 +31,7 @@ from dynamics.geometry.spatial import (
     scale6,
     seen_force,
 )
+from dynamics.rods.loads import clear_loads, loads_of, on, rates_of_load
 from dynamics.rods.local_maps import (
     coefficients,
     moving,
@@ -128,6 +129,8 @@ def mass_of_rod(tree, b, ws, M):
         at, unit, I = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[base + k]
         for i in range(n):
             Y = add6(ws.Y[iv + i], inertia_times(I, m.s[at + i]))
+            if tree.laden > 0:
+                Y = add6(Y, on(loads_of(tree, ws).A[base + k], m.s[at + i]))
             ws.Y[iv + i] = Y
             for u in range(units):
                 m.y[u] = dot6(m.unit_ds[unit + u], Y)
@@ -148,6 +151,8 @@ def derivatives_of_rod(tree, b, ws, dq, dv):
         nothing = still(ws.s[i])
         m.F[i] = m.V[i] = nothing
         m.bt[i] = (nothing[0], nothing[1], nothing[2])
+    if tree.laden > 0:
+        clear_loads(tree, b, ws)
     for k in range(last, 0, -1):
         turn_units(tree, b, k, m.f[tree.first[r] + k], m)
         add_point(tree, b, k, ws, m, dq, dv)
@@ -201,6 +206,9 @@ def add_point(tree, b, k, ws, m, dq, dv):
         F = add6(inertia_times(I, m.psidd[at + i]), coriolis_times(hK, m.psi[at + i]))
         F = add6(m.F[iv + i], add6(F, cross_force(m.ds[at + i], f)))
         V = add6(m.V[iv + i], add6(inertia_times(I, m.eta[at + i]), coriolis_times(hK, s)))
+        if tree.laden > 0:
+            by_q, by_v = rates_of_load(tree, at + i, iv + i, point, ws, m)
+            F, V = add6(F, by_q), add6(V, by_v)
         m.F[iv + i], m.V[iv + i] = F, V
         m.bt[iv + i] = add3(m.bt[iv + i], coriolis_transposed_times(hK, s))
         for u in range(units):
@@ -245,3 +253,14 @@ def bend_rod(tree, b, ws, f, scale, first, hessian):
         for j in range(at, at + n):
             m.load[j] = still(m.s[j])
         add_turned_forces(tree, b, k, at, f, 0.5 * scale, True, first, m, hessian)
+
+
+@of_rods
+def turn_rod(tree, b, ws, f, scale, out):
+    """Add scale D_i s_j·f to rows j and columns i of the rod, f a wrench that turns with the tip, in world axes."""
+    m, r, n, at = RodMemory(ws.rods, tree), tree.rod[b], tree.nj[b], tree.column[tree.rod[b]]
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        at += n
+        for j in range(at, at + n):
+            m.load[j] = still(m.s[j])
+        add_turned_forces(tree, b, k, at, f, scale, False, tree.iv[b], m, out)

@@ -187,8 +187,8 @@ def weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp):
         for r in range(nc):
             x.force[r] = x.z[r] / h
         see_loops(tree, loops, s.q, ws, lp)
-        add_loop_stiffness(tree, loops, 1.0, x.omega, lp, x.qq)
-        curve_loops(tree, loops, x.force, omega, lp, x.qq, x.ql)
+        add_loop_stiffness(tree, loops, 1.0, x.omega, ws, lp, x.qq)
+        curve_loops(tree, loops, x.force, ws, lp, x.qq, x.ql)
 
 
 # -- one knot, floats ------------------------------------------------------------------------------------------------

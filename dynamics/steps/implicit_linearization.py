@@ -99,7 +99,7 @@ def implicit_relation(modes, mode, memory):
     kept = Stage(x.end, tree, nc, modes.nu)
     ws = Workspace(kept.end, tree)
     s = solving(ws.end, tree, nc)
-    lp = looping(s.end, modes.loops, tree.nv)
+    lp = looping(s.end, tree, modes.loops)
     r = Rates(floats_at(address_of(lp.end)), tree.nv, modes.ld, nc)
     return ImplicitRelation(x.x, x.u, x, kept, ws, s, lp, r)
 
@@ -113,7 +113,7 @@ def relate_implicitly(modes, mode, w, A, B, record, t):
     for i in range(count):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
         wrong = solve_stage(modes, theta, h, x.x, x.x[nq:], x.u, w.ws, s, w.lp)
-        keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, s, w.lp, modes.loops, kept)
+        keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, w.ws, s, w.lp, modes.loops, kept)
         unpack_columns(kept.q, own, record, t, i * own)
         end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)
     for k in range(t, min(t + width(x.end), len(A))):
@@ -137,7 +137,7 @@ def write_columns(n, nu, r, out):
 
 
 @kernel
-def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, s, lp, loops, kept):
+def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, ws, s, lp, loops, kept):
     """Write what records keep of a solved stage."""
     nq, nv = tree.nq, tree.nv
     for i in range(nq):
@@ -164,7 +164,7 @@ def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, s, lp, loops, kept):
             turn_columns(nc, tree.iv[b], tree.nj[b], x.T, lp.J, -1.0 / h, kept.Z, 0)
     for j in range(nu):
         kept.u[j] = x.u[j]
-    residual_by_controls(tree, pulls, s.q, -h, 2 * nv, kept.Z[nc:])
+    residual_by_controls(tree, pulls, s.q, -h, 2 * nv, ws, kept.Z[nc:])
     solve_columns(loops.previous, nv + nc, s.K, kept.Z, 2 * nv + nu)
 
 

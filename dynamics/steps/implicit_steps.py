@@ -97,7 +97,7 @@ def implicit_bench(modes, mode, memory):
     loops = modes.loops
     ws = Workspace(memory, modes.tree)
     s = solving(ws.end, modes.tree, loops.nc)
-    return ImplicitBench(ws, s, looping(s.end, loops, modes.tree.nv), s.force)
+    return ImplicitBench(ws, s, looping(s.end, modes.tree, loops), s.force)
 
 
 @kernel
@@ -209,7 +209,7 @@ def push_loops(tree, loops, h, ws, s, lp):
         s.force[r] = s.z[r] / h
         for j in range(tree.nv):
             s.R[j] -= lp.J[r, j] * s.force[r]
-    add_loop_stiffness(tree, loops, -1.0, s.force, lp, s.Rq)
+    add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
 
 
 @kernel

@@ -70,7 +70,7 @@ class RobotDynamics(SteppedRobot):
         """The controls (nu,) that best balance gravity and springs at rest where x is, by least squares."""
         torques = self.holding_torques(x)
         if self.robot.loops:
-            J = loop.errors(self.robot.model, self.robot.loops, np.asarray(x)[: self.robot.nq])[1]
+            J = loop.errors(self.robot.mechanism, self.robot.loops, np.asarray(x)[: self.robot.nq])[1]
             return np.asarray((np.linalg.pinv(np.hstack([self.actuation, J.T]), rcond=1e-4) @ torques)[: self.nu])
         return np.asarray(self._balance @ torques)
 

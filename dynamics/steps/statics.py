@@ -169,7 +169,7 @@ def statics(
     tree, outcome = robot.resisting(False, True), np.empty((N, 3))
     hybrid = isinstance(tree, HybridTree)
     loaded = (HybridLoaded if hybrid else Loaded)(tree=tree, pulls=entries_of(S))
-    room = Workspace.size(robot.tree) + Resting.size(robot.tree, nu=U.shape[1], wrenches=wrenches.shape[1])
+    room = Workspace.size(tree) + Resting.size(tree, nu=U.shape[1], wrenches=wrenches.shape[1])
     rest(loaded if hybrid else loaded.address, working_memory(room), Q, U, wrenches, outcome)
     residual, last, sweeps = outcome.T
     converged = last < CLOSE

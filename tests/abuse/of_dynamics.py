@@ -1,6 +1,7 @@
 """What is abused of `dynamics`."""
 
 import numpy as np
+import pinocchio as pin
 
 import dynamics
 from abuse.subjects import Subject
@@ -8,16 +9,20 @@ from dynamics import (
     Assembly,
     Circle,
     Contact,
+    ContactSprings,
     ContinuousDynamics,
+    Cylinder,
     FunctionDynamics,
     Material,
     OneSample,
     Phase,
     PhasedDynamics,
+    Plane,
     Rectangle,
     RobotDynamics,
     Rod,
     Tendon,
+    Water,
 )
 
 
@@ -165,12 +170,29 @@ def _of_rods():
         Subject("Assembly", Assembly, {"name": "robot", "gravity": np.array([0.0, 0.0, -9.81])}),
         Subject("Assembly.rod", lambda rod, on, tendons: Assembly().rod(rod, on, tendons=tendons),
                 {"rod": Rod(**given), "on": "world", "tendons": [tendon]}, others={"on": ("frame",)}),
+        Subject("Plane", Plane, {"point": np.zeros(3), "normal": np.array([0.0, 0.0, 1.0])}),
+        Subject("Cylinder", Cylinder, {"point": np.zeros(3), "axis": np.array([0.0, 0.0, 1.0]), "radius": 0.1}),
+        Subject("ContactSprings", ContactSprings,
+                {"surface": Plane(), "stiffness": 1e3, "exponent": 1.5, "smoothing": 0.0}),
+        Subject("Water", Water, {"density": 1000.0, "drag": np.ones(3), "added": np.ones(3)}),
+        Subject("Assembly.joint", _jointed,
+                {"name": "joint", "stiffness": 1.0, "damping": 0.1, "rest": 0.0, "armature": 0.0}),
+        Subject("Assembly.wrench", lambda name, on, follows: Assembly().rod(Rod(**given)).wrench(name, on, follows),
+                {"name": "push", "on": "rod/tip", "follows": True}, others={"on": ("frame",)}),
+        Subject("Assembly.contact", lambda springs, rods: Assembly().rod(Rod(**given)).contact(springs, rods),
+                {"springs": ContactSprings(Plane(), 1e3), "rods": ["rod"]}),
+        Subject("Assembly.water", lambda water: Assembly().water(water), {"water": Water()}),
         Subject("tendon_forces_hessian", dynamics.tendon_forces_hessian, at | pulled | {"mu": np.full(4, 0.3)}),
     ]  # fmt: skip
     for name in ("", "_derivatives"):
         found.append(Subject(f"internal_forces{name}", getattr(dynamics, f"internal_forces{name}"), moving))
         found.append(Subject(f"tendon_forces{name}", getattr(dynamics, f"tendon_forces{name}"), at | pulled))
     return found
+
+
+def _jointed(name, stiffness, damping, rest, armature):
+    springs = {"stiffness": stiffness, "damping": damping, "rest": rest, "armature": armature}
+    return Assembly().joint(name, pin.JointModelRX(), **springs)
 
 
 def _aside(x):

@@ -1,0 +1,262 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Loads at points of rods and on bodies: their part in the recursions, once rigid_bodies/loads.py has seen them.
+
+A load's wrench F is part of the force f of its point or body, by which it turns with it. Beyond that it varies with how
+its place moves: by A, B and N with acceleration, velocity and pose,
+
+    D_i F - s_i ×* F = A ψ''_i + B ψ'_i + N s_i          ∂F/∂v_i = A η_i + B s_i          ∂F/∂a_i = A s_i
+
+so that A and B stand beside I and B of the inertia: B is ∂F/∂v - A [v ×], since the true rates of an acceleration are
+ψ'' - v × ψ' and η - v × s. Under the velocity w of a multiplier, with p = Aᵀw, ζ = Bᵀw, S the second derivative of w·F
+by (v, v) and, of loads that do not turn, G the wrench that their displacements meet and L the rest of their second
+derivative,
+
+    x_χ += A ψ'' + B ψ' + N s     x_ψ'' += A χ     x_ψ' += Bᵀχ + S ψ'     x_s = Nᵀχ + L s, and s_j·G turns with it
+
+where ``hessian.py`` has the others. Composites, of rows ``points`` + b, are sums over all that body b carries.
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.fields import Fields, rows
+from dynamics.geometry.spatial import add6, angular, cross_force, cross_motion, dot6, join, linear, scale3, scale6, sub6
+from dynamics.rods.memory import RodMemory, of_rods
+
+
+class LoadMemory(Fields):
+    """Loads of one knot, none of a tree without.
+
+    laden: a row for each point, then for each body, of the point at a rod's tip that of its body.
+      A, B, N, S, L (6, 6), row after row.   p, z, G: of a place; sp, sz, sG: with all beyond.
+    carried: a row for each degree of freedom of a rod, sums over its points. Bs, Ns: Bᵀs, Nᵀs.   Z, V, X: of ζ, S, x_s.
+    """
+
+    A, B, N, S, L = rows("laden", 36), rows("laden", 36), rows("laden", 36), rows("laden", 36), rows("laden", 36)
+    p, z, G = rows("laden", 6), rows("laden", 6), rows("laden", 6)
+    sp, sz, sG = rows("laden", 6), rows("laden", 6), rows("laden", 6)
+    Bs, Ns, Z, V, X = (
+        rows("carried", 6), rows("carried", 6), rows("carried", 6), rows("carried", 6), rows("carried", 6)
+    )  # fmt: skip
+
+
+@inline
+def on(M, x):
+    """M x of a matrix of 36 numbers."""
+    return (
+        M[0] * x[0] + M[1] * x[1] + M[2] * x[2] + M[3] * x[3] + M[4] * x[4] + M[5] * x[5],
+        M[6] * x[0] + M[7] * x[1] + M[8] * x[2] + M[9] * x[3] + M[10] * x[4] + M[11] * x[5],
+        M[12] * x[0] + M[13] * x[1] + M[14] * x[2] + M[15] * x[3] + M[16] * x[4] + M[17] * x[5],
+        M[18] * x[0] + M[19] * x[1] + M[20] * x[2] + M[21] * x[3] + M[22] * x[4] + M[23] * x[5],
+        M[24] * x[0] + M[25] * x[1] + M[26] * x[2] + M[27] * x[3] + M[28] * x[4] + M[29] * x[5],
+        M[30] * x[0] + M[31] * x[1] + M[32] * x[2] + M[33] * x[3] + M[34] * x[4] + M[35] * x[5],
+    )
+
+
+@inline
+def back_on(M, y):
+    """Mᵀ y."""
+    return (
+        M[0] * y[0] + M[6] * y[1] + M[12] * y[2] + M[18] * y[3] + M[24] * y[4] + M[30] * y[5],
+        M[1] * y[0] + M[7] * y[1] + M[13] * y[2] + M[19] * y[3] + M[25] * y[4] + M[31] * y[5],
+        M[2] * y[0] + M[8] * y[1] + M[14] * y[2] + M[20] * y[3] + M[26] * y[4] + M[32] * y[5],
+        M[3] * y[0] + M[9] * y[1] + M[15] * y[2] + M[21] * y[3] + M[27] * y[4] + M[33] * y[5],
+        M[4] * y[0] + M[10] * y[1] + M[16] * y[2] + M[22] * y[3] + M[28] * y[4] + M[34] * y[5],
+        M[5] * y[0] + M[11] * y[1] + M[17] * y[2] + M[23] * y[3] + M[29] * y[4] + M[35] * y[5],
+    )
+
+
+@inline
+def loads_of(tree, ws):
+    """The memory of loads."""
+    return LoadMemory(RodMemory(ws.rods, tree).end, tree)
+
+
+@kernel
+def _add(of, to, L, second):
+    """Rows of first, or of second order, of one place to another."""
+    for l in range(36):
+        if second:
+            L.S[to, l] += L.S[of, l]
+            L.L[to, l] += L.L[of, l]
+        else:
+            L.A[to, l] += L.A[of, l]
+            L.B[to, l] += L.B[of, l]
+            L.N[to, l] += L.N[of, l]
+    if second:
+        L.p[to], L.z[to], L.G[to] = add6(L.p[to], L.p[of]), add6(L.z[to], L.z[of]), add6(L.G[to], L.G[of])
+
+
+@of_rods
+def sum_loads(tree, ws, second):
+    """Rows of bodies become those of all that they carry; at the tip of a rod, they are the point's."""
+    if tree.laden == 0:
+        return
+    L = loads_of(tree, ws)
+    for b in range(tree.nb - 1, -1, -1):
+        own, parent = tree.points + b, tree.parent[b]
+        if tree.rod[b] >= 0:
+            base = tree.first[tree.rod[b]]
+            last = base + tree.count[tree.rod[b]] - 1
+            for l in range(36):
+                if second:
+                    L.S[last, l], L.L[last, l] = L.S[own, l], L.L[own, l]
+                else:
+                    L.A[last, l], L.B[last, l], L.N[last, l] = L.A[own, l], L.B[own, l], L.N[own, l]
+            if second:
+                L.p[last], L.z[last], L.G[last] = L.p[own], L.z[own], L.G[own]
+                L.sp[last], L.sz[last], L.sG[last] = L.p[own], L.z[own], L.G[own]
+                for k in range(last - 1, base, -1):
+                    L.sp[k] = add6(L.sp[k + 1], L.p[k])
+                    L.sz[k] = add6(L.sz[k + 1], L.z[k])
+                    L.sG[k] = add6(L.sG[k + 1], L.G[k])
+            if parent >= 0:
+                for k in range(base + 1, last + 1):
+                    _add(k, tree.points + parent, L, second)
+        elif parent >= 0:
+            _add(own, tree.points + parent, L, second)
+
+
+@of_rods
+def add_carried_loads(tree, ws, M, dq, dv):
+    """Loads in M, ∂τ/∂q and ∂τ/∂v between the degrees of freedom of rods and those that carry them, and among these."""
+    if tree.laden == 0:
+        return
+    L = loads_of(tree, ws)
+    for i in range(tree.nv):
+        b = tree.body[i]
+        first = tree.iv[b]
+        j = tree.previous[first]
+        if tree.rod[b] >= 0:
+            while j >= 0:
+                dq[i, j] += dot6(L.Bs[i], ws.psi[j]) + dot6(L.Ns[i], ws.s[j])
+                dv[i, j] += dot6(L.Bs[i], ws.s[j])
+                j = tree.previous[j]
+            continue
+        A, B, N, s = L.A[tree.points + b], L.B[tree.points + b], L.N[tree.points + b], ws.s[i]
+        F = add6(add6(on(A, ws.psidd[i]), on(B, ws.psi[i])), on(N, s))
+        V, Y, Bs, Ns = add6(on(A, ws.eta[i]), on(B, s)), on(A, s), back_on(B, s), back_on(N, s)
+        for k in range(first, first + tree.nj[b]):
+            M[i, k] += dot6(Y, ws.s[k])
+            dq[i, k] += dot6(Y, ws.psidd[k]) + dot6(Bs, ws.psi[k]) + dot6(Ns, ws.s[k])
+            dv[i, k] += dot6(Y, ws.eta[k]) + dot6(Bs, ws.s[k])
+        while j >= 0:
+            sj = ws.s[j]
+            M[i, j] += dot6(Y, sj)
+            M[j, i] += dot6(Y, sj)
+            dq[i, j] += dot6(Y, ws.psidd[j]) + dot6(Bs, ws.psi[j]) + dot6(Ns, sj)
+            dv[i, j] += dot6(Y, ws.eta[j]) + dot6(Bs, sj)
+            dq[j, i] += dot6(sj, F)
+            dv[j, i] += dot6(sj, V)
+            j = tree.previous[j]
+
+
+@of_rods
+def add_carried_curvature(tree, ws, qq, qv, vv, qa):
+    """Loads in the Hessian between degrees of freedom of rods and those that carry them, and among these."""
+    if tree.laden == 0:
+        return
+    L = loads_of(tree, ws)
+    for i in range(tree.nv):
+        b = tree.body[i]
+        first, own, s, chi, psi = tree.iv[b], tree.points + b, ws.s[i], ws.chi[i], ws.psi[i]
+        nothing = scale3(0.0, linear(s))
+        Y = F = V = P = join(nothing, nothing)
+        if tree.rod[b] >= 0:  # the others are in rows of the rod already
+            Z, W, X = L.Z[i], L.V[i], L.X[i]
+        else:
+            A, B, N, S, p = L.A[own], L.B[own], L.N[own], L.S[own], L.p[own]
+            F = add6(add6(on(A, ws.psidd[i]), on(B, psi)), on(N, s))
+            V, Y = add6(on(A, ws.eta[i]), on(B, s)), on(A, s)
+            P, W = add6(on(A, chi), cross_force(s, p)), add6(on(S, s), cross_force(s, p))
+            Z = add6(add6(back_on(B, chi), cross_force(s, L.z[own])), add6(on(S, psi), cross_force(psi, p)))
+            X = add6(back_on(N, chi), on(L.L[own], s))
+            g, ahead = _held(tree, b, ws, p, L.z[own]), tree.nj[b] > 1
+            for k in range(first, first + tree.nj[b]):
+                sk, chik, psik = ws.s[k], ws.chi[k], ws.psi[k]
+                qq[k, i] += dot6(chik, F) + dot6(ws.psidd[k], P) + dot6(psik, Z) + dot6(sk, X)
+                qv[k, i] += dot6(chik, V) + dot6(psik, W)
+                vv[k, i] += dot6(sk, W)
+                qa[k, i] += dot6(chik, Y)
+                if ahead:
+                    bracket = cross_motion(s, sk)
+                    qq[k, i] += dot6(bracket, g)
+                    vv[k, i] += dot6(bracket, p)
+            X = add6(X, cross_force(s, L.G[own]))
+        j = tree.previous[first]
+        while j >= 0:
+            sj, chij, psij = ws.s[j], ws.chi[j], ws.psi[j]
+            twice = dot6(chij, F) + dot6(ws.psidd[j], P) + dot6(psij, Z) + dot6(sj, X)
+            qq[j, i] += twice
+            qq[i, j] += twice
+            vv[j, i] += dot6(sj, W)
+            vv[i, j] += dot6(sj, W)
+            qv[j, i] += dot6(chij, V) + dot6(psij, W)
+            qv[i, j] += dot6(ws.eta[j], P) + dot6(sj, Z)
+            qa[j, i] += dot6(chij, Y)
+            qa[i, j] += dot6(sj, P)
+            j = tree.previous[j]
+
+
+@inline
+def _held(tree, b, ws, p, z):
+    """The wrench of brackets within a joint, see ``add_noncommuting_terms``."""
+    parent, still = tree.parent[b], join(scale3(0.0, linear(p)), scale3(0.0, angular(p)))
+    if parent < 0:
+        return still
+    v = ws.v[parent]
+    return sub6(sub6(cross_force(v, cross_force(v, p)), cross_force(v, z)), cross_force(ws.a[parent], p))
+
+
+# -- within a rod ----------------------------------------------------------------------------------------------------
+
+
+@of_rods
+def add_virtual_loads(tree, b, ws):
+    """Add p and ζ of loads, with all beyond, to those of the rod's points."""
+    if tree.laden == 0:
+        return
+    m, L, r = RodMemory(ws.rods, tree), loads_of(tree, ws), tree.rod[b]
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        m.pf[k], m.z[k] = add6(m.pf[k], L.sp[k]), add6(m.z[k], L.sz[k])
+
+
+@of_rods
+def clear_loads(tree, b, ws):
+    """Sums of ``rates_of_load`` := 0."""
+    L = loads_of(tree, ws)
+    for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        L.Bs[i] = L.Ns[i] = scale6(0.0, ws.s[i])
+
+
+@kernel
+def rates_of_load(tree, at, i, k, ws, m):
+    """A ψ'' + B ψ' + N s and A η + B s of column ``at`` at point k, of degree of freedom i; Bᵀs and Nᵀs, summed."""
+    L = loads_of(tree, ws)
+    A, B, N, s = L.A[k], L.B[k], L.N[k], m.s[at]
+    L.Bs[i], L.Ns[i] = add6(L.Bs[i], back_on(B, s)), add6(L.Ns[i], back_on(N, s))
+    return add6(add6(on(A, m.psidd[at]), on(B, m.psi[at])), on(N, s)), add6(on(A, m.eta[at]), on(B, s))
+
+
+@of_rods
+def clear_curved_loads(tree, b, ws):
+    """Sums of ``curved_load`` := 0."""
+    L = loads_of(tree, ws)
+    for i in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+        L.Z[i] = L.V[i] = L.X[i] = scale6(0.0, ws.s[i])
+
+
+@kernel
+def curved_load(tree, at, i, k, ws, m):
+    """Loads in x_ψ'', x_χ, x_ψ' and vv's of column ``at`` at point k, of degree of freedom i; sums Y, V, Z, V, X."""
+    L = loads_of(tree, ws)
+    A, B, N, S, p = L.A[k], L.B[k], L.N[k], L.S[k], L.p[k]
+    s, psi, chi, ds = m.s[at], m.psi[at], m.chi[at], m.ds[at]
+    pushed = join(linear(L.sz[k]), scale3(0.0, linear(p)))
+    x_chi = add6(add6(on(A, m.psidd[at]), on(B, psi)), on(N, s))
+    x_psi, by_v = add6(back_on(B, chi), on(S, psi)), on(S, s)
+    x_s = add6(add6(back_on(N, chi), on(L.L[k], s)), cross_force(ds, L.sG[k]))
+    ws.Y[i], m.V[i] = add6(ws.Y[i], on(A, s)), add6(m.V[i], add6(on(A, m.eta[at]), on(B, s)))
+    L.Z[i] = add6(L.Z[i], add6(cross_force(ds, pushed), add6(x_psi, cross_force(psi, p))))
+    L.V[i], L.X[i] = add6(L.V[i], add6(by_v, cross_force(s, p))), add6(L.X[i], x_s)
+    return on(A, chi), x_chi, x_psi, by_v
