@@ -32,7 +32,7 @@ def size(tree: Tree, nu: int) -> int:
 def linearize(address, memory, pulls, Q, V, tau, fext, A, B):
     """A (N, n, n), B (N, n, nu) of every sample; the first whose mass matrix is not positive definite, or -1.
 
-    pulls (., 3): ``entries_of`` S.
+    pulls (., 4): ``entries_of`` S.
     """
     made, nu = np.empty((6, 6)), B.shape[2]
     pulls, Q, V, tau, fext, A, B = (

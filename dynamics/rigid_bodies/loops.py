@@ -288,7 +288,7 @@ def _point_within(plane, swept, s, chi, other, ahead, x, carried):
 
 @inline
 def _plane_within(y, carried, s, chi, other, ahead, plane, swept):
-    """The same part of ``_plane_thrice``."""
+    """Part of ``_plane_thrice`` that ``curve_rods_of_loops`` leaves, likewise."""
     first = _plus(_move_plane(other, _move_plane(s, swept)), _move_plane(s, _move_plane(ahead, plane)))
     third = _plus(first, _move_plane(other, _move_plane(chi, plane)))
     return _times(third, y) + _times(_move_plane(other, _move_plane(s, plane)), carried)

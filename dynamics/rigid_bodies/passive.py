@@ -10,6 +10,8 @@ first derivatives gain constants on the diagonal, and second ones nothing but by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +35,7 @@ def passive_torque(tree, i, q, v):
 
 @kernel
 def actuate(tree, pulls, u, q, v, tau):
-    """τ := S u and what joints exert of themselves; pulls (., 3): ``entries_of`` S, rows of floats."""
+    """τ := S u and what joints exert of themselves; pulls (., 4): ``entries_of`` S, rows of floats."""
     e = 0
     for i in range(tree.nv):
         total = passive_torque(tree, i, q, v)
@@ -82,7 +84,10 @@ def passive_torques(tree: Tree, Q: Array, V: Array) -> Array:
     return tau
 
 
-def entries_of(S: Array) -> Array:
-    """(row, column, entry) of all that S (nv, nu) has but zeros, row after row: few, of most robots."""
+def entries_of(S: Array, prescribed: Sequence[int] = ()) -> Array:
+    """(row, column, entry, 0) of all that S (nv, nu) has but zeros, row after row: few, of most robots.
+
+    prescribed: degrees of freedom whose control is their acceleration, 1 in the last column.
+    """
     rows, columns = np.nonzero(S)
-    return np.column_stack([rows, columns, S[rows, columns]])
+    return np.column_stack([rows, columns, S[rows, columns], np.isin(rows, np.asarray(prescribed, dtype=np.int64))])

@@ -59,7 +59,7 @@ class Mechanism(Protocol):
         """The body that carries a frame, and the frame's pose on it; ModelError if there is none."""
 
     def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
-        """Of every body, its pose and the motions (6, nv) that degrees of freedom give it, at the world's origin."""
+        """Pose of every body, and the motions (6, nv) that degrees of freedom give it, at the world's origin."""
 
     def moved(self, q: Array, dq: Array) -> Array:
         """q ⊕ dq."""
@@ -160,10 +160,12 @@ def closed(bodies: pin.Model | Mechanism, loops: Sequence[Loop], q: Array) -> Ar
     model = mechanism(bodies)
     if np.abs(distances(model, loops, q)[0]).max(initial=0.0) < 1e-12:
         return q
-    for sweep in range(SWEEPS):
+    sweep = 0
+    while sweep < SWEEPS:
         e, J = distances(model, loops, q) if sweep < SWEEPS - 3 else errors(model, loops, q)
         step = -np.linalg.pinv(J, rcond=1e-9) @ e
         q = model.moved(q, step * min(1.0, 0.5 / max(np.abs(step).max(initial=0.0), 1e-300)))
+        sweep = max(sweep + 1, SWEEPS - 3 if np.abs(step).max(initial=0.0) < 1e-10 else 0)
     left = np.append(errors(model, loops, q)[0], distances(model, loops, q)[0])
     return q if np.abs(left).max(initial=0.0) < 1e-9 else None
 

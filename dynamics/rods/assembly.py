@@ -148,6 +148,13 @@ class Assembly:
             self.places[name] = Place(place.part, pose)
         return self
 
+    def frame(self, name: str, on: str = "world", placement: pin.SE3 | None = None) -> Self:
+        """Name a pose on a frame."""
+        self._new(name)
+        place = self._place("on", on)
+        self.places[name] = Place(place.part, place.pose * _pose(placement))
+        return self
+
     def rod(
         self, rod: Rod, on: str = "world", placement: pin.SE3 | None = None, tendons: Sequence[Tendon] = ()
     ) -> Self:
@@ -279,6 +286,7 @@ class HybridRobot(Robot):
         self.loops = loop.given(self.mechanism, recipe.loops) if recipe.loops else ()
         if self.loops:
             self.q0 = self.closed(self.q0)
+            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
 
     @cached_property
     def mechanism(self) -> HybridMechanism:

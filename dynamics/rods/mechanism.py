@@ -1,4 +1,4 @@
-"""Bodies of robots with rods as loops see them, by the chain of rigid segments."""
+"""Bodies of robots with rods as loops see them: where they are, and how degrees of freedom move them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ddp.errors import ModelError
 from dynamics.geometry.configuration import integrate_batch
-from dynamics.robots.chain import Segment, bracket, segments_of
+from dynamics.robots.chain import Segment, segments_of
 from dynamics.robots.rods import Rod
 
 if TYPE_CHECKING:
-    from dynamics.rods.assembly import HybridRobot
+    from dynamics.rods.assembly import HybridRobot, Part
 
 Array = NDArray[np.float64]
 
@@ -23,14 +23,8 @@ class HybridMechanism:
     """Bodies of a robot with rods: see ``Mechanism``."""
 
     def __init__(self, robot: HybridRobot) -> None:
-        self.robot, self.name, self.nv = robot, robot.name, robot.nv
-        self.chain, self.tree = robot.chain, robot.tree
-        parts = robot.recipe.parts
-        self.segments = [segments_of(part.moves) if isinstance(part.moves, Rod) else [] for part in parts]
-        self.sizes = [max(6 * len(own), part.moves.nv if not own else 0) for own, part in zip(
-            self.segments, parts, strict=True)]  # fmt: skip
-        last = [f"{part.name}/{len(own)}" if own else part.name for own, part in zip(self.segments, parts, strict=True)]
-        self.ends = [self.chain.getJointId(name) for name in last]
+        self.robot, self.name, self.nv, self.tree = robot, robot.name, robot.nv, robot.tree
+        self.segments = [segments_of(p.moves) if isinstance(p.moves, Rod) else [] for p in robot.recipe.parts]
 
     def place(self, frame: str) -> tuple[int, pin.SE3]:
         body, pose, point = self.robot.carrier(frame)
@@ -39,23 +33,24 @@ class HybridMechanism:
         return body, pin.SE3(pose[:9].reshape(3, 3), pose[9:])
 
     def poses(self, q: Array) -> list[tuple[pin.SE3, Array]]:
-        numbers, B, at = [], np.zeros((self.chain.nv, self.nv)), 0
-        for b, own in enumerate(self.segments):
-            begin, first = int(self.tree.iq[b]), int(self.tree.iv[b])
-            n, count = int(self.tree.nj[b]), self.robot.recipe.parts[b].nq
-            mine = q[begin : begin + count]
-            if not own:
-                numbers.append(mine)
-                B[at : at + n, first : first + n] = np.eye(n)
-            for k, one in enumerate(own):
-                twist = pin.Motion(one.twist(mine))
-                numbers.append(pin.SE3ToXYZQUAT(pin.exp6(twist)))
-                B[at + 6 * k : at + 6 * k + 6, first : first + n] = pin.Jexp6(twist) @ _slope(one, mine)
-            at += self.sizes[b]
-        data = self.chain.createData()
-        pin.computeJointJacobians(self.chain, data, np.concatenate(numbers))
-        world = pin.WORLD
-        return [(data.oMi[j], np.asarray(pin.getJointJacobian(self.chain, data, j, world)) @ B) for j in self.ends]
+        found: list[tuple[pin.SE3, Array]] = []
+        for b, part in enumerate(self.robot.recipe.parts):
+            pose, J = found[part.parent] if part.parent >= 0 else (pin.SE3.Identity(), np.zeros((6, self.nv)))
+            mine = q[self.tree.iq[b] : self.tree.iq[b] + part.nq]
+            moved, own = self._rod(b, pose * part.placement, mine) if part.is_rod else _joint(part, pose, mine)
+            J = J.copy()
+            J[:, self.tree.iv[b] : self.tree.iv[b] + self.tree.nj[b]] = own
+            found.append((moved, J))
+        return found
+
+    def _rod(self, b: int, pose: pin.SE3, q: Array) -> tuple[pin.SE3, Array]:
+        """Pose of the tip, and its motions by the rod's coordinates, of a rod whose base is at a pose."""
+        J = np.zeros((6, len(q)))
+        for one in self.segments[b]:
+            twist = pin.Motion(one.twist(q))
+            pose = pose * pin.exp6(twist)
+            J += pose.action @ (pin.Jexp6(twist) @ _slope(one, q))
+        return pose, J
 
     def moved(self, q: Array, dq: Array) -> Array:
         end, still = np.zeros((1, len(q) + self.nv)), np.zeros(self.nv)
@@ -74,9 +69,18 @@ class HybridMechanism:
         return int(self.tree.root[body])
 
 
+def _joint(part: Part, pose: pin.SE3, q: Array) -> tuple[pin.SE3, Array]:
+    """Pose of a joint's body, and its motions by the joint, on a body at a pose."""
+    model: pin.Model = part.moves
+    data = model.createData()
+    pin.computeJointJacobians(model, data, q)
+    moved = pose * part.placement * data.oMi[1]
+    return moved, (moved.action @ pin.getJointJacobian(model, data, 1, pin.LOCAL)).reshape(6, -1)
+
+
 def _slope(one: Segment, q: Array) -> Array:
     """∂Ω/∂q (6, n) of a segment."""
     first, second = one.reference + np.tensordot(one.basis, q, (1, 0))
     h, c = one.length, np.sqrt(3.0) / 12.0 * one.length**2
-    pairs = zip(*one.basis, strict=True)
-    return np.array([0.5 * h * (x + y) + c * (bracket(first, y) + bracket(x, second)) for x, y in pairs]).T
+    x, y = one.basis[0].T, one.basis[1].T
+    return np.asarray(0.5 * h * (x + y) + c * (pin.Motion(first).action @ y - pin.Motion(second).action @ x))

@@ -140,7 +140,7 @@ def curve_implicitly(modes, mode, w, record, weight, out):
         pack(columns_from(record, i * own), 0, x.q, nq + n + nc + (nv + nc) * (nv + nc))
         pack(columns_from(record, (i + 1) * own - nu), 0, x.pull, tree.cables)
         pack(knots, 0, x.weight, n)
-        weigh_stage(tree, loops, theta, h, kappa, x, w.ws, w.s, w.lp)
+        weigh_stage(tree, loops, modes.pulls, theta, h, kappa, x, w.ws, w.s, w.lp)
         unpack_columns(x.on_next, nv, knots, 0, n)
         unpack_columns(as_vector(x.qq), nv * (4 * nv + nc + tree.cables), knots, 0, n + nv)
         for k in range(len(record)):
@@ -157,7 +157,7 @@ def curve_implicitly(modes, mode, w, record, weight, out):
 
 
 @kernel
-def weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp):
+def weigh_stage(tree, loops, pulls, theta, h, kappa, x, ws, s, lp):
     """Weights on v' and on e and R, and the blocks of ω·R + ν·e."""
     nv, nc = tree.nv, loops.nc
     for i in range(nv + nc):
@@ -179,6 +179,9 @@ def weigh_stage(tree, loops, theta, h, kappa, x, ws, s, lp):
     solve_transposed(loops.previous, nv + nc, x.K, x.omega)
     for i in range(nv + nc):
         x.omega[i] = h * x.omega[i] if i >= nc else x.omega[i] / h
+    for e in range(len(pulls)):
+        if pulls[e, 3] != 0.0:
+            x.omega[nc + int(pulls[e, 0])] = 0.0 * x.v[0]
     omega = x.omega[nc:]
     if nc > 0:  # which couple what the tree does not
         clear(as_vector(x.qq), nv * nv)

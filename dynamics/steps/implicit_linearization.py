@@ -165,6 +165,13 @@ def keep_stage(tree, pulls, nu, nc, theta, h, wrong, x, ws, s, lp, loops, kept):
     for j in range(nu):
         kept.u[j] = x.u[j]
     residual_by_controls(tree, pulls, s.q, -h, 2 * nv, ws, kept.Z[nc:])
+    for e in range(len(pulls)):
+        if pulls[e, 3] != 0.0:
+            i = int(pulls[e, 0])
+            for j in range(2 * nv + nu):
+                kept.Z[nc + i, j] = 0.0 * wrong
+            kept.Z[nc + i, nv + i] = 1.0 + 0.0 * wrong
+            kept.Z[nc + i, 2 * nv + int(pulls[e, 1])] = h * pulls[e, 2] + 0.0 * wrong
     solve_columns(loops.previous, nv + nc, s.K, kept.Z, 2 * nv + nu)
 
 

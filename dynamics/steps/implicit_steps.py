@@ -9,6 +9,7 @@ and goes the part κ of its way: q⁺ = q ⊕ κ h v_s, v⁺ = v + κ (v' - v), 
 With θ = 1 that is backward Euler's step, with θ = ½ the implicit midpoint rule; two stages of the former make the step
 of order two that Alexander calls SDIRK2 (1977, Diagonally implicit Runge-Kutta methods for stiff ODEs). No mass matrix
 is inverted: Newton's matrix is K = h ∂R/∂v' = M + θ h (R_v + θ h R_q Jr), Jr the right Jacobian of θ h v_s.
+A row of R that belongs to a prescribed joint is a_s - u instead, its control being its acceleration.
 
 Newton's method begins at v' = v and ends by one step more after one below CLOSE, so that results depend on where it
 began by rounding alone. A step that does not shorten the next is taken back by three quarters. Lanes that are done
@@ -192,6 +193,11 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp):
         if nc > 0 and is_group(tree.kind[b]):
             joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), s.J)
             turn_columns(nc, tree.iv[b], tree.nj[b], s.J, lp.J, theta, s.K, nc)
+    for e in range(len(modes.pulls)):
+        if modes.pulls[e, 3] != 0.0:
+            prescribe(nc, nv, int(modes.pulls[e, 0]), s.K)
+            own = int(modes.pulls[e, 0])
+            s.change[nc + own] = h * (modes.pulls[e, 2] * u[int(modes.pulls[e, 1])] - s.a[own])
     eliminate(loops.previous, nv + nc, s.K)
     solve(loops.previous, nv + nc, s.K, s.change)
     length, scale = 0.0 * v[0], 1.0 + 0.0 * v[0]
@@ -199,6 +205,14 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp):
         length += (h * h) * s.change[i] * s.change[i]
         scale += (h * h) * s.z[i] * s.z[i]
     return length / scale
+
+
+@kernel
+def prescribe(nc, nv, i, K):
+    """The row of v'_i := that of the acceleration a_s = (v' - v) / h, which is h u where i is prescribed."""
+    for j in range(nc + nv):
+        K[nc + i, j] = 0.0
+    K[nc + i, nc + i] = 1.0
 
 
 @kernel

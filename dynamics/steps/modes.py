@@ -13,6 +13,7 @@ registers, zeros in what is beyond.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ class Modes(Struct):
     """All modes of a system.
 
     loops: those that implicit steps hold.   nu: controls.
-    pulls (., 3): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
+    pulls (., 4): ``entries_of`` S (nv, nu), how they act.   method: see runge_kutta.py.
     forces: of the mode with the most.
     table (count, 3): kind, contacts m, forces nc.   own (count, 2): the restitution and the step of time [s].
     contacts, acting: ``Contacts`` of each, and without gains if they are held: forces alone are left of them.
@@ -97,13 +98,13 @@ class Layout(NamedTuple):
 
 
 def modes_of(
-    tree: Tree, loops: Loops, S: Array, method: Array, given: list[Mode], layout: Layout
+    tree: Tree, loops: Loops, S: Array, prescribed: Sequence[int], method: Array, given: list[Mode], layout: Layout
 ) -> Modes:  # fmt: skip
-    """The record of some modes."""
+    """The record of some modes; prescribed: degrees of freedom whose control is their acceleration."""
     table = np.array([[kind, c.count, forces(c)] for kind, c, _, _ in given], dtype=np.int64)
     made = HybridModes if isinstance(tree, HybridTree) else Modes
     return made(
-        tree=tree, loops=loops, nu=S.shape[1], pulls=entries_of(S), method=method, count=len(given),
+        tree=tree, loops=loops, nu=S.shape[1], pulls=entries_of(S, prescribed), method=method, count=len(given),
         forces=table[:, 2].max(),
         table=table, own=[[mode.restitution, mode.step] for mode in given], contacts=[mode.contacts for mode in given],
         acting=[c.asking(0.0, 0.0, 0.0) if kind == HELD else c for kind, c, _, _ in given], **layout._asdict(),

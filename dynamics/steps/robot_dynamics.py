@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, choice, numbers
+from ddp.errors import ModelError, choice, items, nearest, numbers, said, text
 from ddp.machine.aligned import working_memory
 from dynamics.contacts.contact import compile_contacts
+from dynamics.geometry.joint_motion import ROD
 from dynamics.robots import loop
 from dynamics.robots.model import Robot
 from dynamics.steps import lane_contraction, schemes
@@ -40,14 +42,21 @@ class RobotDynamics(SteppedRobot):
     control_limits (nu, 2): lower and upper limit of each control, ±inf for none, which a ``ddp.Problem`` takes unless
     it is given others. Default: those of the file's actuators; none where ``actuation`` is given, or there are no
     actuators: a URDF's limits of effort are offered, ``control_limits=robot.control_limits``, and not imposed.
+    prescribed: names of joints whose control is their acceleration [rad/s², m/s²], whatever torque that takes; of
+    implicit steps alone. Each of their degrees of freedom needs a control of its own.
     """
 
     def __init__(
         self, robot: Robot, dt: float, actuation: ArrayLike | None = None, integrator: str = "semi-implicit-euler",
         damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
+        prescribed: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(robot, dt, actuation, damping, springs, control_limits)
         choice("integrator", integrator, schemes.INTEGRATORS)
+        self.prescribed = tuple(items("prescribed", prescribed, "names of joints", ModelError))
+        self._prescribed = self._dofs_of(self.prescribed)
+        if self._prescribed and integrator not in schemes.IMPLICIT:
+            raise ModelError(f"prescribed: expected an implicit integrator, such as 'sdirk2', got {integrator!r}")
         if robot.room and integrator not in schemes.IMPLICIT:
             raise ModelError(
                 f"integrator: expected 'sdirk2', or another implicit step, for {robot.name}, whose rods are stiff,"
@@ -57,6 +66,26 @@ class RobotDynamics(SteppedRobot):
         self._compose(schemes.INTEGRATORS[integrator], [Mode(STEP, compile_contacts(robot, ()), 0.0, self._dt)], [])
         self._room_of_batches = lane_contraction.size(self._tree, self._bent)
         self._written = lane_contraction.written(self._tree, self._bent)
+
+    def _dofs_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Degrees of freedom of prescribed joints; ModelError if one has no control of its own."""
+        found: list[int] = []
+        for name in names:
+            if text("prescribed", name, ModelError) not in self.robot.joint_names:
+                raise ModelError(
+                    f"prescribed: {self.robot.name} has no joint {said(name)}; {nearest(name, self.robot.joint_names)}"
+                )
+            b = self.robot.joint_names.index(name)
+            own = range(int(self._tree.iv[b]), int(self._tree.iv[b] + self._tree.nj[b]))
+            for i in own:
+                columns = np.flatnonzero(self.actuation[i])
+                alone = len(columns) == 1 and np.count_nonzero(self.actuation[:, columns[0]]) == 1
+                if self._tree.kind[b] == ROD or not alone:
+                    raise ModelError(
+                        f"prescribed: expected a joint with a control of its own for each direction, got {name!r}"
+                    )
+            found += own
+        return tuple(found)
 
     @cached_property
     def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
@@ -93,12 +122,13 @@ class RobotDynamics(SteppedRobot):
         """Knowledge that feedback needs: see `system.Abilities`."""
         return TrackedRobot(self)
 
-    def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array]:
+    def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array, tuple[str, ...]]:
         return (
-            self.robot, self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
+            self.robot, self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits,
+            self.prescribed,
         )  # fmt: skip
 
-    def __setstate__(self, state: tuple[Robot, float, Array, str, bool, bool, Array]) -> None:
+    def __setstate__(self, state: tuple[Robot, float, Array, str, bool, bool, Array, tuple[str, ...]]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:

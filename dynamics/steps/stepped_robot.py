@@ -35,6 +35,8 @@ class SteppedRobot(ABC):
     """``x' = f_k(x, u)`` of a robot, x = (q, v), whose knots k are of the modes that a schedule has."""
 
     schedule: NDArray[np.int64]
+    _prescribed: tuple[int, ...] = ()
+    """Degrees of freedom whose control is their acceleration."""
 
     def __init__(
         self, robot: Robot, dt: float, actuation: ArrayLike | None, damping: bool | None, springs: bool | None,
@@ -72,7 +74,7 @@ class SteppedRobot(ABC):
         tree, nu, stages = self._tree, self.nu, scheme.stages
         self._scheme, self._described = scheme, modes
         self._layout = scheme.layout(self.robot.nq, self.robot.nv, nu, most[1], stages)
-        self._modes = modes_of(tree, loops, self.actuation, scheme.method, modes, self._layout)
+        self._modes = modes_of(tree, loops, self.actuation, self._prescribed, scheme.method, modes, self._layout)
         self._handle = self._modes.handle
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, stages, *most)

@@ -41,9 +41,14 @@ def cable_arm(gauss: int = 5) -> HybridRobot:
 
     gauss: number of Gauss-Legendre points.   Controls: tensions [N] of cables 1 to 3 along it, then of the helices.
     """
+    return assemble("cable-arm", gauss).robot()
+
+
+def assemble(name: str, gauss: int) -> Assembly:
+    """The arm before it is finished."""
     rod = Rod("arm", 0.5, Circle(_BASE, _TIP), SILICONE, torsion=4, bending=4, stretch=2, shear=2, gauss=gauss)
     helices = [Tendon(f"helix {k}", partial(helix, side)) for k, side in ((1, 1.0), (2, -1.0))]
-    return Assembly("cable-arm").rod(rod, placement=HANGING, tendons=[*along(3, _BASE, _TIP), *helices]).robot()
+    return Assembly(name).rod(rod, placement=HANGING, tendons=[*along(3, _BASE, _TIP), *helices])
 
 
 def tensions(t: float) -> Array:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pinocchio as pin
 
+from ddp.protocols import Array
 from dynamics.robots.rods import Circle, Rod
 from dynamics.rods.assembly import Assembly, HybridRobot
 from problems.soft.cables import HANGING, SILICONE, along
+from problems.soft.system import SoftSystem
 
 JOINTS = 7
 LINK, MASS, RADIUS = 0.2, 1.0, 0.04
@@ -30,3 +34,22 @@ def serial_arm(cables: bool = True) -> HybridRobot:
         on, at = f"joint{k + 1}", pin.SE3(np.eye(3), np.array([0.0, 0.0, -LINK]))
     rod = Rod("finger", 0.5, Circle(_BASE, _TIP), SILICONE, torsion=4, bending=4, stretch=4, gauss=6)
     return build.rod(rod, on, at * HANGING, tendons=along(3, _BASE, _TIP) if cables else ()).robot()
+
+
+def turn(k: int, t: float) -> float:
+    """The angle of joint k at a time [s]."""
+    return 0.5 * float(np.sin((1.0 + 0.1 * k) * t))
+
+
+def system() -> SoftSystem:
+    """The arm without cables, its joints moved to and fro."""
+    robot = serial_arm(cables=False)
+    free = np.zeros(robot.actuation.shape[1])
+
+    def nothing(t: float) -> Array:
+        return free
+
+    return SoftSystem(
+        "soft/serial", "seven joints swing a soft finger", robot, np.append(robot.q0, np.zeros(robot.nv)), nothing,
+        frames=("finger/tip",), prescribed={f"joint{k}": partial(turn, k) for k in range(1, JOINTS + 1)},
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +20,7 @@ class SoftSystem:
     x0 (nx,): the first state.   u: a function of time [s] to the controls (nu,), tensions [N] of tendons first.
     seconds: how long.   dt [s], integrator: its steps, see ``RobotDynamics``.
     frames: those worth tracing in a viewer.
+    prescribed: positions of joints by name, functions of time, see ``dynamics.simulate``.
     """
 
     name: str
@@ -31,12 +32,14 @@ class SoftSystem:
     dt: float = 0.02
     integrator: str = "sdirk2"
     frames: tuple[str, ...] = field(default=())
+    prescribed: Mapping[str, Callable[[float], float]] = field(default_factory=dict)
 
     @cached_property
     def dynamics(self) -> RobotDynamics:
         """The system of its robot and steps."""
-        return RobotDynamics(self.robot, self.dt, integrator=self.integrator)
+        return RobotDynamics(self.robot, self.dt, integrator=self.integrator, prescribed=tuple(self.prescribed))
 
     def simulate(self, seconds: float | None = None, tolerance: float | None = None) -> Motion:
         """Its motion for so many seconds, by default its own; tolerance: see ``dynamics.simulate``."""
-        return simulate(self.dynamics, self.x0, self.u, self.seconds if seconds is None else seconds, tolerance)
+        whole = self.seconds if seconds is None else seconds
+        return simulate(self.dynamics, self.x0, self.u, whole, tolerance, self.prescribed)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ddp.errors import ProblemError, nearest, said
-from problems.soft import cables
+from problems.soft import cables, contact, fin_ray, parallel, serial, underwater
 from problems.soft.system import SoftSystem
 
 SYSTEMS: dict[str, Callable[[], SoftSystem]] = {
-    "soft/cable-arm": cables.system,
+    "soft/cable-arm": cables.system, "soft/serial": serial.system, "soft/fin-ray": fin_ray.system,
+    "soft/parallel": parallel.system, "soft/contact": contact.system, "soft/underwater": underwater.system,
 }
 """Builders of the systems."""
 

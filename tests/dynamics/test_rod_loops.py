@@ -5,8 +5,8 @@ import pinocchio as pin
 import pytest
 from oracles import fourth_order, relative_error
 
-from ddp.errors import ModelError
-from dynamics import Assembly, Circle, Material, RobotDynamics, Rod
+from ddp.errors import ModelError, ProblemError
+from dynamics import Assembly, Circle, Material, RobotDynamics, Rod, simulate
 from dynamics.robots import loop
 
 UP = pin.utils.rotate("y", -np.pi / 2)
@@ -92,3 +92,52 @@ def test_the_jacobian_of_loops_is_its_difference(rng):
 
     J = [fourth_order(lambda t, d=d: e(robot.mechanism.moved(q, t * d)), 1e-3) for d in np.eye(robot.nv)]
     assert relative_error(loop.errors(robot.mechanism, robot.loops, q)[1], np.array(J).T) < 1e-10
+
+
+@pytest.mark.parametrize("integrator", ["implicit-euler", "sdirk2"])
+def test_prescribed_joints_move_as_they_are_told(integrator, rng):
+    robot = closed_chain()
+    given = RobotDynamics(robot, 0.01, integrator=integrator)
+    motion = simulate(
+        given, np.append(robot.q0, np.zeros(robot.nv)), np.zeros(given.nu), 0.5,
+        prescribed={"yaw": lambda t: 0.2 * np.sin(4.0 * t)},
+    )  # fmt: skip
+    yaw = robot.coordinates("yaw").start
+    q = motion.X[:, robot.tree.iq[robot.joint_names.index("yaw")]]
+    bar = 1e-12 if integrator == "implicit-euler" else 3e-5  # of the trapezoidal rule
+    np.testing.assert_allclose(q, 0.2 * np.sin(4.0 * motion.t), rtol=0, atol=bar)
+    assert errors(robot, motion.X).max() < 1e-12
+    system = RobotDynamics(robot, 0.01, integrator=integrator, prescribed=("yaw",))
+    x, u, w = motion.X[25], motion.U[25], rng.normal(size=system.n)
+    (A, B), H, end = system.linearize(x, u), system.hessian(x, u, w), system.step(x, u)
+    np.testing.assert_allclose(end, motion.X[26], rtol=0, atol=1e-12)
+    faster = end[robot.nq + yaw] - x[robot.nq + yaw]
+    np.testing.assert_allclose(faster, 0.01 * u[given.actuation[yaw] > 0.0], atol=1e-13)
+
+    def moved(d):
+        return system.integrate(x, d[: system.n]), u + d[system.n :]
+
+    directions = np.eye(system.n + system.nu)
+    AB = np.array([fourth_order(lambda t, d=d: system.difference(end, system.step(*moved(t * d))), 1e-4)
+                   for d in directions]).T  # fmt: skip
+    assert relative_error(np.hstack([A, B]), AB) < 1e-9
+
+    def along(d, t=3e-3):
+        values = [w @ system.difference(end, system.step(*moved(k * t * d))) for k in (-2, -1, 0, 1, 2)]
+        return np.dot([-1.0, 16.0, -30.0, 16.0, -1.0], values) / (12.0 * t * t)
+
+    some = rng.normal(size=(6, len(directions)))
+    some /= np.linalg.norm(some, axis=1, keepdims=True)
+    found, truth = np.einsum("ki,ij,kj->k", some, H, some), np.array([along(d) for d in some])
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-6 * np.abs(H).max())
+
+
+def test_what_cannot_be_prescribed_is_refused():
+    robot = closed_chain()
+    x, system = np.append(robot.q0, np.zeros(robot.nv)), RobotDynamics(robot, 0.01, integrator="sdirk2")
+    with pytest.raises(ProblemError, match="one angle or length"):
+        simulate(system, x, np.zeros(system.nu), 0.1, prescribed={"ball": lambda t: t})
+    with pytest.raises(ProblemError, match="no joint 'yawn'"):
+        simulate(system, x, np.zeros(system.nu), 0.1, prescribed={"yawn": lambda t: t})
+    with pytest.raises(ModelError, match="a control of its own"):
+        RobotDynamics(robot, 0.01, integrator="sdirk2", prescribed=("a",))
