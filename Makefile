@@ -8,19 +8,23 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-batches bench-pages versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-batches bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
 	@$(BIN)/mayne demo
 
-test: lint
+test: lint docs
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
 lint: $(VENV)/.developed
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The site, for a browser: site/index.html. A warning, such as a link that leads nowhere, is an error.
+docs: $(VENV)/.developed
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 bench: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
@@ -91,5 +95,5 @@ $(VENV)/.developed: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CROCODDYL) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
+	rm -rf $(VENV) $(CROCODDYL) demo site build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .benchmarks
 	find ddp dynamics mayne problems viz tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""What the README and the pages of the site show works as it stands there."""
 
 import re
 from pathlib import Path
@@ -7,16 +7,23 @@ import pytest
 import xarray
 from commands import mayne
 
-README = Path(__file__).parent.parent / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(page, example, id=f"{page.stem}: {example.split(chr(10), 1)[0]}")
+    for page in PAGES
+    for example in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split("\n", 1)[0])
-def test_an_example_runs_and_converges(example, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "example"), EXAMPLES)
+def test_an_example_runs_and_converges(page, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(compile(example, str(README), "exec"), names)
-    assert names["solution"].converged
+    exec(compile(example, str(page), "exec"), names)
+    if "solution" in names:
+        assert names["solution"].converged
 
 
 PLANS = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
