@@ -18,6 +18,7 @@ from ddp.columns import COLUMN, Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.errors import ProblemError, as_array, choice, positive_integer, said
+from ddp.explanation import Explanation, explain
 from ddp.feedback import tracking_policy
 from ddp.files import as_path, shown
 from ddp.policy import Policy, held_policy
@@ -129,6 +130,10 @@ class Solution:
         Raises ProblemError for a solution that was loaded without its problem.
         """
         return self._own_problem("residuals").residuals(self.X, self.U, self.multipliers)
+
+    def explain(self) -> Explanation:
+        """Explanation in words, for `print`: shares of the cost, what holds, how the solve went, what to try."""
+        return explain(self, self._own_problem("explain"))
 
     @property
     def t(self) -> Array:

@@ -102,6 +102,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
 @click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
+@click.option("--explain", is_flag=True, help="Tell what it costs, what holds it, and how the solve went.")
 @NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
@@ -114,7 +115,7 @@ def list_problems(name: str | None, as_json: bool) -> None:
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
+    view: bool, explain: bool, no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)
@@ -141,6 +142,8 @@ def solve(
         print_json({"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed)))
     else:
         click.echo(f"{name}, {TITLES[solver]}: {outcome} {taken(outcome)}")
+        if explain:
+            click.echo(f"\n{solution.explain().details}")
     if save:
         playing.save(save, solution, name, chosen)
     if plot:

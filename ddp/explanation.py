@@ -1,0 +1,143 @@
+"""Explanation of a solution in words: what it costs, what holds it, how the solver came there, what to try."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddp.columns import controls
+from ddp.costs.objective import Objective
+from ddp.problem import Problem
+from ddp.status import Ending
+
+if TYPE_CHECKING:
+    from ddp.solution import Solution
+
+HOLDS = 1e-6
+"""Multipliers below this share of the largest do not count as holding anything."""
+
+SEEN = 1e-3
+"""Share of the cost below which a term is counted and not printed."""
+
+ADVICE = {
+    Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, or weights that differ less",
+    Ending.ROUNDS: "constraints converge slowly: look at residuals() for the worst, or give DDP(step='linear')",
+    Ending.NO_STEP: "check_derivatives(problem) tells whether a derivative is wrong; kinks do this too",
+    Ending.STATIONARY: "the cost is flat or kinked there: add a small weight on controls, or smooth what has a kink",
+    Ending.INDEFINITE: "every control needs a cost: give those without one a small weight",
+    Ending.DIVERGED: "start from a guess with states, (X, U), take shorter steps of time, or an implicit integrator",
+    Ending.NOT_FINITE: "a term or f has no derivative at the trajectory, such as a norm at zero: smooth it",
+    Ending.BOTTOMLESS: "some control or state is worth more the larger it is: bound it, or weigh its square",
+    Ending.SADDLE: "start from a guess that breaks the symmetry",
+    Ending.INFEASIBLE: "residuals() names the constraint that cannot be met: loosen it, or give the motion more time",
+    Ending.NO_START: "give a guess at which every term is finite",
+    Ending.WORKER: "solve with workers=1 to see the error itself",
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation of a solution; ``print`` it.
+
+    outcome: whether it converged, cost and gradient.
+    shares: each cost term with its cost, the largest first.   active: constraints and limits that hold the motion, in
+    words.   course: what the solver did.   advice: what to try, empty if all is well.
+    """
+
+    outcome: str
+    shares: tuple[tuple[str, float], ...]
+    active: tuple[str, ...]
+    course: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome}\n\n{self.details}"
+
+    @property
+    def details(self) -> str:
+        """All but the outcome, in words."""
+        total = sum(abs(cost) for _, cost in self.shares) or 1.0
+        lines = ["cost"]
+        shown = [(name, cost) for name, cost in self.shares if abs(cost) >= SEEN * total]
+        lines += [f"  {abs(cost) / total:6.1%}  {cost:12.5g}  {name}" for name, cost in shown]
+        if others := len(self.shares) - len(shown):
+            lines.append(f"  {others} other term{'s' * (others > 1)} below {SEEN:.1%} each")
+        lines += ["", "held by", *(f"  {what}" for what in self.active or ("nothing",))]
+        lines += ["", "course", f"  {self.course}"]
+        return "\n".join([*lines, "", "try", f"  {self.advice}"] if self.advice else lines)
+
+
+def explain(solution: Solution, problem: Problem) -> Explanation:
+    """Explain a solution of ``problem``."""
+    shares = [(name, float(cost)) for name, cost in _costs(problem, solution.X, solution.U)]
+    active = [*_limits(problem, solution), *_constraints(solution)]
+    advice = "" if solution.converged else ADVICE.get(solution.status.ending, "")
+    return Explanation(
+        str(solution), tuple(sorted(shares, key=lambda share: -abs(share[1]))), tuple(active), _course(solution), advice
+    )
+
+
+def _costs(problem: Problem, X: Any, U: Any) -> Iterator[tuple[str, float]]:
+    """Name and cost of each term, as the only one of the problem."""
+    lists: dict[str, Any] = {"running": problem.running, "terminal": problem.terminal}
+    lists |= {f"during[{where}]": terms for where, terms in problem.during.items()}
+    lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
+    places = {f"during[{where}]": where for where in problem.during} | {f"at[{k}]": k for k in problem.at}
+    for where, terms in lists.items():
+        for i, term in enumerate(terms):
+            alone: dict[str, Any] = {"running": (), "during": {}, "at": {}, "terminal": ()}
+            kind = where.partition("[")[0]
+            alone[kind] = (term,) if where == kind else {places[where]: (term,)}
+            cost = Objective.of(problem.dynamics, problem.horizon, problem.x0, **alone, tried=True)
+            with np.errstate(all="ignore"):
+                yield f"{where}[{i}] {_described(term)}", cost.total(X, U)
+
+
+def _described(term: Any) -> str:
+    """Kind of a term, and the frame that it is about."""
+    frame = getattr(term, "frame", None)
+    return type(term).__name__ + (f" of {frame}" if isinstance(frame, str) else "")
+
+
+def _limits(problem: Problem, solution: Solution) -> Iterator[str]:
+    """Controls that are at a limit."""
+    for side, limit in (("lower", problem.lower), ("upper", problem.upper)):
+        held = np.isclose(solution.U, limit, rtol=1e-9, atol=0.0).sum(axis=0)
+        for name, count in zip(controls(problem.dynamics, solution.U).names, held.tolist(), strict=True):
+            if count:
+                yield f"control {name} at its {side} limit at {count} of {len(solution.U)} knots"
+
+
+def _constraints(solution: Solution) -> Iterator[str]:
+    """Constraints whose multipliers are not zero, and those that are violated."""
+    if not solution.multipliers.size:
+        return
+    least = HOLDS * float(np.abs(solution.multipliers).max())
+    for residual in solution.residuals():
+        size = np.abs(residual.multipliers)
+        if size.max() > least:
+            knots = np.asarray((size > least).any(axis=1))
+            k, i = np.unravel_index(int(size.argmax()), size.shape)
+            strongest = f"hardest at knot {residual.knots[int(k)]}, multiplier {residual.multipliers[k, i]:.3g}"
+            yield f"{residual.name} at {int(knots.sum())} of {len(knots)} knots, {strongest}"
+        if residual.worst > 1e-6:
+            yield str(residual)
+
+
+def _course(solution: Solution) -> str:
+    """Iterations by model and by step."""
+    past = solution.history
+    if not past:
+        return "no iterations"
+    kinds = ", ".join(f"{count} {name}" for name, count in Counter(record.hessian for record in past).items())
+    short = sum(0.0 < record.step < 1.0 for record in past)
+    refused, raised = sum(record.step == 0.0 for record in past), max(record.regularization for record in past)
+    parts = [f"{len(past)} iterations ({kinds})", f"{short} shortened, {refused} without a step"]
+    if raised > 0.0:
+        parts.append(f"regularisation up to {raised:.1e}")
+    ends = [record.expected for record in past[-4:] if record.expected > 0.0]
+    return "; ".join([*parts, "last expected decreases " + ", ".join(f"{expected:.1e}" for expected in ends)])
