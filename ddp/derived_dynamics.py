@@ -45,6 +45,10 @@ class ByKnot(ABC):
     nx: int
     nu: int
     dt: float
+    _linearize: tuple[str, Callable[..., Any] | None] = "linearize", None
+    """A function of one's own that gives A and B of a knot, and its name."""
+    _hessian: Callable[..., Any] | None = None
+    """A function of one's own that gives the Hessian of a knot, contracted with a weight."""
 
     @abstractmethod
     def _called(self, x: Any, u: Any) -> Any:
@@ -67,7 +71,9 @@ class ByKnot(ABC):
     def _origin(self) -> str:
         """Origin of the derivatives, in words."""
         if self.traced is None:
-            return "by differences"
+            found = [("first", self._linearize[1]), ("second", self._hessian)]
+            said = [f"of {order} order {'by differences' if own is None else 'given'}" for order, own in found]
+            return "by differences" if all(own is None for _, own in found) else ", ".join(said)
         return f"traced, {self.traced.operations} operations, made in {self.traced.seconds:.3f} s"
 
     @property
@@ -238,12 +244,34 @@ class ByKnot(ABC):
             A, B = np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu))
             self.traced.first(x[None], u[None], A, B)
             return A[0], B[0]
-        J = differences.jacobian(*self._about(x, u))
-        return J[:, : self.n], J[:, self.n :]
+        name, given = self._linearize
+        if given is None:
+            J = differences.jacobian(*self._about(x, u))
+            return J[:, : self.n], J[:, self.n :]
+        try:
+            A, B = given(x.copy(), u.copy())
+        except Exception as reason:
+            raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+        shapes = (self.n, self.n), (self.n, self.nu)
+        A, B = (as_array(name, *pair, ModelError, finite=False) for pair in zip((A, B), shapes, strict=True))
+        return A, B
 
     def _tensor(self, x: Array, u: Array) -> Array:
         """``d²f/dz²`` (n, nz, nz) of one knot, symmetric in the last two."""
-        return differences.second_order(*self._about(x, u))[1]
+        n, nz = self.n, self.n + self.nu
+        if self._hessian is not None:
+            rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
+            T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
+        elif self._linearize[1] is not None and self._is_flat:
+            T = differences.real_jacobian(lambda z: np.hstack(self._slopes(z[:n], z[n:])), np.concatenate([x, u]))
+        else:
+            return differences.second_order(*self._about(x, u))[1]
+        return 0.5 * (T + T.transpose(0, 2, 1))
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether ``x ⊕ dx = x + dx``."""
+        return self.space is None or self.space.is_flat
 
     def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
         """A function of z whose derivatives at a point are those of a knot, and that point."""
@@ -284,12 +312,12 @@ class DerivedDynamics(ByKnot):
         self.dt = positive("dynamics.dt", getattr(own, "dt", 1.0))
         self.control_limits = self._of_own("control_limits")
         self._n = positive_integer("dynamics.n", getattr(own, "n", self.nx))
-        self._linearize, self._hessian = self._of_own("linearize"), self._of_own("hessian")
+        self._linearize, self._hessian = ("linearize", self._of_own("linearize")), self._of_own("hessian")
         manifold = self._of_own("difference"), self._of_own("integrate")
         if (manifold[0] is None) != (manifold[1] is None) or (self._n != self.nx and manifold[0] is None):
             raise ProblemError("dynamics: expected both difference(x0, x1) and integrate(x, dx), or neither and n = nx")
         self._manifold: Any = None if manifold[0] is None else manifold
-        given = self._linearize, self._hessian, self._manifold
+        given = self._linearize[1], self._hessian, self._manifold
         self._traced = None
         if getattr(own, "derivatives", None) == "traced" and given == (None, None, None):
             self._traced = followed("step", own.step, self.nx, self.nu)
@@ -338,34 +366,12 @@ class DerivedDynamics(ByKnot):
     def _called(self, x: Any, u: Any) -> Any:
         return checked_state("step", self.own.step, x, u, self.nx)
 
-    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
-        if self._linearize is None:
-            return super()._slopes(x, u)
-        try:
-            A, B = self._linearize(x.copy(), u.copy())
-        except Exception as reason:
-            raise ModelError(f"linearize: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
-        shapes = (self.n, self.n), (self.n, self.nu)
-        A, B = (as_array("linearize", *given, ModelError, finite=False) for given in zip((A, B), shapes, strict=True))
-        return A, B
-
-    def _tensor(self, x: Array, u: Array) -> Array:
-        n, nz = self.n, self.n + self.nu
-        if self._hessian is not None:
-            rows = [self._hessian(x.copy(), u.copy(), weight) for weight in np.eye(n)]
-            T = np.array([as_array("hessian", row, (nz, nz), ModelError, finite=False) for row in rows])
-        elif self._linearize is not None and self._manifold is None:
-            T = differences.real_jacobian(lambda z: np.hstack(self._slopes(z[:n], z[n:])), np.concatenate([x, u]))
-        else:
-            return super()._tensor(x, u)
-        return 0.5 * (T + T.transpose(0, 2, 1))
-
     def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
         return super()._about(x, u) if self._manifold is None else self._deviating(x, u)
 
-    def _origin(self) -> str:
-        found = ("first", self._linearize), ("second", self._hessian)
-        return ", ".join(f"of {order} order {'by differences' if own is None else 'given'}" for order, own in found)
+    @property
+    def _is_flat(self) -> bool:
+        return self._manifold is None
 
     def __repr__(self) -> str:
         return repr(self.own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,9 @@ class FunctionDynamics(ByKnot):
         every way through its branches; derivatives of both orders are exact to rounding, and compiled with f, which is
         called no more. "differences": f is called knot by knot, and nothing need be known of it.
 
-    A system with derivatives of your own is an object of the `Dynamics` protocol.
+    jacobian: ``jacobian(x, u) -> A, B``, (n, n) and (n, nu), of your own; hessian: ``hessian(x, u, weight)``, the
+        Hessian (n + nu, n + nu) of ``weight @ (f(x ⊕ dx, u + du) ⊖ f(x, u))``; of one knot each. They are taken as they
+        are, f is called in Python then, and what is not given comes from differences.
 
     Differences: first derivatives are by complex step, exact to rounding, wherever that agrees with a real difference;
     functions that are not made for complex numbers (``np.abs``, ``np.linalg.norm``, ``float``, ``math``) get 4th-order
@@ -54,6 +56,8 @@ class FunctionDynamics(ByKnot):
     state: Any = None
     parameters: Array | None = None
     derivatives: str = "traced"
+    jacobian: Callable[..., Any] | None = None
+    hessian: Any = field(default=None, repr=False, compare=False)
     _space: Space = field(init=False, repr=False, compare=False, default=None)  # type: ignore[assignment]
     _traced: TracedFunction | None = field(init=False, repr=False, compare=False, default=None)
 
@@ -63,6 +67,14 @@ class FunctionDynamics(ByKnot):
         object.__setattr__(self, "nx", positive_integer("nx", self.nx))
         object.__setattr__(self, "nu", positive_integer("nu", self.nu))
         choice("derivatives", self.derivatives, DERIVATIVES)
+        hessian = vars(self).pop("hessian")  # the method of this name stays
+        if getattr(hessian, "__func__", None) is ByKnot.hessian:  # of the system that this is a copy of
+            hessian = hessian.__self__._hessian
+        for name, given in (("jacobian", self.jacobian), ("hessian", hessian)):
+            if given is not None and not callable(given):
+                raise ProblemError(f"{name}: expected a function, got {said(given)}")
+        object.__setattr__(self, "_linearize", ("jacobian", self.jacobian))
+        object.__setattr__(self, "_hessian", hessian)
         object.__setattr__(self, "_space", as_space(self.state, self.nx))
         for name in ("nx", "nu"):
             tensors = 1 if self.derivatives == "traced" else self.nx
@@ -76,7 +88,7 @@ class FunctionDynamics(ByKnot):
             except ModelError as failure:
                 if not is_undefined(failure.__cause__):  # zero need not be in its domain
                     raise
-        if self.derivatives == "traced":
+        if self.derivatives == "traced" and self.jacobian is None and hessian is None:
             object.__setattr__(self, "_traced", followed("f", self.f, self.nx, self.nu, self.parameters, self._space))
 
     @property
@@ -105,7 +117,7 @@ class FunctionDynamics(ByKnot):
         """Copy with other parameters, as many as there are; nothing is compiled."""
         count = 0 if self.parameters is None else len(self.parameters)
         p, twin = as_array("parameters", parameters, (count,)).copy(), object.__new__(FunctionDynamics)
-        vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
+        vars(twin).update(vars(self))
         vars(twin).update(parameters=p, _traced=None if self._traced is None else self._traced.at(p))
         return twin
 
@@ -113,3 +125,6 @@ class FunctionDynamics(ByKnot):
         if self.parameters is None:
             return checked_state("f", self.f, x, u, self.nx)
         return checked_state("f", lambda x, u: self.f(x, u, self.parameters), x, u, self.nx)
+
+
+del FunctionDynamics.hessian  # the field's default, in place of which is the method

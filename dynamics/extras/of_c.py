@@ -1,0 +1,156 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Functions of C as systems, by their addresses: ``of_c.dynamics(step, jacobian, hessian, nx, nu, dt)``.
+
+They are called from compiled loops, never through Python:
+
+    void step(const double *x, const double *u, double *next, void *unused);
+    void jacobian(const double *x, const double *u, double *A, double *B);      rows of A (nx, nx), B (nx, nu)
+    void hessian(const double *x, const double *u, const double *w, double *H); of w·f, (nx + nu, nx + nu), symmetric
+"""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from ddp.compiling.kernel import call_contraction, callback, integer_pointer, kernel, pointer
+from ddp.derived_dynamics import ByKnot
+from ddp.errors import as_array, axes, integer, positive, positive_integer
+from ddp.machine.number import WIDTH
+from ddp.protocols import Array
+from ddp.system import Contraction, Expansion, Stepping
+from ddp.tracing.function import tracked
+from ddp.tracing.spaces import Space, as_space
+
+
+def dynamics(step: int, jacobian: int, hessian: int, nx: int, nu: int, dt: float = 1.0) -> ByKnot:
+    """``x' = f(x, u)`` of C functions at addresses, of ``ctypes.cast(function, ctypes.c_void_p).value`` say."""
+    return _OfC(step, jacobian, hessian, nx, nu, dt)
+
+
+class _OfC(ByKnot):
+    thread_safe = True  # type: ignore[assignment]
+
+    def __init__(self, step: int, jacobian: int, hessian: int, nx: int, nu: int, dt: float) -> None:
+        given = (("step", step), ("jacobian", jacobian), ("hessian", hessian))
+        self._addresses = tuple(integer(field, address, 1) for field, address in given)
+        self.nx, self.nu, self.dt = positive_integer("nx", nx), positive_integer("nu", nu), positive("dt", dt)
+
+    @property
+    def space(self) -> Space:
+        """Plain numbers."""
+        return as_space(None, self.nx)
+
+    @property
+    def lanes(self) -> int:
+        return WIDTH
+
+    @property
+    def record_size(self) -> int:
+        return self.nx + self.nu
+
+    def step(self, x: Array, u: Array, first: int = 0) -> Array:
+        X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
+        U = as_array("u", u, (*X.shape[:-1], self.nu))
+        out = np.empty((len(np.atleast_2d(X)), self.nx))
+        _step(self._addresses[0], np.atleast_2d(X), np.atleast_2d(U), out)
+        return out.reshape(X.shape)
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return self.step(x, u)
+
+    def stepping(self, count: int, lanes: int) -> Stepping:
+        words = np.array([self._addresses[0], self.nx, self.nu, min(lanes, WIDTH)], dtype=np.int64)
+        return Stepping(_stepping().address, words.ctypes.data, np.zeros(0), words)
+
+    def track(
+        self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        return tracked(
+            self.stepping(len(U), len(alphas)), self.space, X, U, k, K, alphas, gaps, (lower, upper)
+        )
+
+    def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        X, U = np.ascontiguousarray(X), np.ascontiguousarray(U)
+        _slopes(self._addresses[1], X, U, out.A, out.B)
+        out.record[:, : self.nx], out.record[:, self.nx :] = X, U
+
+    def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
+        """Do nothing: records are x and u."""
+
+    def contract(self, record: Array, weight: Array, out: Array) -> None:
+        _bends(self._addresses[2], np.ascontiguousarray(record), np.ascontiguousarray(weight), self.nx, out)
+
+    def contraction(self) -> Contraction:
+        return self._contraction
+
+    @cached_property
+    def _contraction(self) -> Contraction:
+        words = np.array([self._addresses[2], self.nx], dtype=np.int64)
+        return Contraction(_contracting().address, words.ctypes.data, words)
+
+    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
+        A, B = np.empty((1, self.nx, self.nx)), np.empty((1, self.nx, self.nu))
+        _slopes(self._addresses[1], x[None], u[None], A, B)
+        return A[0], B[0]
+
+    def hessian(self, x: Array, u: Array, weight: Array) -> Array:
+        x, u = as_array("x", x, (self.nx,)), as_array("u", u, (self.nu,))
+        H = np.empty((1, self.nx + self.nu, self.nx + self.nu))
+        self.contract(np.concatenate([x, u])[None], as_array("weight", weight, (self.nx,))[None], H)
+        return H[0]
+
+    def _origin(self) -> str:
+        return "of C functions"
+
+
+@kernel
+def _step(address, X, U, out):
+    for k in range(X.shape[0]):
+        call_contraction(address, X[k].ctypes.data, U[k].ctypes.data, out[k].ctypes.data, 0)
+
+
+@kernel
+def _slopes(address, X, U, A, B):
+    for k in range(X.shape[0]):
+        call_contraction(address, X[k].ctypes.data, U[k].ctypes.data, A[k].ctypes.data, B[k].ctypes.data)
+
+
+@kernel
+def _bends(address, record, weight, nx, out):
+    for k in range(record.shape[0]):
+        x = record[k].ctypes.data
+        call_contraction(address, x, x + 8 * nx, weight[k].ctypes.data, out[k].ctypes.data)
+
+
+def _contract_one(context, record, weight, hessian):
+    """C function of `system.Contraction`; context: the address of the Hessian, and nx."""
+    w = carray(integer_pointer(context), 2)
+    call_contraction(w[0], record, record + 8 * w[1], weight, hessian)
+
+
+def _step_eight(inputs, outputs, context, knot):
+    """C function of `system.Stepping`; context: the address of the step, nx, nu, and how many states are looked at."""
+    w = carray(integer_pointer(context), 4)
+    nx, nu = w[1], w[2]
+    z, after = carray(pointer(inputs), WIDTH * (nx + nu)), carray(pointer(outputs), WIDTH * nx)
+    own, out = np.empty(nx + nu), np.empty(nx)
+    for lane in range(w[3]):
+        for i in range(nx + nu):
+            own[i] = z[WIDTH * i + lane]
+        call_contraction(w[0], own.ctypes.data, own.ctypes.data + 8 * nx, out.ctypes.data, 0)
+        for i in range(nx):
+            after[WIDTH * i + lane] = out[i]
+
+
+@cache
+def _contracting() -> Any:
+    return callback(_contract_one)
+
+
+@cache
+def _stepping() -> Any:
+    return callback(_step_eight)
