@@ -183,7 +183,7 @@ class Rod:
         inner = 0.5 * (x + 1.0)
         self.points = self.length * np.concatenate([[0.0], inner, [1.0]])
         self.weights = 0.5 * self.length * weights
-        self.sections = section.along(inner)
+        self.sections, self.is_round = section.along(inner), isinstance(section, Circle)
         near = section.along(np.concatenate([[1e-6], inner, [1.0 - 1e-6]]))
         self.half_widths = np.maximum(near.y, near.z)
         samples = self.sampling_points()
@@ -204,6 +204,13 @@ class Rod:
     def strains(self) -> list[int]:
         """The strains that are not left out, in ascending order."""
         return sorted(set(self.strain.tolist()))
+
+    def holds(self, tendon: Tendon) -> bool:
+        """Whether a tendon runs within the rod's sections."""
+        (y, z), sections = np.abs(tendon.along(self.points[1:-1] / self.length)[0]).T, self.sections
+        if self.is_round:
+            return bool((np.hypot(y, z) <= sections.y * (1.0 + 1e-9)).all())
+        return bool(((y <= sections.y * (1.0 + 1e-9)) & (z <= sections.z * (1.0 + 1e-9))).all())
 
     def sampling_points(self) -> Array:
         """Arc lengths [m] at which segments sample strains: a pair for each."""

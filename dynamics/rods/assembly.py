@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -24,6 +25,8 @@ from dynamics.rods.hybrid_trees import hybrid_tree, laden
 from dynamics.rods.mechanism import HybridMechanism
 
 Array = NDArray[np.float64]
+
+logger = logging.getLogger("mayne")
 
 WORLD = -1
 
@@ -165,6 +168,8 @@ class Assembly:
         for tendon in given:
             if not isinstance(tendon, Tendon):
                 raise ModelError(f"tendons: expected a list of Tendon, got {said(tendon)}")
+            if not rod.holds(tendon):
+                logger.warning("tendon %r leaves the section of rod %r: it pulls from outside", tendon.name, rod.name)
         last = rod.gauss + 1
         for k in range(last + 1):
             self._new(f"{rod.name}/{k}")

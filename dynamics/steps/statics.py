@@ -4,7 +4,12 @@
     R(q, 0, 0, u) = 0        by steps (R_q + μ M) δ = -R
 
 They are Newton's, μ = 0, where pivots are positive. Elsewhere μ grows until they are: steps then go downhill in energy,
-so that unstable rest is left. Loads are lanes: those that are done stay, and none depends on its neighbours.
+so that unstable rest is left. Loops add e(q) = 0, with forces λ that push by Jᵀ: the step and λ solve
+
+    [K - Σ λ e_qq + ρ JᵀJ, -Jᵀ; J, 0] (δ, λ) = (-R - ρ Jᵀ e, -e),        K = R_q + μ M
+
+where ρ changes no step, and makes pivots positive where energy is convex along what loops leave free. Loads are lanes:
+those that are done stay, and none depends on its neighbours.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.errors import ModelError, ProblemError, as_array, axes
+from ddp.errors import ProblemError, as_array, axes
 from ddp.machine.aligned import working_memory
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
@@ -25,9 +30,11 @@ from ddp.machine.struct import Struct, matrix, nested
 from dynamics.arrays.elimination import eliminate, solve
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.rigid_bodies.kinematics import Workspace, clear
+from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual_derivatives
 from dynamics.rigid_bodies.samples import check_configurations
+from dynamics.robots.loop import Loops
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import HybridTree, Tree
 
@@ -38,9 +45,10 @@ SWEEPS, CLOSE, FARTHEST = 200, 1e-9, 0.5
 
 
 class Loaded(Struct):
-    """A tree and how controls act on it, see ``Modes``."""
+    """A tree, its loops, and how controls act on it, see ``Modes``."""
 
     tree: Tree = nested(Tree)
+    loops: Loops = nested(Loops)
     pulls: Array = matrix()
 
 
@@ -51,62 +59,92 @@ class HybridLoaded(Loaded):
 
 
 class Resting(Fields):
-    """Scratch of some loads. q, u, fext; R, its torques; Rq, Rv, M, K (nv, nv), which begin as zeros."""
+    """Scratch of some loads. q, u, fext; R, its torques; force: λ; Rq, Rv, M (nv, nv), K, which begin as zeros."""
 
     q, u, fext, still = vector("nq"), vector("nu"), matrix_of("wrenches", "6"), vector("nv")
-    R, tau, change, outcome = vector("nv"), vector("nv"), vector("nv"), vector("3")
-    Rq, Rv, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv")
+    R, tau, change, outcome, force = vector("nv"), vector("nv"), vector("nv + nc"), vector("3"), vector("nc")
+    Rq, Rv, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv + nc", "nv + nc")
 
 
 @kernel
-def rest(address, memory, Q, U, fext, outcome):
-    """Q (N, nq) := rest, from where they are; outcome (N, 3): |R|, the last step's size, how many there were."""
+def rest(address, memory, Q, U, fext, force, outcome):
+    """Q (N, nq) := rest, from where they are, force (N, nc) := λ; outcome (N, 3): |R|, the last step's size, number."""
     loaded = Loaded(address)
     tree, Q, U, fext, outcome = loaded.tree, rows_of(Q), rows_of(U), rows_of(fext), rows_of(outcome)
     nq, nv, nu = tree.nq, tree.nv, columns_of(U)
+    loops, force = loaded.loops, rows_of(force)
+    nz = nv + loops.nc
     ws = Workspace(memory_of(memory), tree)
-    x = Resting(ws.end, tree, nu, columns_of(fext) // 6)
+    x = Resting(ws.end, tree, nu, columns_of(fext) // 6, loops.nc)
+    lp = looping(x.end, tree, loops)
     clear(x.still, nv)
-    clear(as_vector(x.Rq), 4 * nv * nv)
+    clear(as_vector(x.Rq), 3 * nv * nv + nz * nz)
     for t in range(0, len(Q), width(ws.end)):
         pack(Q, t, x.q, nq)
         pack(U, t, x.u, nu)
         pack(fext, t, as_vector(x.fext), columns_of(fext))
-        settle(tree, loaded.pulls, ws, x)
+        settle(tree, loops, loaded.pulls, ws, x, lp)
         unpack(x.q, nq, Q, t)
+        unpack(x.force, loops.nc, force, t)
         unpack(x.outcome, 3, outcome, t)
 
 
 @kernel
-def settle(tree, pulls, ws, x):
-    """x.q := rest, and x.outcome."""
-    nv, zero = tree.nv, 0.0 * x.q[0]
+def settle(tree, loops, pulls, ws, x, lp):
+    """x.q, x.force := rest, and x.outcome."""
+    nv, nc, zero = tree.nv, loops.nc, 0.0 * x.q[0]
     going, sweeps, mu, before = 1.0 + zero, zero, zero, spread(np.inf, zero)
+    for r in range(nc):
+        x.force[r] = zero
     for _ in range(SWEEPS):
+        if nc > 0:  # which couple what the tree does not
+            clear(as_vector(x.Rq), nv * nv)
         residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
         size, stiff, mass = zero, 1e-300 + zero, 1e-300 + zero
         for i in range(nv):
-            size += x.R[i] * x.R[i]
             for j in range(nv):
                 stiff += x.Rq[i, j] * x.Rq[i, j]
                 mass += x.M[i, j] * x.M[i, j]
-        size, scale = square_root(size), square_root(stiff / mass)
+        stiff = square_root(stiff)
+        scale = stiff / square_root(mass)
+        if nc > 0:
+            see_loops(tree, loops, x.q, ws, lp)
+            add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
+        for i in range(nv):
+            left = x.R[i]
+            for r in range(nc):
+                left = left - lp.J[r, i] * x.force[r]
+            size += left * left
+        for r in range(nc):
+            size += (stiff * lp.e[r]) * (stiff * lp.e[r])
+        size = square_root(size)
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
         for i in range(nv):
-            x.change[i] = -x.R[i]
+            x.change[nc + i] = -x.R[i]
             for j in range(nv):
-                x.K[i, j] = x.Rq[i, j] + mu * x.M[i, j]
-        eliminate(tree.previous, nv, x.K)
-        solve(tree.previous, nv, x.K, x.change)
+                x.K[nc + i, nc + j] = x.Rq[i, j] + mu * x.M[i, j]
+        for r in range(nc):
+            x.change[r] = -lp.e[r]
+            for k in range(nc):
+                x.K[r, k] = zero
+            for i in range(nv):
+                x.K[nc + i, r], x.K[r, nc + i] = -lp.J[r, i], lp.J[r, i]
+                x.change[nc + i] -= stiff * lp.e[r] * lp.J[r, i]
+                for j in range(nv):
+                    x.K[nc + i, nc + j] += stiff * lp.J[r, i] * lp.J[r, j]
+        eliminate(loops.previous, nv + nc, x.K)
+        solve(loops.previous, nv + nc, x.K, x.change)
         length, convex = zero, 1.0 + zero
-        for i in range(nv):
+        for i in range(nc, nc + nv):
             length += x.change[i] * x.change[i]
             convex = where_less(0.0, x.K[i, i], convex, 0.0)
         length = square_root(length)
         share = where_less(0.5, going * convex, where_less(FARTHEST, length, FARTHEST / length, 1.0), 0.0)
-        for i in range(nv):
+        for r in range(nc):
+            x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)
+        for i in range(nc, nc + nv):
             x.change[i] = where_less(0.0, share, share * x.change[i], 0.0)
-        integrate_configuration(tree, x.q, x.change, 1.0, x.q)
+        integrate_configuration(tree, x.q, x.change[nc:], 1.0, x.q)
         x.outcome[0] = where_less(0.0, going, size, x.outcome[0])
         x.outcome[1] = where_less(0.0, going, where_less(0.0, convex, length, np.inf), x.outcome[1])
         before = where_less(0.5, convex, size, before)
@@ -123,13 +161,15 @@ class Rest:
     """Configurations at rest, of one load or of each of a batch.
 
     q (nq,) or (N, nq).   converged: whether forces balance there; if not, q is where the search ended.
-    residual [N m, N]: the largest torque or force that is left.   iterations.   Others may exist: this one was reached.
+    residual [N m, N]: the torques and forces that are left.   iterations.   Others may exist: this one was reached.
+    forces (nc,) or (N, nc): of loops, along their equations, those of ``robot.loops`` one after the other [N, N m].
     """
 
     q: Array
     converged: NDArray[np.bool_] | bool
     residual: Array | float
     iterations: NDArray[np.int64] | int
+    forces: Array
 
 
 def statics(
@@ -142,12 +182,11 @@ def statics(
     fext (njoints, 6) or (N, njoints, 6): a wrench [N, N m] per joint, the world first, constant in its frame.
     q0 (nq,) or (N, nq): where the search begins; default ``robot.q0``. A batch of loads is solved eight at a time.
 
-    Springs of joints act. Stable rest is sought: unstable one is left. A robot on which something acts that nothing
-    balances, a floating one say, does not converge.
+    Springs of joints act, and loops are kept.
+    Stable rest is sought: unstable one is left. A robot on which something acts that nothing balances, a floating one
+    say, does not converge.
     """
     check_robot(robot)
-    if robot.loops:
-        raise ModelError(f"{robot.name} has loops: simulate it with damping until it rests, by 'implicit-euler' steps")
     S = as_array("actuation", robot.actuation if actuation is None else actuation, (robot.nv, None))
     controls = np.zeros(S.shape[1]) if u is None else u
     start = robot.q0 if q0 is None else q0
@@ -168,11 +207,14 @@ def statics(
     wrenches = np.array(np.broadcast_to(wrenches, (N, *wrenches.shape[-2:])), order="C")
     tree, outcome = robot.resisting(False, True), np.empty((N, 3))
     hybrid = isinstance(tree, HybridTree)
-    loaded = (HybridLoaded if hybrid else Loaded)(tree=tree, pulls=entries_of(S))
-    room = Workspace.size(tree) + Resting.size(tree, nu=U.shape[1], wrenches=wrenches.shape[1])
-    rest(loaded if hybrid else loaded.address, working_memory(room), Q, U, wrenches, outcome)
+    loops = robot.held
+    loaded = (HybridLoaded if hybrid else Loaded)(tree=tree, loops=loops, pulls=entries_of(S))
+    room = Workspace.size(tree) + Resting.size(tree, nu=U.shape[1], wrenches=wrenches.shape[1], nc=loops.nc)
+    room += Looping.size(tree, nc=loops.nc, entries=loops.entries)
+    force = np.empty((N, loops.nc))
+    rest(loaded if hybrid else loaded.address, working_memory(room), Q, U, wrenches, force, outcome)
     residual, last, sweeps = outcome.T
     converged = last < CLOSE
     if not any(batched):
-        return Rest(Q[0], bool(converged[0]), float(residual[0]), int(sweeps[0]))
-    return Rest(Q, converged, residual, sweeps.astype(np.int64))
+        return Rest(Q[0], bool(converged[0]), float(residual[0]), int(sweeps[0]), force[0])
+    return Rest(Q, converged, residual, sweeps.astype(np.int64), force)

@@ -47,7 +47,8 @@ def parallel_robot() -> HybridRobot:
     build.body(platform(), "ball1", pin.SE3(np.eye(3), -places[0]), name="platform")
     for k in (1, 2):
         build.joint(f"ball{k + 1}", pin.JointModelSpherical(), "platform", pin.SE3(np.eye(3), places[k]))
-        down = pin.SE3(_UP @ np.diag([-1.0, 1.0, -1.0]), np.zeros(3))
+        turned = pin.utils.rotate("z", 2.0 * np.pi * k / 3.0) @ _UP
+        down = pin.SE3(turned @ np.diag([-1.0, 1.0, -1.0]), np.zeros(3))
         build.rod(pillar(f"pillar{k + 1}"), f"ball{k + 1}", down)
         build.frame(f"foot{k + 1}", placement=pin.SE3(down.rotation, places[k]))
         build.loop(f"pillar{k + 1}/tip", f"foot{k + 1}", free="ry")

@@ -7,6 +7,8 @@ import pytest
 from commands import fails_with, mayne
 
 from ddp.errors import ProblemError
+from dynamics import statics
+from dynamics.robots import loop
 from problems import soft
 
 
@@ -25,6 +27,35 @@ def test_systems_are_complete_and_move(systems, name):
     motion = moving.simulate(5 * moving.dt)
     assert np.isfinite(motion.X).all()
     assert np.abs(motion.X[-1] - motion.X[0]).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["soft/fin-ray", "soft/parallel"])
+def test_loops_are_kept_at_every_step(systems, name):
+    robot, X = systems[name].robot, systems[name].simulate(0.2).X
+    left = [loop.errors(robot.mechanism, robot.loops, x[: robot.nq])[0] for x in X]
+    assert np.abs(left).max() < 1e-9
+    assert np.abs(X[-1] - X[0]).max() > 1e-3
+
+
+def test_the_platform_rests_under_any_small_push(systems):
+    robot, U = systems["soft/parallel"].robot, np.zeros((16, 15))
+    U[:, :6] = np.random.default_rng(0).uniform(-0.5, 0.5, (16, 6)) * [1.0, 1.0, 1.0, 0.1, 0.1, 0.1]
+    rest = statics(robot, u=U)
+    assert rest.converged.all()
+    system = systems["soft/parallel"].dynamics
+    x = np.append(rest.q[0], np.zeros(robot.nv))
+    np.testing.assert_allclose(system.step(x, U[0]), x, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(loop.errors(robot.mechanism, robot.loops, rest.q[0])[0], 0.0, atol=1e-9)
+
+
+def test_joints_of_the_arm_and_the_slider_move_as_they_are_told(systems):
+    for name in ("soft/serial", "soft/fin-ray"):
+        moving = systems[name]
+        motion = moving.simulate(10 * moving.dt)
+        for joint, path in moving.prescribed.items():
+            i = moving.robot.tree.iq[moving.robot.joint_names.index(joint)]
+            truth = [path(t) for t in motion.t]
+            np.testing.assert_allclose(motion.X[:, i], truth, rtol=0, atol=2e-5)
 
 
 def test_unknown_systems_are_answered_with_the_nearest():
