@@ -19,7 +19,7 @@ ABOUT = "Trajectory optimisation with full second-order DDP."
 COMMANDS = {
     "bench": "Time the derivatives and the iterations of problem NAME on one thread.",
     "check": "Check every derivative of problem NAME against differences, near its guess.",
-    "compare": "Solve problem NAME with iLQR and with DDP.",
+    "compare": "Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene.",
     "demo": "Solve a reach and a reorientation with iLQR and with DDP, and draw both.",
     "list": "List the problems, or the parameters of problem NAME; NAME robots: the robots.",
     "mpc": "Control problem NAME's system over a receding horizon while it is pushed about.",
