@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
+from ddp.machine.parcels import Parcel, packed, unpacked
 from ddp.places import Place, number, places_of, resolved, varied
 from ddp.protocols import Array, Term
 from ddp.structure import Structure, structure_of
@@ -373,6 +375,24 @@ class Problem:
         object.__setattr__(twin, "objective", self.objective.plain)
         return twin
 
+    def __reduce__(self) -> Any:
+        """Send a parcel, and a plain pickle where something in it is of the main script or cannot be found by name."""
+        others = "places", "_resolved"
+        state = {name: value for name, value in vars(self).items() if name not in others}
+        try:
+            return _arrived, tuple(packed(state))
+        except Exception:
+            return _made, (), state
+
+    def __copy__(self) -> Problem:
+        return self.twin()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
+        twin = object.__new__(Problem)
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
+
     def twin(self) -> Problem:
         """Shallow copy that shares all cached properties, for others to be entered."""
         twin = object.__new__(Problem)
@@ -421,6 +441,18 @@ class Problem:
             if len(own) > steps:
                 entry.own(later)[: len(own)] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
         return later
+
+
+def _arrived(*parcel: Any) -> Problem:
+    """A problem that was sent here."""
+    problem = object.__new__(Problem)
+    vars(problem).update(unpacked(Parcel(*parcel)))
+    return problem
+
+
+def _made() -> Problem:
+    """A problem without anything in it, yet."""
+    return object.__new__(Problem)
 
 
 def _floats(dynamics: System) -> int:

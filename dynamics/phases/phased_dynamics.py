@@ -28,7 +28,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.held_steps import as_held
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
-from dynamics.steps.schemes import TOUCHING
+from dynamics.steps.schemes import TOUCHING, Scheme
 from dynamics.steps.stepped_robot import SteppedRobot
 
 Array = NDArray[np.float64]
@@ -229,11 +229,11 @@ class PhasedDynamics(SteppedRobot):
             )
         return ModelError(f"{self.robot.name}: the mass matrix is singular at x = {numbers(x)}")
 
-    def __getstate__(self) -> tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]:
-        return self.robot, self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits
+    def _given(self) -> tuple[float, tuple[Phase, ...], Array, bool, bool, Array]:
+        return self.dt, self.phases, self.actuation, self.damping, self.springs, self.control_limits
 
-    def __setstate__(self, state: tuple[Robot, float, tuple[Phase, ...], Array, bool, bool, Array]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def _scheme_of_steps(self) -> Scheme:
+        return TOUCHING
 
     def __repr__(self) -> str:
         return f"PhasedDynamics({self.robot.name!r}, dt={self.dt}, knots={self.knots}, phases={len(self.phases)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -35,12 +36,13 @@ class Robot:
 
     room = 0
     loops: tuple[Loop, ...] = ()
+    _sent: bytes
 
     def __init__(
         self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
         equipment: Equipment | None = None, loops: Iterable[Loop] = (),
     ) -> None:  # fmt: skip
-        self.model = joints.expanded(model)
+        self.model: pin.Model = joints.expanded(model)
         self.model.name = model.name or "robot"
         self.source = source
         tree = compiled(self.model)
@@ -64,6 +66,11 @@ class Robot:
         return loop.RigidMechanism(self.model)
 
     @cached_property
+    def model(self) -> pin.Model:  # type: ignore[no-redef]
+        """Pinocchio's model; of a robot that was sent here, made when it is asked for."""
+        return pickle.loads(self._sent)
+
+    @cached_property
     def held(self) -> loop.Loops:
         """The arrays of ``loops``, for kernels."""
         return loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
@@ -74,11 +81,11 @@ class Robot:
 
     @cached_property
     def nq(self) -> int:
-        return int(self.model.nq)
+        return self.tree.nq
 
     @cached_property
     def nv(self) -> int:
-        return int(self.model.nv)
+        return self.tree.nv
 
     @property
     def joint_names(self) -> list[str]:
@@ -215,8 +222,14 @@ class Robot:
         """All that decides how it moves, as plain data and arrays."""
         return self.name, self.tree, self.q0, self.equipment, self.loops
 
-    def __getstate__(self) -> tuple[pin.Model, Array, loading.Source | None, Equipment, tuple[Loop, ...]]:
-        return self.model, self.q0, self.source, self.equipment, self.loops
+    def __getstate__(self) -> dict[str, object]:
+        others = "model", "handle", "_visuals"  # the first as bytes, the others are of this process
+        kept = {name: value for name, value in vars(self).items() if name not in others}
+        return kept if "model" not in vars(self) else kept | {"_sent": pickle.dumps(self.model, protocol=5)}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self.handle = self.tree.handle
 
     def closed(self, q: ArrayLike) -> Array:
         """The configuration near q (nq,) in which all loops are closed; ModelError if none is found."""
@@ -224,9 +237,6 @@ class Robot:
         if (found := loop.closed(self.mechanism, self.loops, start)) is None:
             raise ModelError(f"{self.name}: no configuration near q = {numbers(start)} closes its loops")
         return found
-
-    def __setstate__(self, state: tuple[pin.Model, Array, loading.Source | None, Equipment]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}, nq={self.nq}, nv={self.nv})"

@@ -122,14 +122,12 @@ class RobotDynamics(SteppedRobot):
         """Knowledge that feedback needs: see `system.Abilities`."""
         return TrackedRobot(self)
 
-    def __getstate__(self) -> tuple[Robot, float, Array, str, bool, bool, Array, tuple[str, ...]]:
-        return (
-            self.robot, self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits,
-            self.prescribed,
-        )  # fmt: skip
+    def _given(self) -> tuple[float, Array, str, bool, bool, Array, tuple[str, ...]]:
+        own = self._dt, self.actuation, self.integrator, self.damping, self.springs, self.control_limits
+        return *own, self.prescribed
 
-    def __setstate__(self, state: tuple[Robot, float, Array, str, bool, bool, Array, tuple[str, ...]]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def _scheme_of_steps(self) -> schemes.Scheme:
+        return schemes.INTEGRATORS[self.integrator]
 
     def __repr__(self) -> str:
         return f"RobotDynamics({self.robot.name!r}, dt={self._dt}, nu={self.nu}, integrator={self.integrator!r})"

@@ -139,9 +139,7 @@ class SteppedRobot(ABC):
 
     def varied(self, masses: ArrayLike) -> Self:
         """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
-        twin = object.__new__(type(self))
-        twin.__setstate__((self.robot.with_masses(masses), *self.__getstate__()[1:]))
-        return twin
+        return type(self)(self.robot.with_masses(masses), *self._given())
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots; beyond the schedule, those of the last mode."""
@@ -313,12 +311,20 @@ class SteppedRobot(ABC):
         return out
 
     @abstractmethod
-    def __getstate__(self) -> tuple[Any, ...]:
-        """Arguments of the constructor, the robot first."""
+    def _given(self) -> tuple[Any, ...]:
+        """Arguments of the constructor that come after the robot."""
 
     @abstractmethod
-    def __setstate__(self, state: Any) -> None:
-        """Make it of these."""
+    def _scheme_of_steps(self) -> Scheme:
+        """Kernels of its steps."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        of_this_process = "_scheme", "_handle", "_contraction", "_closing"
+        return {name: value for name, value in vars(self).items() if name not in of_this_process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._scheme, self._handle = self._scheme_of_steps(), self._modes.handle
 
     @abstractmethod
     def _undefined(self, x: Array, knot: int) -> Exception:

@@ -1,5 +1,6 @@
 """Twins of problems with other numbers, and objects that travel: solutions and receding horizons in pickles."""
 
+import copy
 import pickle
 from dataclasses import dataclass, replace
 
@@ -174,3 +175,57 @@ def test_a_target_alone_is_checked_as_by_the_constructor(reach):
     with pytest.raises(ddp.ProblemError, match="target: expected a pose"):
         reach.terminal[0].varied(target=np.zeros((4, 4)))
     assert isinstance(reach.terminal[0].varied(target=np.eye(4), weights=np.ones(6)), FramePose)
+
+
+def test_a_problem_that_was_sent_is_the_problem(reach, solution):
+    again = pickle.loads(pickle.dumps(reach))
+    assert "model" not in vars(again.dynamics.robot)
+    assert np.array_equal(ddp.solve(again).X, solution.X)
+    assert np.array_equal(ddp.solve(again).K, solution.K)
+    assert "model" not in vars(again.dynamics.robot)  # nothing but names and drawing asks for it
+    assert again.dynamics.robot.name == "ur5"
+    assert again.terminal[0].robot is again.dynamics.robot
+    assert not again.x0.flags.writeable
+    assert again.running[1].weights.flags.writeable
+    assert np.array_equal(ddp.solve(pickle.loads(pickle.dumps(again))).X, solution.X)  # and on it goes
+
+
+def test_a_gait_that_was_sent_is_the_gait():
+    trot = gaits.trot("go2")
+    again = pickle.loads(pickle.dumps(trot))
+    here, there = ddp.solve(trot), ddp.solve(again)
+    assert np.array_equal(here.X, there.X)
+    assert np.array_equal(here.K, there.K)
+    assert again.dynamics.phases[0].contacts[0].frame == trot.dynamics.phases[0].contacts[0].frame
+    x, y = (one.varying(friction=0.5).values(here.X, 3.0 * here.U) for one in (trot, again))
+    assert np.array_equal(x, y)
+
+
+def test_a_struct_that_was_sent_can_be_changed(reach):
+    tree = pickle.loads(pickle.dumps(reach)).dynamics.robot.tree
+    heavier = tree.replace(inertia=2.0 * tree.inertia)
+    assert np.array_equal(heavier.inertia, 2.0 * reach.dynamics.robot.tree.inertia)
+    assert heavier.weightless.equals(reach.dynamics.robot.tree.weightless)
+    tree.armature = np.ones(6)
+    assert tree.armature.tolist() == [1.0] * 6
+
+
+def test_copies_of_problems_are_problems(reach, solution):
+    for other in (copy.copy(reach), copy.deepcopy(reach)):
+        assert np.array_equal(ddp.solve(other).X, solution.X)
+    own = ddp.Problem(
+        dynamics.FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1), [Effort(1.0)], [Slope(np.ones(1))], np.zeros(1), 5
+    )
+    assert np.array_equal(ddp.solve(copy.deepcopy(own)).X, ddp.solve(own).X)
+    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
+        pickle.dumps(own)
+
+
+def test_what_is_of_the_main_script_is_sent_by_who_knows_how(monkeypatch):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    monkeypatch.setattr(Effort, "__module__", "__main__")
+    problem = own_problem()
+    there = cloudpickle.dumps(problem)
+    assert b"_arrived" not in there  # which would look for Effort in the main script of whoever receives it
+    again = pickle.loads(there)
+    assert np.array_equal(ddp.solve(again).X, ddp.solve(problem).X)

@@ -1,0 +1,214 @@
+"""Parcels: objects to be sent to other processes, with all their arrays and structs in one block of memory.
+
+A plain pickle makes every array anew, at some microseconds each, and structs from their values, field by field. Here
+the block is copied once, arrays are views of it, and the words of structs are those that were sent, with the block's
+address added where they point into it; values that Python knows of a struct are looked up when somebody asks for one.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterator, MutableMapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ddp.machine.aligned import aligned_zeros
+from ddp.machine.struct import Struct
+
+ALIGNED = 64
+"""Bytes: arrays begin at multiples of it."""
+
+KINDS = "fiub"
+"""Kinds of numpy's types that are numbers."""
+
+
+class NotPackedError(Exception):
+    """Something is not found by its name elsewhere: a plain pickle, or one that sends code, may know what to do."""
+
+
+Place: TypeAlias = tuple[int, tuple[int, ...], str, bool]
+"""Place of an array in a block: its offset [bytes], its shape and type, and whether it may be written on."""
+
+
+class Parcel(NamedTuple):
+    """Objects without their arrays and structs; the block; and where these are in it.
+
+    arrays: of the objects, where each is, see `Place`.   structs: class, first word and number of words in the block.
+    pointers: words that addresses of the block are added to.   details: values of each struct, pickled.
+    """
+
+    objects: bytes
+    block: bytes
+    arrays: list[Place]
+    structs: list[tuple[type[Struct], int, int]]
+    pointers: bytes
+    details: list[bytes]
+
+
+class _Packer(pickle.Pickler):
+    """Puts arrays and structs aside."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
+        self.arrays: list[np.ndarray] = []
+        self.structs: list[Struct] = []
+        self.numbers: dict[int, int] = {}
+
+    def persistent_id(self, value: Any) -> Any:
+        if type(value) is np.ndarray and value.dtype.kind in KINDS and value.flags.c_contiguous:
+            if id(value) not in self.numbers:
+                self.numbers[id(value)] = len(self.arrays)
+                self.arrays.append(value)
+            return self.numbers[id(value)]
+        return -1 - self.struct(value) if isinstance(value, Struct) else None
+
+    def reducer_override(self, value: Any) -> Any:
+        if getattr(value, "__module__", None) == "__main__" and hasattr(value, "__qualname__"):
+            raise NotPackedError(f"{value.__qualname__} is of the main script")
+        return NotImplemented
+
+    def struct(self, value: Struct) -> int:
+        """Number of a struct, those that it has put aside, too."""
+        if id(value) not in self.numbers:
+            self.numbers[id(value)] = len(self.structs)
+            self.structs.append(value)
+            for part in value._values.values():
+                for one in part if isinstance(part, tuple) else (part,):
+                    if isinstance(one, Struct):
+                        self.struct(one)
+        return self.numbers[id(value)]
+
+
+def packed(state: Any) -> Parcel:
+    """Pack objects; `NotPackedError` where they are of the main script, and whatever pickling raises."""
+    stream = io.BytesIO()
+    packer = _Packer(stream)
+    packer.dump(state)
+    block, end = io.BytesIO(), 0
+
+    def add(data: bytes) -> int:
+        nonlocal end
+        begin = -(-end // ALIGNED) * ALIGNED
+        block.seek(begin)
+        block.write(data)
+        end = begin + len(data)
+        return begin
+
+    known: dict[int, Place] = {}
+
+    def place_of(array: np.ndarray) -> Place:
+        if id(array) not in known:
+            known[id(array)] = add(array.tobytes()), array.shape, array.dtype.str, bool(array.flags.writeable)
+        return known[id(array)]
+
+    arrays = [place_of(array) for array in packer.arrays]
+    words = [add(bytes(8 * len(struct._words))) for struct in packer.structs]
+    pointers: list[int] = []
+    details = []
+    for struct, begin in zip(packer.structs, words, strict=True):
+        own, detail = struct._words.copy(), dict[str, tuple[str, Any]]()
+        for name, value in struct._values.items():
+            k = struct._places[name]
+            if isinstance(value, np.ndarray):
+                place = place_of(value)
+                own[k], detail[name] = place[0], ("array", place)
+            elif isinstance(value, Struct):
+                number = packer.struct(value)
+                own[k], detail[name] = words[number], ("struct", number)
+            elif isinstance(value, tuple):
+                numbers = tuple(packer.struct(one) for one in value)
+                own[k] = first = add(np.array([words[number] for number in numbers], dtype=np.int64).tobytes())
+                pointers += range(first // 8, first // 8 + len(numbers))
+                detail[name] = "structs", numbers
+            else:
+                detail[name] = "number", value
+                continue
+            pointers.append(begin // 8 + k)
+        block.seek(begin)
+        block.write(own.tobytes())
+        details.append(pickle.dumps(detail, protocol=pickle.HIGHEST_PROTOCOL))
+    structs = [
+        (type(struct), begin // 8, len(struct._words)) for struct, begin in zip(packer.structs, words, strict=True)
+    ]
+    content = block.getvalue().ljust(-(-end // 8) * 8, b"\0")
+    return Parcel(stream.getvalue(), content, arrays, structs, np.array(pointers, np.int64).tobytes(), details)
+
+
+class _Unpacker(pickle.Unpickler):
+    """Takes arrays and structs out of a block."""
+
+    def __init__(self, parcel: Parcel, arrays: list[np.ndarray], structs: list[Struct]) -> None:
+        super().__init__(io.BytesIO(parcel.objects))
+        self._arrays, self._structs = arrays, structs
+
+    def persistent_load(self, place: Any) -> Any:
+        return self._arrays[place] if place >= 0 else self._structs[-1 - place]
+
+
+def unpacked(parcel: Parcel) -> Any:
+    """Objects of a parcel."""
+    memory = aligned_zeros((len(parcel.block) // 8,))
+    words = memory.view(np.int64)
+    words[:] = np.frombuffer(parcel.block, np.int64)
+    base = int(memory.ctypes.data)
+    words[np.frombuffer(parcel.pointers, np.int64)] += base
+    made = [_view(memory, *place) for place in parcel.arrays]
+    structs: list[Struct] = []
+    for i, (cls, begin, count) in enumerate(parcel.structs):
+        struct = object.__new__(cls)
+        start = base + 8 * begin
+        vars(struct).update(
+            _values=_Values(memory, structs, parcel.details[i]), _words=words[begin : begin + count],
+            start=start, address=start,
+        )
+        structs.append(struct)
+    return _Unpacker(parcel, made, structs).load()
+
+
+def _view(memory: np.ndarray, offset: int, shape: tuple[int, ...], kind: str, writeable: bool) -> np.ndarray:
+    """Array of a block."""
+    array: np.ndarray = np.ndarray(shape, kind, memory, offset)
+    if not writeable:
+        array.flags.writeable = False
+    return array
+
+
+class _Values(MutableMapping[str, Any]):
+    """Values of a struct by their names, looked up when somebody asks."""
+
+    __slots__ = ("_found", "_memory", "_pickled", "_structs")
+
+    def __init__(self, memory: np.ndarray, structs: list[Struct], pickled: bytes) -> None:
+        self._memory, self._structs, self._pickled = memory, structs, pickled
+        self._found: dict[str, Any] | None = None
+
+    def _all(self) -> dict[str, Any]:
+        if self._found is None:
+            found: dict[str, Any] = {}
+            for name, (kind, value) in pickle.loads(self._pickled).items():
+                if kind == "array":
+                    value = _view(self._memory, *value)
+                elif kind == "struct":
+                    value = self._structs[value]
+                elif kind == "structs":
+                    value = tuple(self._structs[one] for one in value)
+                found[name] = value
+            self._found = found
+        return self._found
+
+    def __getitem__(self, name: str) -> Any:
+        return self._all()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._all()[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
