@@ -310,6 +310,10 @@ class SteppedRobot(ABC):
         self.expand_second(X, U, out, first)
         return out
 
+    def identity(self) -> tuple[Any, ...]:
+        """All that decides how it moves, as plain data, arrays and a robot."""
+        return type(self).__name__, self.robot, *self._given()
+
     @abstractmethod
     def _given(self) -> tuple[Any, ...]:
         """Arguments of the constructor that come after the robot."""
