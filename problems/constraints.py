@@ -30,6 +30,7 @@ from problems import checks
 from problems.frame_limits import CenterOfMassLimits, FramePositionLimits, FrameVelocityLimits
 from problems.kernels import constraints as constraint_kernels
 from problems.layout import Layout, scalar_joints, state_layout
+from problems.self_clearance import SelfClearance
 from problems.state_constraints import (
     RobotConstraint,
     StateConstraint,
@@ -48,6 +49,7 @@ __all__ = [
     "FrameVelocityLimits",
     "JointLimits",
     "RobotConstraint",
+    "SelfClearance",
     "StateConstraint",
     "StateEquality",
     "TorqueLimits",

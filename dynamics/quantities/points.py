@@ -13,7 +13,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack
-from dynamics.geometry.spatial import add3, angular, cross3, linear
+from dynamics.geometry.spatial import add3, angular, cross3, linear, rotate
 from dynamics.quantities.frames import placed
 from dynamics.rigid_bodies.kinematics import Workspace, place_bodies
 
@@ -50,3 +50,31 @@ def point_columns(branch, nx, memory, P, D):
         d = add3(linear(s), cross3(angular(s), p))
         for i in range(3):
             out[3 * j + i] = d[i]
+
+
+@kernel
+def place_segments(tree, bodies, ends, X, t, memory, E, S):
+    """Segments on bodies, and the columns of all degrees of freedom, at the states t .. t+7 of X (M, nx).
+
+    bodies (C,): -1 for the world.   ends (C, 6): both, in the axes of the body.   E (6 C, 8) := both in the world.
+    S (6 nv, 8) := columns [linear; angular], about the world's origin.
+    """
+    nx, numbers, out, columns = X.shape[1], memory_of(memory), memory_of(E), memory_of(S)
+    ws = Workspace(numbers[nx:], tree)
+    pack(rows_of(X), t, numbers, nx)
+    place_bodies(tree, numbers, False, ws)
+    for c in range(bodies.size):
+        b = bodies[c]
+        for k in range(0, 6, 3):
+            end = ends[c, k:]
+            if b >= 0:
+                w = add3(ws.p[b], rotate(ws.R[b], (end[0], end[1], end[2])))
+                for i in range(3):
+                    out[6 * c + k + i] = w[i]
+            else:
+                for i in range(3):
+                    out[6 * c + k + i] = end[i]
+    for j in range(tree.nv):
+        s = ws.s[j]
+        for i in range(6):
+            columns[6 * j + i] = s[i]

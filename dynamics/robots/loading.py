@@ -215,8 +215,11 @@ def _mjcf_path(source: Source) -> Path:
     return Path(source.path or "robot.xml")
 
 
-def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel, list[str]]:
-    """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken."""
+def visuals(model: pin.Model, source: Source | None, kind: str = "visual") -> tuple[pin.GeometryModel, list[str]]:
+    """The shapes of a model's file that can be drawn, and the mesh files it names that are missing or broken.
+
+    kind: "visual", or "collision": of a URDF those for contacts, of other files the same.
+    """
     if source is None:
         return pin.GeometryModel(), []
     if source.shapes is not None:
@@ -229,7 +232,7 @@ def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel,
     missing = []
     loader = coal.CachedMeshLoader()
     for link in document.findall("link"):
-        for shape in link.findall("visual"):
+        for shape in link.findall(kind):
             mesh = shape.find("geometry/mesh")
             if not model.existFrame(link.get("name", ""), pin.FrameType.BODY):  # cut off
                 link.remove(shape)
@@ -243,7 +246,8 @@ def visuals(model: pin.Model, source: Source | None) -> tuple[pin.GeometryModel,
                     missing.append(filename)
                     link.remove(shape)
     text = ElementTree.tostring(document, encoding="unicode")
-    return pin.buildGeomFromUrdfString(model, text, pin.GeometryType.VISUAL, mesh_loader=loader), missing
+    wanted = pin.GeometryType.VISUAL if kind == "visual" else pin.GeometryType.COLLISION
+    return pin.buildGeomFromUrdfString(model, text, wanted, mesh_loader=loader), missing
 
 
 def _scale(mesh: ElementTree.Element) -> list[float]:

@@ -218,6 +218,11 @@ class Robot:
         """The shapes to draw, and the names of the meshes that are missing."""
         return self._visuals
 
+    def collisions(self) -> tuple[pin.GeometryModel, list[str]]:
+        """The shapes for contacts, those to draw where there are none, and the names of meshes that are missing."""
+        found = loading.visuals(self.model, self.source, "collision")
+        return found if found[0].ngeoms else self._visuals
+
     def identity(self) -> tuple[object, ...]:
         """All that decides how it moves, as plain data and arrays."""
         return self.name, self.tree, self.q0, self.equipment, self.loops

@@ -87,7 +87,7 @@ def _axis(body, P1, P2, lane):
 
 
 @inline
-def _normal(apart):
+def normal(apart):
     """The unit vector and the length."""
     length = np.sqrt(dot3(apart, apart))
     n = (0.0, 0.0, 1.0)
@@ -124,7 +124,7 @@ def clearance_jacobian(body, obstacles, X, U, out):
                 q = _load(obstacles[o], 0)
                 e = sub3(_load(obstacles[o], 3), q)
                 s, t, _, _ = nearest(p, d, q, e)
-                n, _ = _normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
+                n, _ = normal(sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e))))
                 row = out[begin + lane, o]
                 for j in range(ends.count):
                     row[j] = 0.0
@@ -172,7 +172,7 @@ def clearance_curvature(body, obstacles, X, U, weight, out):
             e = sub3(_load(obstacles[o], 3), q)
             s, t, s_free, t_free = nearest(p, d, q, e)
             apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
-            n, length = _normal(apart)
+            n, length = normal(apart)
             if length <= TOUCHING:
                 continue
             f1, f2 = add3(f1, scale3(w * (1.0 - s), n)), add3(f2, scale3(w * s, n))

@@ -1,0 +1,164 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The compiled loops of distances between capsules of one robot; conventions as in kernels/constraints.py.
+
+Segments p + s d of one body and q + t e of another are nearest at P and Q, where the distance is ``n · (P - Q)``. A
+degree of freedom with the column (linear v, angular ω) moves a point by ``v + ω × P``, and points on what it carries
+turn with it: ``D_j D_k P = ω_j × D_k P`` for j before k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddp import inline, kernel
+from dynamics.geometry.spatial import add3, cross3, dot3, scale3, sub3
+from dynamics.quantities.points import knots_workspace, place_segments
+from problems.kernels.clearances import TOUCHING, nearest, normal
+
+
+@inline
+def _three(A, row, lane):
+    return (A[row, lane], A[row + 1, lane], A[row + 2, lane])
+
+
+@inline
+def _segment(E, c, lane):
+    """A segment's beginning, and how far it goes."""
+    p = _three(E, 6 * c, lane)
+    return p, sub3(_three(E, 6 * c + 3, lane), p)
+
+
+@inline
+def _moved(S, j, lane, P):
+    """How a degree of freedom moves a point."""
+    return add3(_three(S, 6 * j, lane), cross3(_three(S, 6 * j + 3, lane), P))
+
+
+@inline
+def _last(tree, b):
+    """The last degree of freedom that moves a body; -1 if none does."""
+    return tree.iv[b] + tree.nj[b] - 1 if b >= 0 else -1
+
+
+@kernel
+def self_values(tree, bodies, ends, radii, pairs, X, U, out):
+    """The distance of two axes less both radii, of pairs (K, 2) of capsules."""
+    memory = knots_workspace(tree, X.shape[1])
+    E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * tree.nv, 8))
+    for begin in range(0, X.shape[0], 8):
+        place_segments(tree, bodies, ends, X, begin, memory, E, S)
+        for lane in range(min(8, X.shape[0] - begin)):
+            for i in range(pairs.shape[0]):
+                a, b = pairs[i, 0], pairs[i, 1]
+                p, d = _segment(E, a, lane)
+                q, e = _segment(E, b, lane)
+                s, t, _, _ = nearest(p, d, q, e)
+                apart = sub3(add3(p, scale3(s, d)), add3(q, scale3(t, e)))
+                out[begin + lane, i] = np.sqrt(dot3(apart, apart)) - radii[a] - radii[b]
+
+
+@kernel
+def self_jacobian(tree, bodies, ends, radii, pairs, X, U, out):
+    """``n · (D P - D Q)``: the nearest points' own motion along the axes does not count."""
+    memory = knots_workspace(tree, X.shape[1])
+    E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * tree.nv, 8))
+    for begin in range(0, X.shape[0], 8):
+        place_segments(tree, bodies, ends, X, begin, memory, E, S)
+        for lane in range(min(8, X.shape[0] - begin)):
+            for i in range(pairs.shape[0]):
+                a, b, row = pairs[i, 0], pairs[i, 1], out[begin + lane, i]
+                p, d = _segment(E, a, lane)
+                q, e = _segment(E, b, lane)
+                s, t, _, _ = nearest(p, d, q, e)
+                P, Q = add3(p, scale3(s, d)), add3(q, scale3(t, e))
+                n, _ = normal(sub3(P, Q))
+                for j in range(tree.nv):
+                    row[j] = 0.0
+                j = _last(tree, bodies[a])
+                while j >= 0:
+                    row[j] += dot3(n, _moved(S, j, lane, P))
+                    j = tree.previous[j]
+                j = _last(tree, bodies[b])
+                while j >= 0:
+                    row[j] -= dot3(n, _moved(S, j, lane, Q))
+                    j = tree.previous[j]
+
+
+@kernel
+def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
+    """As of `clearances.clearance_curvature`, where the second segment moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
+    m, memory = tree.nv, knots_workspace(tree, X.shape[1])
+    E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * m, 8))
+    J, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)
+    for begin in range(0, X.shape[0], 8):
+        place_segments(tree, bodies, ends, X, begin, memory, E, S)
+        for lane in range(min(8, X.shape[0] - begin)):
+            H = out[begin + lane]
+            for i in range(pairs.shape[0]):
+                a, b, w = pairs[i, 0], pairs[i, 1], weight[begin + lane, i]
+                p, d = _segment(E, a, lane)
+                q, e = _segment(E, b, lane)
+                s, t, s_free, t_free = nearest(p, d, q, e)
+                P, Q = add3(p, scale3(s, d)), add3(q, scale3(t, e))
+                apart = sub3(P, Q)
+                n, length = normal(apart)
+                if w == 0.0 or length <= TOUCHING:
+                    continue
+                J[:] = 0.0
+                ms[:] = 0.0
+                mt[:] = 0.0
+                _add_body(tree, bodies[a], S, lane, P, d, apart, 1.0, J, ms)
+                _add_body(tree, bodies[b], S, lane, Q, e, apart, -1.0, J, mt)
+                for j in range(m):
+                    for k in range(3):
+                        ms[j] += d[k] * J[k, j]
+                        mt[j] -= e[k] * J[k, j]
+                    g[j] = n[0] * J[0, j] + n[1] * J[1, j] + n[2] * J[2, j]
+                ss, tt, st = dot3(d, d), dot3(e, e), -dot3(d, e)
+                iss, itt, ist = 0.0, 0.0, 0.0
+                if s_free and t_free:
+                    determinant = ss * tt - st * st
+                    iss, itt, ist = tt / determinant, ss / determinant, -st / determinant
+                elif s_free:
+                    iss = 1.0 / ss
+                elif t_free:
+                    itt = 1.0 / tt
+                for j in range(m):
+                    for k in range(m):
+                        h = -g[j] * g[k] - iss * ms[j] * ms[k] - itt * mt[j] * mt[k]
+                        h -= ist * (ms[j] * mt[k] + mt[j] * ms[k])
+                        for c in range(3):
+                            h += J[c, j] * J[c, k]
+                        H[j, k] += w / length * h
+                _add_turning(tree, bodies[a], S, lane, P, scale3(w, n), H)
+                _add_turning(tree, bodies[b], S, lane, Q, scale3(-w, n), H)
+
+
+@kernel
+def _add_body(tree, b, S, lane, P, d, apart, sign, J, along):
+    """J (3, m) += sign D P of a point P on body b, along (m,) += sign (P - Q) · D d of its axis d."""
+    j = _last(tree, b)
+    while j >= 0:
+        v = _moved(S, j, lane, P)
+        for k in range(3):
+            J[k, j] += sign * v[k]
+        along[j] += sign * dot3(apart, cross3(_three(S, 6 * j + 3, lane), d))
+        j = tree.previous[j]
+
+
+@kernel
+def _add_turning(tree, b, S, lane, P, f, H):
+    """H += f · D D P of a point P on body b."""
+    k = _last(tree, b)
+    while k >= 0:
+        v = _moved(S, k, lane, P)
+        H[k, k] += dot3(f, cross3(_three(S, 6 * k + 3, lane), v))
+        j = tree.previous[k]
+        while j >= 0:
+            h = dot3(f, cross3(_three(S, 6 * j + 3, lane), v))
+            if tree.body[j] == tree.body[k]:
+                h = 0.5 * (h + dot3(f, cross3(_three(S, 6 * k + 3, lane), _moved(S, j, lane, P))))
+            H[j, k] += h
+            H[k, j] += h
+            j = tree.previous[j]
+        k = tree.previous[k]
