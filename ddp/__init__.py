@@ -8,6 +8,7 @@ from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Equality, Inequality
 from ddp.constraints.lagrangian import Residual
+from ddp.constraints.soft import Soft
 from ddp.costs.batch import BatchTerm
 from ddp.costs.jitted import JittedTerm
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
@@ -71,6 +72,7 @@ __all__ = [
     "Regulator",
     "Residual",
     "Sensor",
+    "Soft",
     "Solution",
     "Solutions",
     "SolveError",

@@ -239,7 +239,7 @@ class _Rounds:
         Those that it does not violate count as if it did by a tenth of how far it is from their bounds.
         """
         cost = self.plain_cost()
-        for i, (found, own) in enumerate(zip(self._residuals(), self.lagrangian.placed, strict=True)):
+        for i, (found, own) in enumerate(zip(self._all_residuals(), self.lagrangian.placed, strict=True)):
             away = np.minimum(np.abs(found.values - own.lower), np.abs(found.values - own.upper))
             square = max((found.violation**2).sum(), 0.01 * (away[np.isfinite(away)] ** 2).sum(), NEGLIGIBLE)
             self.lagrangian.penalties[i] = cost * np.clip(4.0 / square, *FIRST_PENALTIES)
@@ -288,6 +288,14 @@ class _Rounds:
         return float(np.abs(self.iterate.problem.plain.values(self.iterate.X, self.iterate.U)).sum())
 
     def _residuals(self) -> tuple[Residual, ...]:
+        """All constraints; soft ones as if they were not violated, for they may be."""
+        found, placed = self._all_residuals(), self.lagrangian.placed
+        return tuple(
+            residual if entry.cap is None else replace(residual, violation=np.zeros_like(residual.violation))
+            for residual, entry in zip(found, placed, strict=True)
+        )
+
+    def _all_residuals(self) -> tuple[Residual, ...]:
         return self.iterate.problem.residuals(self.iterate.X, self.iterate.U)
 
     def _squares(self) -> Array:

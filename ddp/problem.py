@@ -21,7 +21,7 @@ from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm
 from ddp.costs.batch import ability as of_terms
 from ddp.costs.objective import Objective, padded
-from ddp.costs.stretches import check_stretches, durations_of
+from ddp.costs.stretches import check_stretches, durations_of, weights_of
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, affordable, as_array, positive, positive_integer
@@ -58,7 +58,8 @@ class Problem:
         are among those of x_N anyway; what no control can change at knot 0, where the state is given, is not imposed
         there.   terminal_constraints: of x_N.   constraints_at: of single knots ``{k: [...]}``, or of stretches
         ``{range(a, b): [...]}``.
-        Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``; never multiplied by dt.
+        Objects of the `Constraint` protocol, or ``Equality(f)`` and ``Inequality(f)``, never multiplied by dt; or a
+        ``Soft`` one of these.
     objective: the cost as one sum over the horizon.
     guess: the one that `solve` starts from where it is given none, in any of its forms: U, (X, U) or a `Solution`.
 
@@ -114,12 +115,17 @@ class Problem:
             ("objective", Objective.of(self.dynamics, horizon, x0, *terms)),
             ("running", tuple(self.running)),
             ("terminal", tuple(self.terminal)),
-            ("_placed", place(self.dynamics, horizon, x0, *lists) if any(map(_is_given, lists)) else ()),
+            ("_placed", self._places(x0, horizon, lists)),
             ("constraints", tuple(self.constraints)),
             ("terminal_constraints", tuple(self.terminal_constraints)),
             ("guess", kept(self.guess, self.dynamics, horizon)),
         ):
             object.__setattr__(self, name, value)
+
+    def _places(self, x0: Array, horizon: int, lists: tuple[Any, ...]) -> tuple[Placed, ...]:
+        if not any(map(_is_given, lists)):
+            return ()
+        return place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon))
 
     def __repr__(self) -> str:
         constraints = f", {len(self._placed)} constraints" if self._placed else ""

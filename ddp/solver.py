@@ -118,7 +118,9 @@ class DDP:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
 
     def full_space(self, problem: Problem) -> bool:
-        """Whether steps of a problem are linear."""
+        """Whether steps of a problem are linear; those of one with soft constraints are not."""
+        if problem.constrained and problem.rows.softened:
+            return False
         if self.step == "auto":
             d = problem.dynamics
             return problem.constrained or (problem.limited and 2 * d.nu >= d.n)

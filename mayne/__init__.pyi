@@ -42,6 +42,7 @@ from ddp import (
     Regulator as Regulator,
     Residual as Residual,
     Sensor as Sensor,
+    Soft as Soft,
     Solution as Solution,
     Solutions as Solutions,
     SolveError as SolveError,

@@ -15,7 +15,7 @@ from ddp.machine.addresses import address_of_words
 
 @kernel
 def augmented_cost(
-    address, context, columns, diagonal, curved, lower, upper, multipliers, penalty,
+    address, context, columns, diagonal, curved, lower, upper, cap, compliance, multipliers, penalty,
     first, X, U, scale, order, l, lz, lzz,
 ):  # fmt: skip
     """Constraint of the C function at ``address``; bounds and multipliers (., size) of all of its knots, penalty (1,).
@@ -30,8 +30,12 @@ def augmented_cost(
         for i in range(size):
             y = multipliers[first + k, i]
             e = shifted(force[k, i] + y / rho, lower[first + k, i], upper[first + k, i])
-            l[k] += scale * (0.5 * rho * e * e - 0.5 * y * y / rho)
-            force[k, i] = scale * rho * e
+            stiff, most = stiffness(rho, cap, compliance, first + k, i)
+            f = stiff * e
+            if abs(f) > most:
+                f = most if f > 0.0 else -most
+            l[k] += scale * (f * (e - 0.5 * f / stiff) - 0.5 * y * y / rho)
+            force[k, i] = scale * f
     if order == COSTS:
         return
     J, begin = np.empty((0, size, width)), 0
@@ -47,21 +51,30 @@ def augmented_cost(
         _call(address, context, bound.JACOBIAN, begin, end, width, X, U, force, J, lz.shape[1], 0)
         for k in range(begin, end):
             for i in range(size):
-                held = lower[first + k, i] == upper[first + k, i]
+                held = lower[first + k, i] == upper[first + k, i] or force[k, i] != 0.0
+                stiff, most = stiffness(rho, cap, compliance, first + k, i)
+                stiff = scale * stiff if held and abs(force[k, i]) < scale * most else 0.0
                 if diagonal != 0:
                     lz[k, columns[i]] += force[k, i] * J[k, i, 0]
-                    if held or force[k, i] != 0.0:
-                        lzz[k, columns[i], columns[i]] += scale * rho * J[k, i, 0] * J[k, i, 0]
-                elif held or force[k, i] != 0.0:
+                    lzz[k, columns[i], columns[i]] += stiff * J[k, i, 0] * J[k, i, 0]
+                elif held:
                     for a in range(width):
                         lz[k, columns[a]] += force[k, i] * J[k, i, a]
-                        f = scale * rho * J[k, i, a]
+                        f = stiff * J[k, i, a]
                         if f != 0.0:
                             for b in range(width):
                                 lzz[k, columns[a], columns[b]] += f * J[k, i, b]
         if order == EXACT and curved != 0:
             _call(address, context, bound.CURVATURE, begin, end, width, X, U, force, force, lz.shape[1], place(lzz))
         begin = end
+
+
+@inline
+def stiffness(rho, cap, compliance, k, i):
+    """Stiffness of a row, and how large its force may be: see `Placed`; rows that are not soft have neither array."""
+    if cap.shape[0] == 0:
+        return rho, np.inf
+    return rho / (1.0 + rho * compliance[k, i]), cap[k, i]
 
 
 @inline

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import differences
+from ddp.constraints.soft import Soft
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said
@@ -71,7 +72,7 @@ class Inequality:
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 
-ConstraintLike = Constraint | Equality | Inequality
+ConstraintLike = Constraint | Equality | Inequality | Soft
 
 
 def _check_functions(function: Any, jacobian: Any) -> None:

@@ -6,6 +6,9 @@ With multipliers λ and a penalty ρ, and with e = s - clip(s, lower, upper) for
 
 J_a the rows that are active: those beyond a bound, and equalities. ``ρ e`` is the next estimate of λ: positive where
 the upper bound holds c back, negative where the lower one does. The last sum is left out of the Gauss-Newton Hessian.
+
+Soft constraints minimise this together with a violation v that has a price: of L2, π v² / 2, they are less stiff,
+ρ / (1 + ρ / π) in place of ρ; of L1, π |v|, forces ρ e beyond ±π are cut, and what is beyond costs π for each unit.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ from ddp.costs import cost_table
 from ddp.costs.batch import CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
 from ddp.protocols import Array
+
+HARD = np.zeros((0, 0))
+"""Caps and compliances of constraints that are not soft."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +114,17 @@ class Lagrangian:
         return {name: value for name, value in vars(self).items() if name != "terms"}  # they have views of the state
 
     def shifts(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """ρ e (m,), the next estimate of the multipliers, and for each constraint the largest |e - λ / ρ|.
+        """Forces (m,), the next estimate of the multipliers, and for each constraint their largest change over ρ.
 
         That is violation and lack of complementarity in one: where it is zero, c is within its bounds, and a
         multiplier that is not zero stands at a bound.
         """
         rows, penalties = self.rows, self.penalties[self.rows.constraint]
-        shifted = self.multipliers / penalties
         with np.errstate(invalid="ignore"):
-            e = rows.beyond(rows.values(X, U) + shifted)
+            e = rows.beyond(rows.values(X, U) + self.multipliers / penalties)
         e[rows.free] = 0.0
-        return penalties * e, np.maximum.reduceat(np.abs(e - shifted), rows.first)
+        force = np.clip(penalties / (1.0 + penalties * rows.compliance) * e, -rows.cap, rows.cap)
+        return force, np.maximum.reduceat(np.abs(force - self.multipliers) / penalties, rows.first)
 
 
 class AugmentedTerm:
@@ -131,6 +137,7 @@ class AugmentedTerm:
         self.constraint, self.multipliers, self.penalty = entry.constraint, multipliers[knots], penalty
         self._entry, self._known = entry, known
         self._lower, self._upper = entry.lower[knots], entry.upper[knots]
+        self._cap, self._compliance = (HARD if s is None else s[knots] for s in (entry.cap, entry.compliance))
 
     @property
     def thread_safe(self) -> bool:
@@ -145,7 +152,7 @@ class AugmentedTerm:
     def part(self, start: int, stop: int) -> AugmentedTerm:
         """Part for its knots start .. stop-1."""
         twin = copy.copy(self)
-        for name in ("multipliers", "_lower", "_upper"):
+        for name in ("multipliers", "_lower", "_upper", "_cap", "_compliance"):
             setattr(twin, name, getattr(self, name)[start:stop])
         vars(twin).pop("compiled", None)
         return twin
@@ -163,13 +170,13 @@ class AugmentedTerm:
         if found is None:
             return None
         kind = int(found.diagonal), int(found.curved)
-        own = self._lower, self._upper, self.multipliers, self.penalty
+        own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty
         cost = bind(augmented_cost, *found[:2], found.columns, *kind, *own, separable=self.separable)
         return cost._replace(owner=(cost.owner, found))
 
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,)."""
-        return self._costs(self._beyond(X, U))
+        return self._costs(self._beyond(X, U))[1]
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add weight times value, gradient and Hessian; only knots with an active row are differentiated."""
@@ -179,16 +186,18 @@ class AugmentedTerm:
             cost_table.expand_matrices(table, EXACT if exact else GAUSS_NEWTON, X, U, l, lz, lzz)
             return
         e = self._beyond(X, U)
-        l += weight * self._costs(e)
+        forces, costs = self._costs(e)
+        l += weight * costs
         active = (e != 0.0) | (self._lower == self._upper)
         at = np.flatnonzero(active.any(axis=1))
         if at.size == 0:
             return
-        force, X, U = weight * self.penalty * e[at], X[at], U[at]
+        force, X, U = weight * forces[at], X[at], U[at]
         J = self.constraint.jacobian(X, U)
         lz[at] += np.einsum("ki,kia->ka", force, J)
-        J = np.where(active[at][:, :, None], J, 0.0)
-        H = weight * self.penalty * (J.transpose(0, 2, 1) @ J)
+        stiff, most = self._stiffness()
+        stiff = np.where(active & (np.abs(forces) < most), stiff, 0.0)[at]
+        H = weight * (J.transpose(0, 2, 1) @ (stiff[:, :, None] * J))
         lzz[at] += H + self.constraint.curvature(X, U, force) if exact else H
 
     def _beyond(self, X: Array, U: Array) -> Array:
@@ -196,6 +205,15 @@ class AugmentedTerm:
         e = shifted - np.clip(shifted, self._lower, self._upper)
         return np.where(np.isinf(self._lower) & np.isinf(self._upper), 0.0, e)
 
-    def _costs(self, e: Array) -> Array:
-        settled = self.multipliers * self.multipliers
-        return np.asarray(0.5 * self.penalty * (e * e).sum(axis=1) - 0.5 / self.penalty * settled.sum(axis=1))
+    def _stiffness(self) -> tuple[Array, Array]:
+        """Stiffness of rows, and how large their forces may be."""
+        if len(self._cap) == 0:
+            return np.broadcast_to(self.penalty, self._lower.shape), np.full(self._lower.shape, np.inf)
+        return self.penalty / (1.0 + self.penalty * self._compliance), self._cap
+
+    def _costs(self, e: Array) -> tuple[Array, Array]:
+        """Forces (M, size) and costs (M,)."""
+        stiff, most = self._stiffness()
+        force = np.clip(stiff * e, -most, most)
+        settled = 0.5 / self.penalty * self.multipliers * self.multipliers
+        return force, np.asarray((force * (e - 0.5 * force / stiff) - settled).sum(axis=1))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.constraints.constraint import made_batch
+from ddp.constraints.soft import Soft
 from ddp.costs.batch import ability
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, flag, said
@@ -21,6 +22,8 @@ class Placed(NamedTuple):
 
     name: how the user would call it.   first: the index of its first multiplier among all.
     lower, upper (stop - start, size): its bounds, infinite where a knot's row says nothing.
+    cap, compliance (stop - start, size): None, or of a soft one how large multipliers may be, and how far it gives way
+        to a unit of them.
     """
 
     name: str
@@ -30,6 +33,8 @@ class Placed(NamedTuple):
     first: int
     lower: Array
     upper: Array
+    cap: Array | None = None
+    compliance: Array | None = None
 
     def own(self, flat: Array) -> Array:
         """Its part (M, size) of a vector of all multipliers."""
@@ -41,9 +46,12 @@ class Placed(NamedTuple):
 
 
 def place(
-    dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any
+    dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any, weights: Array
 ) -> tuple[Placed, ...]:
-    """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed."""
+    """The constraints of the knots 0 .. N-1, of single knots and of knot N; ProblemError names what is malformed.
+
+    weights (N,): of running costs, which prices of soft ones among the first are multiplied by.
+    """
     at_end = [*(one for one in terminal if isinstance(terminal, Sequence)), *at.get(N, ())]
     lists = [("constraints", running, 0, N)]
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
@@ -54,10 +62,16 @@ def place(
         if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
             raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
         for i, one in enumerate(given):
-            label = f"{name}[{i}] ({type(one).__name__})"
-            made = _placed(label, one, dynamics, x0, start, stop, first, N)
+            plain = one.constraint if isinstance(one, Soft) else one
+            label = f"{name}[{i}] ({'Soft ' if one is not plain else ''}{type(plain).__name__})"
+            made = _placed(label, plain, dynamics, x0, start, stop, first, N)
             if name == "constraints" and not any(one is other for other in at_end):
-                made = _extended(made, one, dynamics, x0)
+                made = _extended(made, plain, dynamics, x0)
+            if isinstance(one, Soft):
+                M, size = made.lower.shape
+                each = np.append(weights, 1.0)[made.start : made.stop] if name == "constraints" else np.ones(M)
+                cap, compliance = one.softness(label, each, size)
+                made = made._replace(cap=cap, compliance=compliance)
             placed.append(made)
             first += placed[-1].lower.size
     return tuple(placed)

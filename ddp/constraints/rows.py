@@ -47,6 +47,8 @@ class Rows:
     placed: the constraints.   lower, upper (m,): bounds; equal for an equality, both infinite where nothing is held.
     knot, constraint (m,): which knot and which of the constraints a row is of.   first: the first row of each one.
     equal, free (m,): which rows are equalities, which have no bounds.
+    cap, compliance (m,): how large multipliers may be, and how far a row gives way to a unit of them: infinite and zero
+        but for soft ones, which are those that ``soft`` (m,) tells.   softened: whether there are any.
     size: m.   entries: how many numbers all Jacobians have.   known: values of those that are not compiled.
     """
 
@@ -57,6 +59,13 @@ class Rows:
         self.equal, self.free = self.lower == self.upper, np.isinf(self.lower) & np.isinf(self.upper)
         self.known = Values()
         self.size = len(self.lower)
+        own = [(entry.lower.shape, entry.cap, entry.compliance) for entry in placed]
+        caps = [np.full(shape, np.inf) if cap is None else cap for shape, cap, _ in own]
+        given = [np.zeros(shape) if compliance is None else compliance for shape, _, compliance in own]
+        self.cap, self.compliance = (np.concatenate([NONE, *map(np.ravel, parts)]) for parts in (caps, given))
+        self.soft = np.isfinite(self.cap) | (self.compliance > 0.0)
+        self.softened = bool(self.soft.any())
+        self._held = np.where(self.soft, -np.inf, self.lower), np.where(self.soft, np.inf, self.upper)
         knots = [np.repeat(np.arange(entry.start, entry.stop), entry.lower.shape[1]) for entry in placed]
         self.knot = np.concatenate([np.zeros(0, dtype=np.int64), *knots])
         self.constraint = np.repeat(np.arange(len(placed)), [entry.lower.size for entry in placed])
@@ -145,8 +154,8 @@ class Rows:
         return out
 
     def worst(self, X: Array, U: Array) -> float:
-        """The largest violation of any row."""
-        return float(row_table.worst(self.values(X, U), self.lower, self.upper))
+        """The largest violation of any row that is not soft."""
+        return float(row_table.worst(self.values(X, U), *self._held))
 
     def beyond(self, c: Array) -> Array:
         """How far c (m,) is above (positive) or below (negative) the bounds; 0 between them, NaN where c is."""

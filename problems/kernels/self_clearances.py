@@ -86,7 +86,7 @@ def self_jacobian(tree, bodies, ends, radii, pairs, X, U, out):
 
 @kernel
 def self_curvature(tree, bodies, ends, radii, pairs, X, U, weight, out):
-    """As of `clearances.clearance_curvature`, where the second segment moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
+    """Add Hessians as `clearances.clearance_curvature`; the second axis moves too: D_tx = -eᵀ J - (P - Q)ᵀ ∂e/∂x."""
     m, memory = tree.nv, knots_workspace(tree, X.shape[1])
     E, S = np.empty((6 * bodies.size, 8)), np.empty((6 * m, 8))
     J, g, ms, mt = np.empty((3, m)), np.empty(m), np.empty(m), np.empty(m)

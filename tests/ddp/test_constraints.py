@@ -60,6 +60,58 @@ def test_what_no_control_enters_holds_at_the_end_too(derivatives):
         assert residual.knots == range(N)
 
 
+@pytest.mark.parametrize("derivatives", ["traced", "differences"])
+@pytest.mark.parametrize(("norm", "price"), [("L1", 3.0), ("L1", 100.0), ("L2", 3.0), ("L2", 40.0)])
+def test_soft_constraints_cost_what_they_are_violated_by(norm, price, derivatives):
+    """Against the same problem in slack variables, solved by scipy; |v| and v² weigh by time among running ones."""
+    slow = ddp.Inequality(lambda x, u: -0.15 - x[1], derivatives=derivatives)
+    problem = linear_problem(
+        constraints=[ddp.Soft(slow, price, norm)], terminal_constraints=[ddp.Equality(lambda x, u: x[0] - 0.7)]
+    )
+    solution = ddp.solve(problem)
+    a, S, H, g = dense(problem)
+    weights = price * np.append(np.full(N - 1, 0.1), 1.0)
+    v_of, W = [*range(1, N + 1)], np.diag(weights)
+    ends = {
+        "type": "eq", "fun": lambda z: a[N][0] + S[N][0] @ z[:N] - 0.7,
+        "jac": lambda z: np.append(S[N][0], np.zeros(N)),
+    }  # fmt: skip
+    rows = np.hstack([S[v_of, 1], np.eye(N)])
+    slack = {"type": "ineq", "fun": lambda z: 0.15 + a[v_of, 1] + rows @ z, "jac": lambda z: rows}
+
+    def cost(z):
+        U, v = z[:N], z[N:]
+        return 0.5 * U @ H @ U + g @ U + (weights @ v if norm == "L1" else 0.5 * v @ W @ v)
+
+    def slope(z):
+        return np.append(H @ z[:N] + g, weights if norm == "L1" else W @ z[N:])
+
+    found = minimize(
+        cost, np.append(solution.U[:, 0], np.ones(N)), jac=slope, method="SLSQP", constraints=[ends, slack],
+        bounds=[(None, None)] * N + [(0, None)] * N, options={"ftol": 1e-15, "maxiter": 1000},
+    )  # fmt: skip
+    violation = solution.residuals()[0].violation[1:, 0]
+    ours = cost(np.append(solution.U[:, 0], violation))
+    assert ours == pytest.approx(found.fun, rel=1e-6)
+    assert ours < found.fun + 1e-7  # violations of 1e-8 at prices of 10
+    np.testing.assert_allclose(solution.U[:, 0], found.x[:N], atol=1e-3)
+    assert violation.max() > 1e-3 or (norm, price) == ("L1", 100.0)
+    assert solution.violation <= 1e-8
+    assert solution.converged
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: ddp.Soft(ddp.Inequality(torque), 0.0), "price: expected positive numbers"),
+    (lambda: ddp.Soft(ddp.Inequality(torque), 1.0, "L3"), "norm: unknown 'L3'"),
+    (lambda: ddp.Soft(None, 1.0), "constraint: expected a constraint, got None"),
+    (lambda: linear_problem(constraints=[ddp.Soft(ddp.Inequality(torque), [1.0, 2.0])]), "price: expected a number or"),
+    (lambda: linear_problem(constraints=[ddp.Soft(3.0, 1.0)]), r"constraints\[0\] .*expected a constraint"),
+])  # fmt: skip
+def test_malformed_soft_constraints_are_named(make, words):
+    with pytest.raises(ProblemError, match=words):
+        make()
+
+
 def test_multipliers_at_the_end_stay_there_as_the_horizon_recedes():
     problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: x[1])])
     np.testing.assert_array_equal(problem.shifted(np.arange(N + 1.0), 2), [*range(2, N), N - 1, N - 1, N])
