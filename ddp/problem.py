@@ -125,7 +125,8 @@ class Problem:
     def _places(self, x0: Array, horizon: int, lists: tuple[Any, ...]) -> tuple[Placed, ...]:
         if not any(map(_is_given, lists)):
             return ()
-        return place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon))
+        running, at, terminal = lists
+        return place(self.dynamics, horizon, x0, running, at, terminal, weights_of(self.dynamics, horizon))
 
     def __repr__(self) -> str:
         constraints = f", {len(self._placed)} constraints" if self._placed else ""

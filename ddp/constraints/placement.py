@@ -52,7 +52,7 @@ def place(
 
     weights (N,): of running costs, which prices of soft ones among the first are multiplied by.
     """
-    at_end = [*(one for one in terminal if isinstance(terminal, Sequence)), *at.get(N, ())]
+    at_end = [one for given in (terminal, at.get(N)) if isinstance(given, (list, tuple)) for one in given]
     lists = [("constraints", running, 0, N)]
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
     lists += [("terminal_constraints", terminal, N, N + 1)]

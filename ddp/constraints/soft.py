@@ -25,7 +25,7 @@ class Soft:
 
     constraint: any that a problem takes.
     price: a number or (size,), positive, in cost per unit (L1) or per unit squared (L2). Among ``constraints`` it is a
-        density, multiplied by how long a knot takes as running costs are; not at single knots, in stretches, at the end.
+        density, multiplied by how long a knot takes as running costs are; not at single knots, stretches and the end.
     norm: with "L1" the constraint holds exactly wherever its multiplier is no larger than the price, and is violated as
         little as pays elsewhere; with "L2" it is violated by multiplier / price.
 
