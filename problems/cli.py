@@ -46,6 +46,7 @@ from problems.command.output import (
     told,
 )  # fmt: skip
 from problems.command.progress import progress
+from problems.command.report import write_report
 from problems.command.shell import (
     HTML,
     JSON,
@@ -165,13 +166,15 @@ def solve(
 @ROBOT
 @HTML
 @PLOT
+@click.option("--report", type=click.Path(), help="Write all of the comparison as one page (.html).")
 @JSON
 def compare(
     name: str, options: tuple[str, ...], tolerance: float, max_iterations: int, workers: str, robot: str | None,
-    html: str | None, plot: str | None, as_json: bool,
+    html: str | None, plot: str | None, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME with iLQR and with DDP; --html shows both motions in one scene."""
     check_file("--html", html)
+    check_file("--report", report, [".html"])
     check_file("--plot", plot, DRAWINGS)
     entry, problem, _ = named(name, robot, options)
     if html:
@@ -193,6 +196,12 @@ def compare(
         with progress(f"{entry.name}, drawing"):
             where = demonstration.draw_several(entry, problem, solutions, Path(html))
         click.echo(f"wrote {where}", err=True)
+    if report:
+        with progress(f"{entry.name}, reporting"):
+            again = ["mayne", "compare", name, *options, *(["--robot", robot] if robot else [])]
+            again += ["--tolerance", f"{tolerance:g}", "--max-iterations", str(max_iterations), "--report", report]
+            write_report(entry, problem, solutions, again, Path(report))
+        click.echo(f"wrote {report}", err=True)
     end(all(solution.converged for solution in solutions.values()))
 
 

@@ -75,8 +75,11 @@ def test_a_solve_that_does_not_converge_says_so_with_its_exit_status():
 
 
 def test_a_comparison_has_both_solvers(tmp_path):
-    page = tmp_path / "c.html"
-    result = mayne("compare", SMALL, "--json", "--plot", tmp_path / "c.svg", "--html", page)
+    page, report = tmp_path / "c.html", tmp_path / "report.html"
+    result = mayne("compare", SMALL, "--json", "--plot", tmp_path / "c.svg", "--html", page, "--report", report)
+    told = report.read_text()
+    assert told.count("<svg") == 2
+    assert all(part in told for part in ("<iframe srcdoc=", "order at the end", f"mayne compare {SMALL}", "held by"))
     assert all(f"</i>{title}</label>" in page.read_text() for title in ("iLQR", "DDP"))
     solvers = json.loads(result.stdout)["solvers"]
     assert result.exit_code == 0

@@ -1,0 +1,92 @@
+"""A comparison of solvers as one page: motions, convergence, states, costs, constraints, and how to make it again."""
+
+from __future__ import annotations
+
+import html
+import math
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import viz
+from ddp.errors import ProblemError
+from ddp.files import write_atomically
+from ddp.problem import Problem
+from ddp.solution import Solution
+from problems.command.demo import check_robot, draw_several
+from problems.command.output import COLUMNS, row
+from problems.registry import Entry
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #23313d; max-width: 60em; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #dfe3e6; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: 2px 1.2em 2px 0; font-weight: normal; }
+th { color: #5a6773; } pre { white-space: pre-wrap; font-size: 13px; background: #f4f5f5; padding: .7em 1em; }
+iframe { width: 100%; height: 34em; border: 1px solid #dfe3e6; } svg { width: 100%; height: auto; }
+@page { size: A4; margin: 15mm; }
+@media print { iframe { display: none; } h2 { break-after: avoid; } body { margin: 0; } }
+"""
+
+
+def write_report(
+    entry: Entry, problem: Problem, solutions: Mapping[str, Solution], command: Sequence[str], path: Path
+) -> None:
+    """Write the report of one problem's solutions as one file that needs no network and prints on A4."""
+    parts = [f"<h1>{html.escape(entry.description)}</h1>", f"<p><code>{html.escape(entry.name)}</code></p>"]
+    rows = [[title, *row(solution), _order(solution)] for title, solution in solutions.items()]
+    parts += ["<h2>Solvers</h2>", _table(["solver", *COLUMNS, "order at the end"], rows)]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            check_robot(entry, problem)
+            page = draw_several(entry, problem, dict(solutions), Path(folder) / "motion.html")
+            text = html.escape(Path(page).read_text(encoding="utf-8"), quote=True)
+            parts += ["<h2>Motion</h2>", f'<iframe srcdoc="{text}" title="motion"></iframe>']
+        except ProblemError as reason:
+            parts += ["<h2>Motion</h2>", f"<p>{html.escape(str(reason))}</p>"]
+        convergence = viz.plot_convergence(solutions, Path(folder) / "convergence.svg")
+        states = viz.plot_solution(solutions, Path(folder) / "states.svg")
+        parts += ["<h2>Convergence</h2>", _svg(convergence), "<h2>States and controls</h2>", _svg(states)]
+    for title, solution in solutions.items():
+        parts += [f"<h2>{html.escape(title)}: costs, constraints, course</h2>", _pre(str(solution.explain()))]
+    parts += ["<h2>Problem</h2>", _pre(_described(problem))]
+    about = {
+        "mayne": version("mayne"), "Python": platform.python_version(), "numpy": version("numpy"),
+        "numba": version("numba"), "Pinocchio": version("pin"), "machine": f"{platform.machine()}, {platform.system()}",
+    }  # fmt: skip
+    parts += ["<h2>Made by</h2>", _pre(" ".join(command)), _table(list(about), [list(about.values())])]
+    head = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(entry.name)}</title>'
+    write_atomically(path, f"{head}<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>")
+
+
+def _order(solution: Solution) -> str:
+    """Order of convergence that the last expected decreases show: 1 is linear, 2 quadratic."""
+    ends = [record.expected for record in solution.history if record.expected > 0.0][-3:]
+    if len(ends) < 3 or not ends[0] > ends[1] > ends[2]:
+        return "-"
+    return f"{math.log(ends[1] / ends[2]) / math.log(ends[0] / ends[1]):.1f}"
+
+
+def _described(problem: Problem) -> str:
+    """Terms and constraints with their numbers, one a line."""
+    lists = {"running": problem.running, "terminal": problem.terminal, "constraints": problem.constraints}
+    lists |= {f"during[{where}]": terms for where, terms in problem.during.items()}
+    lists |= {f"at[{k}]": terms for k, terms in problem.at.items()}
+    terms = [f"{where}[{i}] = {term!r}" for where, items in lists.items() for i, term in enumerate(items)]
+    return "\n".join([repr(problem), f"x0 = {problem.x0.tolist()}", *terms])
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _svg(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return text[text.index("<svg") :]
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
