@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.errors import ModelError
-from ddp.machine.memory import as_matrix, columns_of, rows_of
+from ddp.machine.aligned import working_memory
+from ddp.machine.memory import as_matrix, columns_of, memory_of, rows_of
+from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree
@@ -65,7 +67,8 @@ def _internal(tree, Q, V, out, dq, dv):
 
 
 @kernel
-def _tendons(tree, Q, U, mu, out, dq, du, qq, qu):
+def _tendons(tree, memory, Q, U, mu, out, dq, du, qq, qu):
+    ws = Workspace(memory_of(memory), tree)
     Q, U, mu, out = rows_of(Q), rows_of(U), rows_of(mu), rows_of(out)
     dq, du, qq, qu, nv = rows_of(dq), rows_of(du), rows_of(qq), rows_of(qu), tree.nv
     m = columns_of(U)
@@ -73,14 +76,18 @@ def _tendons(tree, Q, U, mu, out, dq, du, qq, qu):
         for b in range(tree.nb):
             if tree.rod[b] >= 0:
                 if len(out) > 0:
-                    add_tendon_forces(tree, b, -1.0, Q[t], U[t], out[t])
+                    add_tendon_forces(tree, b, ws, -1.0, Q[t], U[t], out[t])
                 if len(dq) > 0:
-                    add_tendon_stiffness(tree, b, Q[t], U[t], as_matrix(dq[t], nv, nv))
-                    add_tendon_columns(tree, b, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
+                    add_tendon_stiffness(tree, b, ws, Q[t], U[t], as_matrix(dq[t], nv, nv))
+                    add_tendon_columns(tree, b, ws, 1.0, Q[t], 0, as_matrix(du[t], nv, m))
                 if len(qq) > 0:
                     add_tendon_curvature(
-                        tree, b, Q[t], U[t], mu[t], as_matrix(qq[t], nv, nv), as_matrix(qu[t], nv, m)
+                        tree, b, ws, Q[t], U[t], mu[t], as_matrix(qq[t], nv, nv), as_matrix(qu[t], nv, m)
                     )
+
+
+def _memory(tree: HybridTree) -> Array:
+    return working_memory(Workspace.size(tree), 1)
 
 
 def _hybrid(robot: Robot, q: ArrayLike) -> tuple[Stack, HybridTree]:
@@ -115,7 +122,7 @@ def tendon_forces(robot: Robot, q: ArrayLike, u: ArrayLike) -> Array:
     s, tree = _hybrid(robot, q)
     out, none = np.zeros((s.N, robot.nv)), np.zeros((0, 1))
     U = s.rows("u", u, tree.tendons)
-    _tendons(tree, s.q, U, np.zeros((s.N, 1)), out, none, none, none, none)
+    _tendons(tree, _memory(tree), s.q, U, np.zeros((s.N, 1)), out, none, none, none, none)
     return s.results((out,))[0]
 
 
@@ -123,7 +130,7 @@ def tendon_forces_derivatives(robot: Robot, q: ArrayLike, u: ArrayLike) -> Tendo
     """First derivatives of ``tendon_forces``."""
     s, tree = _hybrid(robot, q)
     dq, du, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
-    _tendons(tree, s.q, s.rows("u", u, tree.tendons), np.zeros((s.N, 1)), none, dq, du, none, none)
+    _tendons(tree, _memory(tree), s.q, s.rows("u", u, tree.tendons), np.zeros((s.N, 1)), none, dq, du, none, none)
     return TendonDerivatives(*s.results((-dq, -du)))
 
 
@@ -132,5 +139,5 @@ def tendon_forces_hessian(robot: Robot, q: ArrayLike, u: ArrayLike, mu: ArrayLik
     s, tree = _hybrid(robot, q)
     qq, qu, none = np.zeros((s.N, robot.nv, robot.nv)), np.zeros((s.N, robot.nv, tree.tendons)), np.zeros((0, 1))
     weights = s.rows("mu", mu, robot.nv)
-    _tendons(tree, s.q, s.rows("u", u, tree.tendons), weights, none, none, none, qq, qu)
+    _tendons(tree, _memory(tree), s.q, s.rows("u", u, tree.tendons), weights, none, none, none, qq, qu)
     return TendonHessian(*s.results((-qq, -qu)))

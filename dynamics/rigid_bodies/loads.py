@@ -14,7 +14,7 @@ of water and the drag D, (A a + ω × A u + |u| D u ; u × A u), Kirchhoff's equ
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from ddp.machine.number import square_root, where_less
+from ddp.machine.number import all_less, square_root, where_less
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -224,6 +224,8 @@ def see_surfaces(tree, b, q, ws, m, L):
         if base < k <= last:
             p, row = m.p[k], tree.surfaces[tree.touch[c, 0]]
             deep, g, inverse, axis = met(row, add3(p, shift), tree.touch_radius[c])
+            if row[9] == 0.0 and all_less(deep, 0.0):
+                continue
             force, stiff, _ = pressure(row, deep)
             f, n = scale3(force, g), scale3(0.0, p)
             K = sum9(scale9(stiff, outer9(g, g)), scale9(force, bent_distance(g, inverse, axis)))
@@ -252,6 +254,8 @@ def curve_surfaces(tree, b, q, ws, m, L):
         if base < k <= last:
             p, row, w = m.p[k], tree.surfaces[tree.touch[c, 0]], m.w[k]
             deep, g, inverse, axis = met(row, add3(p, shift), tree.touch_radius[c])
+            if row[9] == 0.0 and all_less(deep, 0.0):
+                continue
             force, stiff, bent = pressure(row, deep)
             u, _ = at_place(w, p)
             H = bent_distance(g, inverse, axis)

@@ -48,9 +48,9 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
     for b in range(tree.nb):
         if has_rod(tree, b):
             add_internal_forces(tree, b, 1.0, q, v, R)
-            add_tendon_forces(tree, b, 1.0, q, u, R)
+            add_tendon_forces(tree, b, ws, 1.0, q, u, R)
             add_internal_stiffness(tree, b, Rq, Rv)
-            add_tendon_stiffness(tree, b, q, u, Rq)
+            add_tendon_stiffness(tree, b, ws, q, u, Rq)
 
 
 @kernel
@@ -59,7 +59,7 @@ def residual_by_controls(tree, pulls, q, scale, column, ws, Ru):
     add_wrench_columns(tree, scale, column, ws, Ru)
     for b in range(tree.nb):
         if has_rod(tree, b):
-            add_tendon_columns(tree, b, scale, q, column, Ru)
+            add_tendon_columns(tree, b, ws, scale, q, column, Ru)
     for e in range(len(pulls)):
         i, j = int(pulls[e, 0]), int(pulls[e, 1])
         Ru[i, column + j] -= scale * pulls[e, 2]
@@ -83,4 +83,4 @@ def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
     add_wrench_curvature(tree, ws, qu)
     for b in range(tree.nb):
         if has_rod(tree, b):
-            add_tendon_curvature(tree, b, q, u, omega, qq, qu)
+            add_tendon_curvature(tree, b, ws, q, u, omega, qq, qu)

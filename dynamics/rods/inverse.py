@@ -129,7 +129,7 @@ def mass_of_rod(tree, b, ws, M):
         at, unit, I = tree.column[r] + k * n, tree.unit[r] + k * units, m.I[base + k]
         for i in range(n):
             Y = add6(ws.Y[iv + i], inertia_times(I, m.s[at + i]))
-            if tree.laden > 0:
+            if tree.wet > 0:
                 Y = add6(Y, on(loads_of(tree, ws).A[base + k], m.s[at + i]))
             ws.Y[iv + i] = Y
             for u in range(units):

@@ -232,10 +232,16 @@ def clear_loads(tree, b, ws):
 @kernel
 def rates_of_load(tree, at, i, k, ws, m):
     """A ψ'' + B ψ' + N s and A η + B s of column ``at`` at point k, of degree of freedom i; Bᵀs and Nᵀs, summed."""
-    L = loads_of(tree, ws)
-    A, B, N, s = L.A[k], L.B[k], L.N[k], m.s[at]
-    L.Bs[i], L.Ns[i] = add6(L.Bs[i], back_on(B, s)), add6(L.Ns[i], back_on(N, s))
-    return add6(add6(on(A, m.psidd[at]), on(B, m.psi[at])), on(N, s)), add6(on(A, m.eta[at]), on(B, s))
+    L, s, nothing = loads_of(tree, ws), m.s[at], scale6(0.0, m.s[at])
+    by_q, by_v = nothing, nothing
+    if tree.wet > 0:
+        A, B = L.A[k], L.B[k]
+        L.Bs[i] = add6(L.Bs[i], back_on(B, s))
+        by_q, by_v = add6(on(A, m.psidd[at]), on(B, m.psi[at])), add6(on(A, m.eta[at]), on(B, s))
+    if tree.steady > 0:
+        N = L.N[k]
+        L.Ns[i], by_q = add6(L.Ns[i], back_on(N, s)), add6(by_q, on(N, s))
+    return by_q, by_v
 
 
 @of_rods
@@ -249,14 +255,20 @@ def clear_curved_loads(tree, b, ws):
 @kernel
 def curved_load(tree, at, i, k, ws, m):
     """Loads in x_ψ'', x_χ, x_ψ' and vv's of column ``at`` at point k, of degree of freedom i; sums Y, V, Z, V, X."""
-    L = loads_of(tree, ws)
-    A, B, N, S, p = L.A[k], L.B[k], L.N[k], L.S[k], L.p[k]
-    s, psi, chi, ds = m.s[at], m.psi[at], m.chi[at], m.ds[at]
-    pushed = join(linear(L.sz[k]), scale3(0.0, linear(p)))
-    x_chi = add6(add6(on(A, m.psidd[at]), on(B, psi)), on(N, s))
-    x_psi, by_v = add6(back_on(B, chi), on(S, psi)), on(S, s)
-    x_s = add6(add6(back_on(N, chi), on(L.L[k], s)), cross_force(ds, L.sG[k]))
-    ws.Y[i], m.V[i] = add6(ws.Y[i], on(A, s)), add6(m.V[i], add6(on(A, m.eta[at]), on(B, s)))
-    L.Z[i] = add6(L.Z[i], add6(cross_force(ds, pushed), add6(x_psi, cross_force(psi, p))))
-    L.V[i], L.X[i] = add6(L.V[i], add6(by_v, cross_force(s, p))), add6(L.X[i], x_s)
-    return on(A, chi), x_chi, x_psi, by_v
+    L, s, chi, ds = loads_of(tree, ws), m.s[at], m.chi[at], m.ds[at]
+    nothing = scale6(0.0, s)
+    x_psidd, x_chi, x_psi, by_v = nothing, nothing, nothing, nothing
+    if tree.wet > 0:
+        A, B, S, p, psi = L.A[k], L.B[k], L.S[k], L.p[k], m.psi[at]
+        pushed = join(linear(L.sz[k]), scale3(0.0, linear(p)))
+        x_psidd, x_chi = on(A, chi), add6(on(A, m.psidd[at]), on(B, psi))
+        x_psi, by_v = add6(back_on(B, chi), on(S, psi)), on(S, s)
+        ws.Y[i], m.V[i] = add6(ws.Y[i], on(A, s)), add6(m.V[i], add6(on(A, m.eta[at]), on(B, s)))
+        L.Z[i] = add6(L.Z[i], add6(cross_force(ds, pushed), add6(x_psi, cross_force(psi, p))))
+        L.V[i] = add6(L.V[i], add6(by_v, cross_force(s, p)))
+    if tree.steady > 0:
+        N = L.N[k]
+        x_chi = add6(x_chi, on(N, s))
+        x_s = add6(add6(back_on(N, chi), on(L.L[k], s)), cross_force(ds, L.sG[k]))
+        L.X[i] = add6(L.X[i], x_s)
+    return x_psidd, x_chi, x_psi, by_v
