@@ -8,7 +8,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-batches bench-pages versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -63,6 +63,10 @@ bench-policy: $(VENV)/.developed
 # Pages of all problems in headless Chromium: pictures, sizes, first frames; `make bench-pages OPTIONS="arm/reach"`.
 bench-pages: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/pages.py $(OPTIONS)
+
+# Functions of one's own and compositions against their bars, beside JAX and CasADi where they are installed.
+bench-own: $(VENV)/.developed
+	@$(BIN)/python -m tests.benchmarks.own_systems
 
 # Gaits by commands in MuJoCo's contacts, planned again and again: `make bench-walk OPTIONS="--robots go2"`.
 bench-walk: $(VENV)/.developed

@@ -221,8 +221,8 @@ class ByKnot(ABC):
     def contract(self, record: Array, weight: Array, out: Array) -> None:
         """The Hessians (M, nz, nz) of M knots: their tensors, contracted."""
         if self.traced is not None:
-            X, U = record[:, : self.nx].copy(), record[:, self.nx :].copy()
-            self.traced.second(X, U, np.ascontiguousarray(weight), out)
+            record = np.ascontiguousarray(record)  # x and u, one behind the other
+            self.traced.second(record, record[:, :0], np.ascontiguousarray(weight), out)
             return
         tensors = record.reshape(len(record), self.n, -1)
         out[:] = np.einsum("ki,kij->kj", weight, tensors).reshape(out.shape)

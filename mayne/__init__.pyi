@@ -166,8 +166,12 @@ from mayne import (
 from problems import (
     ALL as ALL,
     Entry as Entry,
+    LiftedConstraint as LiftedConstraint,
+    LiftedTerm as LiftedTerm,
     Walking as Walking,
     find as find,
+    free_start as free_start,
+    lifted as lifted,
     simulate as simulate,
     simulate_receding as simulate_receding,
 )

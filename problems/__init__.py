@@ -1,12 +1,13 @@
 """Trajectory optimisation problems, ready made, and their cost terms. Importing it loads no robot."""
 
 from problems import arm, cartpole, costs, gaits, pendulum, quadrotor, quadruped
+from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
 from problems.play.receding import simulate_receding
 from problems.play.simulation import simulate
 from problems.registry import ALL, Entry, find
 from problems.walking.controller import Walking
 
 __all__ = [
-    "ALL", "Entry", "Walking", "arm", "cartpole", "costs", "find", "gaits", "pendulum", "quadrotor", "quadruped",
-    "simulate", "simulate_receding",
+    "ALL", "Entry", "LiftedConstraint", "LiftedTerm", "Walking", "arm", "cartpole", "costs", "find", "free_start", "gaits",
+    "lifted", "pendulum", "quadrotor", "quadruped", "simulate", "simulate_receding",
 ]  # fmt: skip
