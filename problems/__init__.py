@@ -8,6 +8,6 @@ from problems.registry import ALL, Entry, find
 from problems.walking.controller import Walking
 
 __all__ = [
-    "ALL", "Entry", "LiftedConstraint", "LiftedTerm", "Walking", "arm", "cartpole", "costs", "find", "free_start", "gaits",
-    "lifted", "pendulum", "quadrotor", "quadruped", "simulate", "simulate_receding",
+    "ALL", "Entry", "LiftedConstraint", "LiftedTerm", "Walking", "arm", "cartpole", "costs", "find", "free_start",
+    "gaits", "lifted", "pendulum", "quadrotor", "quadruped", "simulate", "simulate_receding",
 ]  # fmt: skip
