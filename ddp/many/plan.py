@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from ddp.errors import MOST_ITEMS, ProblemError, as_array, said
 from ddp.many.rows import NOMINAL, NONE
@@ -108,6 +107,13 @@ def _now(problem: Problem, name: str, samples: Array) -> Array:
     return value if fits else samples.mean(axis=0)
 
 
+def _nearest(places: Array, of: Array) -> Indices:
+    """Index of the nearest of some places, for each point."""
+    from scipy.spatial import cKDTree  # it takes a tenth of a second to import, which few programs need
+
+    return np.asarray(cKDTree(places).query(of)[1], dtype=np.int64)
+
+
 def neighbours(points: Array, root: Array) -> list[Block]:
     """Blocks of a tree of neighbours, those that others need first; see the module."""
     count = len(points)
@@ -117,18 +123,18 @@ def neighbours(points: Array, root: Array) -> list[Block]:
     tree = [NOMINAL, *anchors.tolist()]
     at = np.vstack([root, points[anchors]])
     for a, b in _doubling(len(tree)):
-        parents = np.array(tree)[cKDTree(at[:a]).query(at[a:b])[1]]
+        parents = np.array(tree)[_nearest(at[:a], at[a:b])]
         for begin in range(a, b, TOGETHER):
             end = min(begin + TOGETHER, b)
             blocks.append(Block(np.array(tree[begin:end]), parents[begin - a : end - a], True))
     if len(others):
-        cells = cKDTree(points[anchors]).query(points[others])[1]
+        cells = _nearest(points[anchors], points[others])
         for cell in range(len(anchors)):
             rows = np.concatenate([anchors[cell : cell + 1], others[cells == cell]])
             known, places = np.append(NOMINAL, rows), np.vstack([root, points[rows]])
             parents = np.empty(len(known), dtype=np.int64)
             for a, b in _doubling(len(known)):
-                parents[a:b] = known[cKDTree(places[:a]).query(places[a:b])[1]]
+                parents[a:b] = known[_nearest(places[:a], places[a:b])]
             if len(rows) > 1:
                 blocks.append(Block(rows[1:], parents[2:]))
     return blocks
