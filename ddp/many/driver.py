@@ -41,6 +41,8 @@ class Driver:
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
         self._crew, self._retries, self._reporter = crew, retries, reporter
         self._here = Here()
+        if isinstance(crew, Pool):
+            crew.outlet = shelf.outlet
         self._sent: tuple[str, bytes] | None = None
         self._second = 0.0
         self._flying: dict[Future[Any], tuple[list[Block], int]] = {}
@@ -82,8 +84,9 @@ class Driver:
             return self._crew
         if self._second and self._left * self._second > WORTHWHILE and cores() > 1:
             with suppress(ProblemError):  # a daemonic process has none
-                self._crew = Pool(cores())
-                return self._crew
+                self._crew = pool = Pool(cores())
+                pool.outlet = self._shelf.outlet
+                return pool
         return self._here
 
     def _next(self, crew: Crew) -> list[Block]:
@@ -178,7 +181,10 @@ class Driver:
     def _keep(self, blocks: list[Block], done: Done) -> None:
         """Keep rows, and let blocks go that have waited for them."""
         rows = done.rows
-        self._shelf.put(rows, done.policies)
+        if rows.dtype == self._work.type:
+            self._shelf.put(rows, done.policies)
+        else:
+            self._shelf.adopt(rows["row"], done.policies)
         self._left -= len(rows)
         if done.seconds:
             each = done.seconds / len(rows)

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ddp.errors import ProblemError, positive_integer, said
+from ddp.many.shelf import Outlet
+from ddp.many.work import put_into
 from ddp.parallel.process_pool import GUARD, deaf_to_interrupts
 
 
@@ -62,7 +64,10 @@ class Here(Crew):
 
 
 class Pool(Crew):
-    """Processes of this machine, which end with this one, however it ends."""
+    """Processes of this machine, which begin with the first task and end with this one, however it ends.
+
+    outlet: where they put rows, if not None.
+    """
 
     def __init__(self, count: int) -> None:
         if multiprocessing.current_process().daemon:
@@ -71,16 +76,19 @@ class Pool(Crew):
                 "processes: give executor=1, or start it with daemon=False"
             )
         self.at_once, self._count, self._worked = 2 * count, count, False
-        self._begin()
+        self.outlet: Outlet = None
+        self._pool: ProcessPoolExecutor | None = None
 
-    def _begin(self) -> None:
+    def _begin(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
         self._theirs, self._ours = spawn.Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs,))
+        self._pool = ProcessPoolExecutor(self._count, spawn, _settle_in, (self._theirs, self.outlet))
+        return self._pool
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with deaf_to_interrupts():  # processes are started by it
-            future = self._pool.submit(function, *arguments)
+            pool = self._begin() if self._pool is None else self._pool
+            future = pool.submit(function, *arguments)
         future.add_done_callback(self._note)
         return future
 
@@ -92,13 +100,14 @@ class Pool(Crew):
         if not self._worked:
             raise ProblemError(f"executor: processes ended while they were starting. {GUARD}")
         self.close()
-        self._begin()
 
     def close(self) -> None:
         """End the processes, whatever they are at."""
-        self._ours.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._theirs.close()
+        if self._pool is not None:
+            self._ours.close()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._theirs.close()
+            self._pool = None
 
 
 class RayExecutor:
@@ -151,8 +160,9 @@ def is_killed(reason: BaseException) -> bool:
     return bool({cls.__name__ for cls in type(reason).__mro__} & {"KilledWorker", "WorkerCrashedError"})
 
 
-def _settle_in(pipe: Connection) -> None:
-    """Begin a worker's life: end with the parent or its pool, and leave Ctrl-C to them."""
+def _settle_in(pipe: Connection, outlet: Outlet) -> None:
+    """Begin a worker's life: end with the parent or its pool, leave Ctrl-C to them, put rows where they say."""
+    put_into(outlet)
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

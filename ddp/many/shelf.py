@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import multiprocessing
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,13 @@ class Shelf(Protocol):
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows, and the policies of anchors among them."""
 
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
+        """Know of rows that a worker has put where `outlet` says."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where processes of this machine put rows themselves, instead of sending them."""
+
     def settle(self) -> None:
         """Bring what is there into its last form, as far as that goes."""
 
@@ -36,19 +44,42 @@ class Shelf(Protocol):
         """Let go of what is open."""
 
 
-class Memory:
-    """Rows in one array."""
+class Shared(NamedTuple):
+    """Rows of a type in memory that processes share, which has no name and so leaves nothing behind."""
 
-    def __init__(self, count: int, kind: np.dtype[np.void]) -> None:
+    block: Any
+    type: np.dtype[np.void]
+
+    @property
+    def rows(self) -> Rows:
+        """All rows."""
+        return np.frombuffer(self.block, self.type)
+
+
+Outlet: TypeAlias = "Shared | Path | None"
+"""Where workers put rows: shared memory, a folder of parts; None: they send them."""
+
+
+class Memory:
+    """Rows in one array; shared: in memory that processes of this machine can write to."""
+
+    def __init__(self, count: int, kind: np.dtype[np.void], shared: bool = False) -> None:
         affordable("over", count, count * kind.itemsize // 8)
-        self.rows = np.zeros(count, kind)
+        self.outlet: Outlet = None
+        if shared:
+            self.outlet = Shared(multiprocessing.get_context("spawn").RawArray("b", count * kind.itemsize), kind)
+        self.rows = self.outlet.rows if isinstance(self.outlet, Shared) else np.zeros(count, kind)
         self.done = np.zeros(count, dtype=bool)
         self.policies: dict[int, np.void] = {}
 
     def put(self, rows: Rows, policies: Rows) -> None:
         """Keep rows."""
         self.rows[rows["row"]] = rows
-        self.done[rows["row"]] = True
+        self.adopt(rows["row"], policies)
+
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
+        """Know of rows."""
+        self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
 
     def settle(self) -> None:
@@ -81,11 +112,18 @@ class Parts:
     def put(self, rows: Rows, policies: Rows) -> None:
         """Write a file of rows."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = hashlib.sha256(rows["row"].tobytes()).hexdigest()[:16]
+        path = self._path(rows["row"])
         if len(policies):
-            _write(self.folder / f"policies-{name}.npy", policies)
-        _write(self.folder / f"rows-{name}.npy", rows)
-        path = self.folder / f"rows-{name}.npy"
+            _write(path.with_name(path.name.replace("rows", "policies")), policies)
+        _write(path, rows)
+
+    def _path(self, numbers: NDArray[np.int64]) -> Path:
+        """File of some rows."""
+        return self.folder / f"rows-{hashlib.sha256(np.asarray(numbers).tobytes()).hexdigest()[:16]}.npy"
+
+    def adopt(self, numbers: NDArray[np.int64]) -> None:
+        """Know of a file that has been written."""
+        path = self._path(numbers)
         self._parts[path] = np.load(path, mmap_mode="r", allow_pickle=False)
 
     def there(self) -> Iterable[NDArray[np.int64]]:

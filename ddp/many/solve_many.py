@@ -14,7 +14,7 @@ import numpy as np
 from ddp.errors import ProblemError, integer, said
 from ddp.guesses import as_guess
 from ddp.many.driver import Driver
-from ddp.many.executors import Executor, crew_of
+from ddp.many.executors import Executor, Pool, crew_of
 from ddp.many.identity import digest, identity_of
 from ddp.many.plan import BLOCK, given, independent, neighbours, of_shard, points_of
 from ddp.many.progress import Reporter
@@ -98,7 +98,7 @@ def solve_many(
         plan = {"start": "tree of neighbours" if by_tree else "one solution" if start is not None else "own guess"}
         given_start = digest((start.X, start.U, start.K)) if isinstance(start, Solution) else ""
         if into is None:
-            shelf: Memory | Store = Memory(count, kind)
+            shelf: Memory | Store = Memory(count, kind, crew is None or isinstance(crew, Pool))
         else:
             shelf = Store(into, kind, arrays, {
                 "format": FORMAT, "version": VERSION, "problem": identity_of(problem, method),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.errors import ProblemError
 from ddp.files import as_path, shown
@@ -139,11 +140,21 @@ class Store:
             logger.warning("%s was begun with other versions of %s: results may differ by rounding", self.path, told)
 
     def put(self, rows: Rows, policies: Rows) -> None:
-        """Keep rows, and write the chunks that are whole."""
+        """Keep rows."""
         self.parts.put(rows, policies)
-        self.done[rows["row"]] = True
+        self.adopt(rows["row"], policies)
+
+    @property
+    def outlet(self) -> Path:
+        """Folder of parts, which processes of this machine write themselves."""
+        return self.parts.folder
+
+    def adopt(self, numbers: NDArray[np.int64], policies: Rows) -> None:
+        """Know of rows that are in a part, and write the chunks that are whole."""
+        self.parts.adopt(numbers)
+        self.done[numbers] = True
         self.policies.update(zip(policies["row"].tolist(), policies, strict=True))
-        touched = sorted({int(row) // self.chunk * self.chunk for row in rows["row"]})
+        touched = sorted({int(row) // self.chunk * self.chunk for row in numbers})
         if any(self.done[start : start + self.chunk].all() for start in touched):
             with self._alone():
                 for start in touched:

@@ -27,6 +27,7 @@ from ddp.many.rows import (
     fill,
     policy_of,
 )
+from ddp.many.shelf import Outlet, Parts, Shared
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
@@ -90,6 +91,12 @@ class Known(NamedTuple):
     point: Array | None
 
 
+Brief = np.dtype([("row", "<i8"), ("cost", "<f8"), ("converged", "?")])
+"""Type of what is told of rows that are in their place already."""
+
+_outlets: list[Outlet] = [None]
+"""Where this process puts rows: the last one."""
+
 _works: OrderedDict[str, Work] = OrderedDict()
 """Batches that this process has met, by their digests."""
 
@@ -101,19 +108,39 @@ def packed(work: Work) -> tuple[str, bytes]:
 
 
 def run(digest: str, pickled: bytes, task: Task) -> Done:
-    """Solve the blocks of a task; a sample whose solve raises is a row with its sentence."""
+    """Solve the blocks of a task; a sample whose solve raises is a row with its sentence.
+
+    Where there is an outlet, rows go there, and those that are returned are `Brief`.
+    """
     work = _works.get(digest)
     if work is None:
         work = _works[digest] = pickle.loads(pickled)
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
-    return solved(work, task)
+    outlet = _outlets[-1]
+    if outlet is None:
+        return solved(work, task)
+    if isinstance(outlet, Shared):
+        return solved(work, task, outlet.rows)
+    done = solved(work, task)
+    Parts(outlet).put(done.rows, done.policies)
+    return done._replace(rows=brief(done.rows))
 
 
-def solved(work: Work, task: Task) -> Done:
-    """Solve the blocks of a task one after the other."""
+def put_into(outlet: Outlet) -> None:
+    """Have this process put rows into an outlet from now on."""
+    _outlets.append(outlet)
+
+
+def brief(rows: Rows, which: Any = slice(None)) -> Rows:
+    """Some rows as `Brief` ones."""
+    return np.array(list(zip(*(rows[name][which] for name in Brief.names or ()), strict=True)), Brief)
+
+
+def solved(work: Work, task: Task, into: Rows | None = None) -> Done:
+    """Solve the blocks of a task one after the other; into: the rows of all samples, to be written to directly."""
     begin = time.perf_counter()
-    rows = np.empty(sum(len(block.rows) for block in task.blocks), work.type)
+    rows = np.empty(sum(len(block.rows) for block in task.blocks) if into is None else 0, work.type)
     policies, first, solves = [], 0, _Solves(work)
     known = {
         int(policy["row"]): Known(policy_of(policy), float(policy["slope"]), policy["point"].copy())
@@ -125,12 +152,15 @@ def solved(work: Work, task: Task) -> Done:
             k = first + i
             values = {name: array[k] for name, array in task.values.items()}
             point = task.points[k] if len(task.points) else None
-            own[row] = _solved_one(work, solves, row, parent, values, point, own, rows[k])
+            out = rows[k] if into is None else into[row]
+            own[row] = _solved_one(work, solves, row, parent, values, point, own, out)
         if block.anchors:
             policies += [_policy(work, row, own[row]) for row in block.rows.tolist()]
             policies = [policy for policy in policies if policy is not None]
         first += len(block.rows)
     solves.close()
+    if into is not None:
+        rows = brief(into, np.concatenate([block.rows for block in task.blocks]))
     return Done(rows, np.array(policies, work.policies), time.perf_counter() - begin)
 
 

@@ -212,6 +212,7 @@ def test_samples_that_kill_their_worker_are_marked_and_nothing_else_is_lost():
     assert set(marked) <= set(range(64, 96))  # its block
     assert many.failures()[0].status == "its worker died, 2 times"
     assert many.converged.sum() == 100 - len(marked)
+    assert np.array_equal(many.X[:64], ddp.solve_many(problem, {"x0": X0[:64]}, executor=1).X)
 
 
 def test_jumps_between_neighbours_are_the_borders_of_local_minima():
