@@ -32,6 +32,7 @@ from problems.command import (
     simulating,
     soft_simulating,
     sweeping,
+    teaching,
 )
 from problems.command.output import (
     COLUMNS,
@@ -247,6 +248,7 @@ def mpc(
 
 main.add_command(simulating.play)
 main.add_command(replanning.replan)
+main.add_command(teaching.teach)
 main.add_command(sweeping.sweep)
 main.add_command(soft_simulating.simulate)
 

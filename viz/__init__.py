@@ -8,10 +8,10 @@ from viz.live import animate
 from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 from viz.signals import Signal, signals_of
+from viz.sliders import Slider, explore
 from viz.solutions import plot_solution
 
 __all__ = [
-    "Capsule", "Drawn", "Signal", "Sphere", "animate", "plot_convergence", "plot_differences", "plot_errors",
-    "plot_forces", "plot_schedule", "plot_solution", "save_html",
-    "signals_of",
+    "Capsule", "Drawn", "Signal", "Slider", "Sphere", "animate", "explore", "plot_convergence", "plot_differences",
+    "plot_errors", "plot_forces", "plot_schedule", "plot_solution", "save_html", "signals_of",
 ]  # fmt: skip

@@ -6,7 +6,9 @@ import html
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
@@ -22,6 +24,7 @@ from viz.packing import pack
 from viz.scene import BESIDE, Entry, Scene, build
 from viz.shapes import css
 from viz.signals import Signal, panels
+from viz.sliders import Slider
 from viz.surroundings import FIELD_OF_VIEW, ROOM
 
 
@@ -96,17 +99,17 @@ def save_html(
     return Drawn(str(target), scene.missing)
 
 
-def page(scene: Scene, title: str) -> str:
-    """The HTML text of a scene."""
+def page(scene: Scene, title: str, sliders: Sequence[Slider] = (), told: str = "", notes: str = "") -> str:
+    """The HTML text of a scene.
+
+    sliders: numbers for which the page asks the program that serves it for another scene.   told: a line about the
+    scene.   notes: text for the reader: lines that begin with a number and a point are paragraphs, and those that begin
+    with "Solution: " are shown on request.
+    """
     viewer, licences = _viewer()
     about = [_line(entry) for entry in scene.legend]
     if scene.missing:
         about.append("missing meshes: " + html.escape(", ".join(scene.missing)))
-    header = {
-        "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
-        "field_of_view": FIELD_OF_VIEW, "room": ROOM,
-        "times": scene.times.tolist(), "path": scene.path.tolist(), "plots": panels(scene.signals),
-    }  # fmt: skip
     return Template(_beside("player.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title),
         about="".join(f"<p>{line}</p>" for line in about),
@@ -114,9 +117,30 @@ def page(scene: Scene, title: str) -> str:
         licences=licences.replace("--", "- -"),
         style=_beside("player.css").read_text(encoding="utf-8"),
         viewer=viewer,
-        scene=pack(header, scene.messages),
+        scene=block(scene, sliders),
+        told=html.escape(told),
+        notes="".join(_note(line) for line in re.split(r"\n(?=\d\.|Solution: )", notes) if line),
+        connect="'self'" if sliders else "'none'",
         player=_beside("player.js").read_text(encoding="utf-8"),
     )
+
+
+def block(scene: Scene, sliders: Sequence[Slider] = ()) -> str:
+    """A scene as its page unpacks it."""
+    header = {
+        "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
+        "field_of_view": FIELD_OF_VIEW, "room": ROOM,
+        "times": scene.times.tolist(), "path": scene.path.tolist(), "plots": panels(scene.signals),
+        "sliders": [asdict(slider) for slider in sliders],
+    }  # fmt: skip
+    return pack(header, scene.messages)
+
+
+def _note(text: str) -> str:
+    """A paragraph for the reader; solutions of exercises are shown on request."""
+    if text.startswith("Solution: "):
+        return f"<details><summary>Solution</summary>{html.escape(text.removeprefix('Solution: '))}</details>"
+    return f"<p>{html.escape(text)}</p>"
 
 
 def _line(entry: Entry) -> str:

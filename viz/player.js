@@ -16,16 +16,16 @@
   for (const message of scene.messages) viewer.handle_command(message);
   viewer.gui.domElement.style.display = "none";
   window.viewer = viewer;
-  const duration = scene.duration, player = viewer.animator, time = find("time");
+  const player = viewer.animator, time = find("time");
 
   find("play").onclick = () => player.playing ? player.pause() : player.play();
   find("speed").onchange = (event) => { player.mixer.timeScale = Number(event.target.value); };
   const seek = (when) => { player.pause(); player.time = when; player.seek(when); time.value = when; };
   time.oninput = () => seek(Number(time.value));
-  const step = (by) => seek(Math.min(Math.max(Math.min(player.time, duration) + by, 0), duration));
+  const step = (by) => seek(Math.min(Math.max(Math.min(player.time, scene.duration) + by, 0), scene.duration));
   const keys = {
     " ": () => find("play").onclick(), ArrowLeft: () => step(-0.02), ArrowRight: () => step(0.02),
-    Home: () => seek(0), End: () => seek(duration),
+    Home: () => seek(0), End: () => seek(scene.duration),
   };
   document.addEventListener("keydown", (event) => {
     if (event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -78,19 +78,19 @@
   if (narrow) find("about").open = false;
 
   // Plots: the curves of one quantity, a line where the motion is, and the numbers there.
-  const plots = scene.plots, canvas = find("curves");
+  const canvas = find("curves");
   let curves = null;  // those drawn last, as a picture
-  plots.forEach((plot, k) => find("plot").add(new Option(plot.title, k)));
-  find("plotting").hidden = plots.length === 0;
+  scene.plots.forEach((plot, k) => find("plot").add(new Option(plot.title, k)));
+  find("plotting").hidden = scene.plots.length === 0;
   find("plotted").checked = !narrow;
-  find("plotted").onchange = () => { find("plots").hidden = plots.length === 0 || !find("plotted").checked; };
+  find("plotted").onchange = () => { find("plots").hidden = scene.plots.length === 0 || !find("plotted").checked; };
   find("plotted").onchange();
   find("plot").onchange = () => { curves = null; };
   new ResizeObserver(() => { curves = null; }).observe(canvas);
   function number(y) { return y === null || y === undefined ? "" : Number(y.toPrecision(4)).toString(); }
   function drawPlot(now) {
     if (find("plots").hidden) return;
-    const lines = plots[find("plot").value].lines, scale = devicePixelRatio || 1, pen = canvas.getContext("2d");
+    const lines = scene.plots[find("plot").value].lines, duration = scene.duration, scale = devicePixelRatio || 1, pen = canvas.getContext("2d");
     const wide = canvas.clientWidth, tall = canvas.clientHeight, left = 46, right = 6, top = 8, bottom = 18;
     if (curves === null) {
       canvas.width = wide * scale; canvas.height = tall * scale;
@@ -155,8 +155,52 @@
   new ResizeObserver(fit).observe(pane);
   fit();
 
+  // Sliders: a new scene is asked for while they move, one at a time, and the picture stays where it is.
+  let asked = false, asking = false;
+  for (const slider of scene.sliders) {
+    const row = document.createElement("label"), range = document.createElement("input");
+    const value = document.createElement("output");
+    Object.assign(range, { type: "range", min: 0, max: 1, step: 0.001 });
+    const shown = (part) => slider.logarithmic
+      ? slider.low * Math.pow(slider.high / slider.low, part) : slider.low + part * (slider.high - slider.low);
+    range.value = slider.logarithmic
+      ? Math.log(slider.value / slider.low) / Math.log(slider.high / slider.low)
+      : (slider.value - slider.low) / (slider.high - slider.low);
+    const tell = () => { value.textContent = number(slider.value) + (slider.unit ? " " + slider.unit : ""); };
+    range.oninput = () => { slider.value = shown(Number(range.value)); tell(); asked = true; ask(); };
+    row.append(slider.label, value, range);
+    find("sliders").append(row);
+    tell();
+  }
+  async function ask() {
+    if (asking) return;
+    asking = true;
+    while (asked) {
+      asked = false;
+      const values = Object.fromEntries(scene.sliders.map((slider) => [slider.name, slider.value]));
+      try {
+        const answer = await (await fetch(location.href, { method: "POST", body: JSON.stringify(values) })).json();
+        find("told").textContent = answer.told;
+        if (answer.scene) await show_instead(answer.scene);
+      } catch (reason) {
+        find("told").textContent = "The program that solves has ended: " + reason;
+      }
+    }
+    asking = false;
+  }
+  async function show_instead(block) {
+    const next = await unpack({ textContent: block, remove() {} }), now = player.time, playing = player.playing;
+    for (const message of next.messages) {
+      if (message.path.startsWith("/mayne/") || message.type === "set_animation") viewer.handle_command(message);
+    }
+    scene = { ...next, sliders: scene.sliders, radius: scene.radius, center: scene.center };
+    time.max = scene.duration;
+    curves = null;
+    playing ? player.time = now : seek(Math.min(now, scene.duration));
+  }
+
   (function show() {
-    const now = Math.min(player.time, duration);
+    const duration = scene.duration, now = Math.min(player.time, duration);
     if (player.playing) time.value = now;
     if (find("follow").checked) follow(now);
     drawPlot(now);

@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 import webbrowser
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
@@ -24,7 +25,11 @@ from ddp.errors import ProblemError
 
 logger = logging.getLogger("mayne")
 
+Answer = Callable[[bytes], str]
+
 HOST = "127.0.0.1"
+LONGEST = 100_000
+"""Most bytes that a page may post."""
 PATIENCE = 3.0
 """How long a program that ends waits for the browser that it has opened to read its page [s]."""
 TEXT_BROWSERS = ("www-browser", "links", "elinks", "lynx", "w3m")
@@ -32,10 +37,13 @@ TEXT_BROWSERS = ("www-browser", "links", "elinks", "lynx", "w3m")
 
 
 class _Page:
-    """The bytes of a page, and until when a browser is expected to read it [s], as `time.monotonic` counts."""
+    """The bytes of a page, and until when a browser is expected to read it [s], as `time.monotonic` counts.
 
-    def __init__(self, contents: bytes) -> None:
-        self.contents = contents
+    answer: what the page may ask for, JSON for JSON.
+    """
+
+    def __init__(self, contents: bytes, answer: Answer | None = None) -> None:
+        self.contents, self.answer = contents, answer
         self.read = threading.Event()
         self.expected = 0.0
 
@@ -56,7 +64,7 @@ class _Server(ThreadingMixIn, TCPServer):
 
 
 class _Request(BaseHTTPRequestHandler):
-    """Answers GET and HEAD of the pages, and nothing else."""
+    """Answers GET and HEAD of the pages, POST of those that ask for something, and nothing else."""
 
     server: _Server
     server_version, sys_version = "mayne", ""
@@ -71,23 +79,48 @@ class _Request(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._page()
 
+    def do_POST(self) -> None:
+        page = self._known()
+        if page is None:
+            return
+        length = self.headers.get("Content-Length", "")
+        if page.answer is None or self.headers.get("Origin") not in self._origins():
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+        elif not length.isdecimal() or int(length) > LONGEST:
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            answer = page.answer(self.rfile.read(int(length))).encode("utf-8")
+            self._begin("application/json", len(answer))
+            self.wfile.write(answer)
+
+    def _origins(self) -> tuple[str, ...]:
+        return tuple(f"http://{host}:{self.server.port}" for host in (HOST, "localhost"))
+
     def _page(self) -> _Page | None:
         """The page asked for, its headers sent; None if the answer was a refusal."""
+        page = self._known()
+        if page is not None:
+            self._begin("text/html; charset=utf-8", len(page.contents))
+        return page
+
+    def _known(self) -> _Page | None:
+        """The page at the path of the request; None, and a refusal sent, if there is none or the host is another."""
         if self.headers.get_all("Host", []) not in ([f"{host}:{self.server.port}"] for host in (HOST, "localhost")):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return None
         page = self.server.pages.get(self.path)
         if page is None:
             self.send_error(HTTPStatus.NOT_FOUND)
-            return None
+        return page
+
+    def _begin(self, kind: str, length: int) -> None:
         self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(page.contents)))
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(length))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
-        return page
 
     def log_message(self, format: str, *args: Any) -> None:
         logger.debug(format, *args)
@@ -97,15 +130,18 @@ _server: _Server | None = None
 _starting = threading.Lock()
 
 
-def show(text: str, open_browser: bool = False) -> str:
-    """The address of an HTML page, readable until this process ends; ProblemError if there is no port for it."""
+def show(text: str, open_browser: bool = False, answer: Answer | None = None) -> str:
+    """The address of an HTML page, readable until this process ends; ProblemError if there is no port for it.
+
+    answer: called, in a thread of its own, with what the page posts; returns JSON.
+    """
     global _server
     with _starting:
         if _server is None:
             _server = _started()
         server = _server
     path = f"/{secrets.token_urlsafe(16)}/"
-    page = server.pages[path] = _Page(text.encode("utf-8"))
+    page = server.pages[path] = _Page(text.encode("utf-8"), answer)
     address = f"http://{HOST}:{server.port}{path}"
     if open_browser:
         opening = threading.Thread(target=_open, args=(address, page), daemon=True)

@@ -84,7 +84,12 @@ def _play(name: str, where: str, html: str | None) -> None:
     if html:
         click.echo(f"wrote {where}", err=True)
         return
-    click.echo(f"{name} moves at {where} until you press Ctrl-C", err=True)
+    wait(f"{name} moves", where)
+
+
+def wait(what: str, where: str) -> None:
+    """Print where something is shown, and wait for Ctrl-C."""
+    click.echo(f"{what} at {where} until you press Ctrl-C", err=True)
     sys.stdout.flush()  # what was printed is there, however the waiting ends
     try:
         while True:

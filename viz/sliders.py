@@ -1,0 +1,90 @@
+"""A page with sliders, which asks the program that serves it for another motion while they move."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddp.errors import DDPError, ProblemError, as_array, flag, items, said, text
+
+logger = logging.getLogger("mayne")
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number that a reader of the page chooses between ``low`` and ``high``; logarithmic: by its logarithm."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    label: str = ""
+    unit: str = ""
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", text("name", self.name))
+        object.__setattr__(self, "label", text("label", self.label) or self.name.replace("_", " "))
+        text("unit", self.unit)
+        flag("logarithmic", self.logarithmic)
+        for name in ("value", "low", "high"):
+            object.__setattr__(self, name, float(as_array(name, getattr(self, name), ())))
+        if not self.low <= self.value <= self.high or self.low == self.high:
+            raise ProblemError(f"{self.name}: expected low <= value <= high, got {self.low}, {self.value}, {self.high}")
+        if self.logarithmic and self.low <= 0.0:
+            raise ProblemError(f"low: expected a positive number for a logarithmic slider, got {self.low}")
+
+
+Found = tuple[Any, str]
+"""Motion, in any form that `save_html` takes, and a line about it."""
+
+
+def explore(
+    sliders: Sequence[Slider],
+    make: Callable[[Mapping[str, float]], Found],
+    title: str = "mayne",
+    open_browser: bool = False,
+    *,
+    frames: Sequence[str] = (),
+    notes: str = "",
+) -> str:
+    """Serve a page whose sliders call ``make``, and return its address; it answers until this process ends.
+
+    make: from the sliders' numbers by name to a motion, a Solution or several by name, and a line of text about it. It
+    is called by one thread at a time; its errors are told in the page.
+    frames: whose paths are drawn.   notes: text for the reader; lines "1. ..." are paragraphs, "Solution: ..."
+    are shown on request.
+    """
+    from viz.html import block, page  # which writes sliders into pages
+    from viz.scene import build
+    from viz.server import show
+
+    given = items("sliders", sliders, "viz.Sliders")
+    for i, slider in enumerate(given):
+        if not isinstance(slider, Slider):
+            raise ProblemError(f"sliders[{i}]: expected a viz.Slider, got {said(slider)}")
+    if len({slider.name for slider in given}) < len(given) or not given:
+        raise ProblemError("sliders: expected at least one, each with a name of its own")
+    if not callable(make):
+        raise ProblemError(f"make: expected a function of the sliders' numbers, got {said(make)}")
+    one_at_a_time = threading.Lock()
+
+    def answer(request: bytes) -> str:
+        try:
+            asked = json.loads(request)
+            numbers = {s.name: min(max(float(asked[s.name]), s.low), s.high) for s in given}
+            with one_at_a_time:
+                motion, told = make(numbers)
+                return json.dumps({"told": told, "scene": block(build(motion, frames=frames))})
+        except (DDPError, ValueError, TypeError, KeyError) as reason:
+            return json.dumps({"told": str(reason), "scene": None})
+
+    motion, told = make({slider.name: slider.value for slider in given})
+    heading, written = text("title", title), text("notes", notes)
+    address = show(page(build(motion, frames=frames), heading, given, told, written), open_browser, answer)
+    logger.info("%s is at %s", heading, address)
+    return address
