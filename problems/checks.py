@@ -37,12 +37,36 @@ def several_weights(**values: Any) -> list[float]:
 
 
 def weights(field: str, value: ArrayLike, size: int) -> Array:
-    """Weights (size,): finite numbers >= 0."""
-    array = as_array(field, value, (size,)).copy()
+    """Weights (size,): finite numbers >= 0; one number stands for all."""
+    given = np.full(size, as_array(field, value, ())) if axes(value) == 0 and not isinstance(value, str) else value
+    array = as_array(field, given, (size,)).copy()
     if (array < 0.0).any():
         worst = int(np.argmin(array))
         raise ProblemError(f"{field}: expected no negative weight, got {array[worst]} at [{worst}]")
     return array
+
+
+def weighting(field: str, value: ArrayLike, size: int) -> Array:
+    """Weights (size,), or a matrix (size, size) of them, symmetric and positive semidefinite."""
+    if axes(value) != 2:
+        return weights(field, value, size)
+    W = as_array(field, value, (size, size)).copy()
+    largest = np.abs(W).max()
+    if np.abs(W - W.T).max() > 1e-12 * largest:
+        raise ProblemError(f"{field}: expected a symmetric matrix, got one that differs from its transpose")
+    if (least := float(np.linalg.eigvalsh(W)[0])) < -1e-12 * largest:
+        raise ProblemError(f"{field}: expected a positive semidefinite matrix, got an eigenvalue of {least:.3g}")
+    return 0.5 * (W + W.T)
+
+
+def spatial(field: str, value: ArrayLike) -> float | Array:
+    """One weight as a number, or weights (3,), or a matrix (3, 3) of them."""
+    return weight(field, value) if axes(value) == 0 else weighting(field, value, 3)
+
+
+def as_matrix(weights: Array) -> Array:
+    """A matrix of weights that may be those of its diagonal."""
+    return weights if weights.ndim == 2 else np.diag(weights)
 
 
 def robot(field: str, value: Any) -> Robot:

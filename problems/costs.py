@@ -32,6 +32,8 @@ from problems import checks
 from problems.kernels import frames as frame_kernels
 from problems.kernels import states as state_kernels
 from problems.layout import Layout, scalar_joints, state_layout
+from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
+from problems.quadratic_costs import Quadratic as Quadratic
 from problems.terms import KernelTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm, one_knot
 
 REFERENCES = {
@@ -47,7 +49,7 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
 
     dynamics: the system whose states they are.   target_x (nx,), or (M, nx) for each knot of a stretch.
     weights (n,): one for each tangent coordinate, positions before velocities; those of a free-flyer are
-    [linear m; angular rad] in the target's axes, then its own velocity.
+    [linear m; angular rad] in the target's axes, then its own velocity. Or one number for all, or a matrix (n, n).
     """
 
     dynamics: System
@@ -63,42 +65,54 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
         checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
         target = checks.targets("target_x", self.target_x, self.nx)
         self.dynamics.check_state("target_x", target)
-        checks.settle(self, target_x=target, weights=checks.weights("weights", self.weights, self.dynamics.n))
-        layout = state_layout(self.dynamics).weighted(self.weights)
+        checks.settle(self, target_x=target, weights=checks.weighting("weights", self.weights, self.dynamics.n))
+        diagonal = self.weights.ndim == 1
+        layout = state_layout(self.dynamics)
+        layout = layout.weighted(self.weights) if diagonal else layout
         checks.settle(self, _layout=layout, _targets=target.reshape(-1, self.nx))
-        if len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
+        if diagonal and len(layout.circle) + len(layout.group) == 0 and target.ndim == 1:
             column, tangent = (np.ascontiguousarray(part) for part in layout.flat.T)
             checks.settle(self, _flat=(column, tangent, target[column], self.weights[tangent]))
 
     @property
     def separable(self) -> bool:
-        """Whether no joint with motions that do not commute has a weight."""
-        return len(self._layout.group) == 0
+        """Whether weights are no matrix, and no joint with motions that do not commute has one."""
+        return self.weights.ndim == 1 and len(self._layout.group) == 0
 
     def _bound(self) -> CompiledCost:
+        if self.weights.ndim == 2:
+            return bind(
+                state_kernels.state_matrix_cost, self._layout, self._targets, self.weights, blocks=[np.arange(self.n)]
+            )
         if self._flat is None:
             own = self._layout, self._targets, self.weights
-            return bind(state_kernels.state_cost, *own, separable=self.separable)
+            blocks = [np.arange(t, t + nj) for _, t, _, nj in self._layout.group]
+            return bind(state_kernels.state_cost, *own, separable=self.separable, blocks=blocks)
         return bind(state_kernels.square_cost, *self._flat, separable=True)
 
 
 @dataclass(frozen=True, eq=False)
 class ControlCost(KernelTerm):
-    """``½ Σ_i w_i (u - target)_i²``; target_u, weights (nu,). At the end of the horizon there is no control."""
+    """``½ Σ_i w_i (u - target)_i²``; target_u (nu,). At the end of the horizon there is no control.
+
+    weights (nu,), or one number for all, or a matrix (nu, nu).
+    """
 
     target_u: Array
     weights: Array
 
     def __post_init__(self) -> None:
         target = as_array("target_u", self.target_u, (None,)).copy()
-        checks.settle(self, target_u=target, weights=checks.weights("weights", self.weights, target.size))
+        checks.settle(self, target_u=target, weights=checks.weighting("weights", self.weights, target.size))
 
     @property
     def separable(self) -> bool:
-        """Always."""
-        return True
+        """Whether weights are no matrix."""
+        return self.weights.ndim == 1
 
     def _bound(self) -> CompiledCost:
+        if self.weights.ndim == 2:
+            return bind(state_kernels.control_matrix_cost, self.target_u, self.weights)
         return bind(state_kernels.control_cost, self.target_u, self.weights, separable=True)
 
     def _check(self, X: Array, U: Array) -> None:
@@ -110,11 +124,11 @@ class ControlCost(KernelTerm):
 
     def gradient(self, x: ArrayLike, u: ArrayLike) -> Array:
         """(nu,): the derivative by u; a control cost does not know how large a state is."""
-        return self.weights * (as_array("u", u, self.target_u.shape) - self.target_u)
+        return checks.as_matrix(self.weights) @ (as_array("u", u, self.target_u.shape) - self.target_u)
 
     def hessian(self, x: ArrayLike, u: ArrayLike, exact: bool = True) -> Array:
         """(nu, nu): the second derivative by u."""
-        return np.diag(self.weights)
+        return checks.as_matrix(self.weights).copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,28 +212,33 @@ class JointLimits(LimitTerm):
 class CenterOfMass(MovingTerm, RobotTerm):
     """``½ w |c(q) - target|²`` of the centre of mass c in the world.
 
-    target_xyz (3,) [m], or (M, 3) for each knot of a stretch; weight: one number.
+    target_xyz (3,) [m], or (M, 3) for each knot of a stretch.
+    weight: one number, (3,) along the world's axes, or a matrix (3, 3).
     """
 
     robot: Robot
     target_xyz: Array
-    weight: float
+    weight: float | Array
     _targets: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
-        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.weight("weight", self.weight))
+        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.spatial("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        return bind(frame_kernels.center_of_mass_cost, self.robot.tree, self._targets, self.weight)
+        W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
+        return bind(
+            frame_kernels.center_of_mass_cost, self.robot.tree, self._targets, W, blocks=[np.arange(self.robot.nv)]
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class FramePose(RobotTerm):
     """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
 
-    target: a pin.SE3 or a homogeneous (4, 4) matrix.   weights (6,): [linear m; angular rad].
+    target: a pin.SE3 or a homogeneous (4, 4) matrix.
+    weights (6,): [linear m; angular rad]; or one number for all, or a matrix (6, 6).
     """
 
     robot: Robot
@@ -234,7 +253,7 @@ class FramePose(RobotTerm):
         checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame, rods=True),
-            weights=checks.weights("weights", self.weights, 6),
+            weights=checks.weighting("weights", self.weights, 6),
         )
 
     def _aim(self) -> None:
@@ -251,20 +270,22 @@ class FramePose(RobotTerm):
         return twin
 
     def _bound(self) -> CompiledCost:
-        return bind(frame_kernels.pose_cost, self._branch, self._pose, self.weights)
+        own = self._branch, self._pose, checks.as_matrix(self.weights)
+        return bind(frame_kernels.pose_cost, *own, blocks=[self._branch.dof])
 
 
 @dataclass(frozen=True, eq=False)
 class FramePosition(MovingTerm, RobotTerm):
     """``½ w |p(q) - target|²`` of a frame's origin p in the world.
 
-    target_xyz (3,) [m], or (M, 3) for each knot of a stretch; weight: one number.
+    target_xyz (3,) [m], or (M, 3) for each knot of a stretch.
+    weight: one number, (3,) along the world's axes, or a matrix (3, 3).
     """
 
     robot: Robot
     frame: str
     target_xyz: Array
-    weight: float
+    weight: float | Array
     _branch: frames.Branch = field(init=False, repr=False)
     _targets: Array = field(init=False, repr=False)
 
@@ -272,17 +293,18 @@ class FramePosition(MovingTerm, RobotTerm):
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
         checks.settle(self, _branch=checks.branch(self.robot, self.frame, rods=True))
-        checks.settle(self, weight=checks.weight("weight", self.weight))
+        checks.settle(self, weight=checks.spatial("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        return bind(frame_kernels.position_cost, self._branch, self._targets, self.weight)
+        own = self._branch, self._targets, checks.as_matrix(checks.weighting("weight", self.weight, 3))
+        return bind(frame_kernels.position_cost, *own, blocks=[self._branch.dof])
 
 
 @dataclass(frozen=True, eq=False)
 class FrameVelocity(RobotTerm):
     """``½ Σ_i w_i (V - target)_i²`` of a frame's velocity V (6,) = [linear m/s; angular rad/s].
 
-    target (6,) or a pin.Motion; weights (6,).
+    target (6,) or a pin.Motion; weights (6,), or one number for all, or a matrix (6, 6).
     reference: "local", V in the frame's own axes; "world", the spatial velocity at the world's origin;
     "local-world-aligned", the velocity of the frame's origin in the world's axes.
     """
@@ -300,10 +322,11 @@ class FrameVelocity(RobotTerm):
         checks.settle(
             self,
             _branch=checks.branch(self.robot, self.frame),
-            weights=checks.weights("weights", self.weights, 6),
+            weights=checks.weighting("weights", self.weights, 6),
         )
         checks.settle(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:
-        own = self._branch, REFERENCES[self.reference], self.robot.nq, self.robot.nv, self.target, self.weights
-        return bind(frame_kernels.velocity_cost, *own)
+        nq, nv, dof = self.robot.nq, self.robot.nv, self._branch.dof
+        own = self._branch, REFERENCES[self.reference], nq, nv, self.target, checks.as_matrix(self.weights)
+        return bind(frame_kernels.velocity_cost, *own, blocks=[np.concatenate([dof, nv + dof])])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array
@@ -32,7 +34,8 @@ class Energy(RobotTerm):
         checks.settle(self, target=target, weight=checks.weight("weight", self.weight))
 
     def _bound(self) -> CompiledCost:
-        return bind(inertial_kernels.energy_cost, self.robot.tree, self.target, self.weight)
+        own = self.robot.tree, self.target, self.weight
+        return bind(inertial_kernels.energy_cost, *own, blocks=[np.arange(2 * self.robot.nv)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,4 +58,5 @@ class Momentum(RobotTerm):
         checks.settle(self, target=target, weights=checks.weights("weights", self.weights, 6))
 
     def _bound(self) -> CompiledCost:
-        return bind(inertial_kernels.momentum_cost, self.robot.tree, POINTS[self.about], self.target, self.weights)
+        own = self.robot.tree, POINTS[self.about], self.target, self.weights
+        return bind(inertial_kernels.momentum_cost, *own, blocks=[np.arange(2 * self.robot.nv)])

@@ -171,7 +171,8 @@ class AugmentedTerm:
             return None
         kind = int(found.diagonal), int(found.curved)
         own = self._lower, self._upper, self._cap, self._compliance, self.multipliers, self.penalty
-        cost = bind(augmented_cost, *found[:2], found.columns, *kind, *own, separable=self.separable)
+        given = *found[:2], found.columns, *kind, *own
+        cost = bind(augmented_cost, *given, separable=self.separable, blocks=[found.columns])
         return cost._replace(owner=(cost.owner, found))
 
     def values(self, X: Array, U: Array) -> Array:

@@ -18,11 +18,13 @@ class CompiledCost(NamedTuple):
     """A compiled cost term: the C function ``void(context, block, order, first)`` of `ddp.costs.bound`.
 
     ``owner`` keeps alive what ``context`` points to.
+    blocks: of z, whose rows and columns of the Hessian it writes to beside the diagonal; None: any.
     """
 
     address: int
     context: int
     owner: Any
+    blocks: tuple[NDArray[np.int64], ...] | None = None
 
 
 @runtime_checkable

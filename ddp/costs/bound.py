@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from ddp.compiling.kernel import callback, inline, specialised
 from ddp.costs.batch import CompiledCost
@@ -74,16 +75,21 @@ def diagonals_at(block):
     return strided_at(w[9], (w[0], w[3], w[3]), (w[12], w[13], w[14]))
 
 
-def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = False) -> CompiledCost:
+def bind(
+    term: Any, *arguments: Any, noted: bool = False, separable: bool = False,
+    blocks: Iterable[NDArray[np.int64]] | None = None,
+) -> CompiledCost:  # fmt: skip
     """Make the C function of a term with this kernel, and its context. Arguments are copied where they must be.
 
     noted: whether the kernel takes the knots' notes (M, .) after X and U.
     separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
+    blocks: see `CompiledCost`.
     """
     kept: list[Any] = []
     words = np.array(words_of(arguments, kept), dtype=np.int64)
     function = _function(term, kind_of(arguments), noted, separable)
-    return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function))
+    own = () if separable else None if blocks is None else tuple(blocks)
+    return CompiledCost(function.address, int(words.ctypes.data), (words, kept, function), own)
 
 
 def words_of(value: Any, kept: list[Any]) -> list[int]:

@@ -57,6 +57,8 @@ class Differentiator(ABC):
     def turn_to(self, problem: Problem) -> None:
         """Differentiate another problem of the same sizes from now on, in the same memory."""
         self._problem = problem
+        for H in (self.derivatives.lzz, self.derivatives.exact):
+            H[:] = 0.0  # terms may write elsewhere
 
     @abstractmethod
     def close(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ddp import inline, kernel
 from ddp.costs.bound import EXACT, VALUES
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
-from dynamics.geometry.spatial import dot3, dot6, load6, rotate_back, rotation_product, sub3
+from dynamics.geometry.spatial import dot3, dot6, load3, load6, rotate_back, rotation_product, sub3, times6
 from dynamics.quantities.center_of_mass import place_center_of_mass, pull_back_center_of_mass
 from dynamics.quantities.frames import (
     add_twist_curvature,
@@ -22,7 +22,7 @@ from dynamics.quantities.frames import (
     twist_derivatives,
 )
 from dynamics.rigid_bodies.kinematics import workspace
-from problems.kernels.states import half_square, load_six, row_of
+from problems.kernels.states import load_six, row_of
 
 
 @inline
@@ -41,6 +41,12 @@ def pose_error(target, R, p):
     return log6(rotation_product(_transposed(Rt), R), rotate_back(Rt, sub3(p, pt)))
 
 
+@inline
+def times3(W, a):
+    """W a of a matrix (3, 3)."""
+    return (dot3(load3(W, 0), a), dot3(load3(W, 1), a), dot3(load3(W, 2), a))
+
+
 @kernel
 def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
     """FramePose: the residual r moves by Jlog6(r) d, and by its curvature log6_hessian."""
@@ -49,13 +55,10 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
     for k in range(X.shape[0]):
         R, p = place_frame(branch, X[k], memory, J)
         r = pose_error(target, R, p)
-        l[k] += scale * half_square(weights, r)
+        wr = times6(weights, r)
+        l[k] += scale * 0.5 * dot6(r, wr)
         if order == VALUES:
             continue
-        wr = (
-            weights[0] * r[0], weights[1] * r[1], weights[2] * r[2],
-            weights[3] * r[3], weights[4] * r[4], weights[5] * r[5],
-        )  # fmt: skip
         jlog6(r, Jlog)
         G[:] = 0.0
         if order == EXACT:
@@ -67,9 +70,12 @@ def pose_cost(branch, target, weights, first, X, U, scale, order, l, lz, lzz):
                 force[0] + row[0] * f, force[1] + row[1] * f, force[2] + row[2] * f,
                 force[3] + row[3] * f, force[4] + row[4] * f, force[5] + row[5] * f,
             )  # fmt: skip
-            for a in range(6):
-                for c in range(6):
-                    G[a, c] += weights[i] * Jlog[i, a] * Jlog[i, c]
+            for j in range(6):
+                w = weights[i, j]
+                if w != 0.0:
+                    for a in range(6):
+                        for c in range(6):
+                            G[a, c] += w * Jlog[i, a] * Jlog[j, c]
         pull_back_displacement(branch, memory, J, force, G, scale, order == EXACT, lz[k], lzz[k])
 
 
@@ -81,13 +87,16 @@ def position_cost(branch, targets, weight, first, X, U, scale, order, l, lz, lzz
         R, p = place_frame(branch, X[k], memory, J)
         target = row_of(targets, first + k)
         d = (p[0] - target[0], p[1] - target[1], p[2] - target[2])
-        l[k] += scale * 0.5 * weight * dot3(d, d)
+        wd = times3(weight, d)
+        l[k] += scale * 0.5 * dot3(d, wd)
         if order == VALUES:
             continue
-        e = rotate_back(R, d)
-        f = (weight * e[0], weight * e[1], weight * e[2], 0.0, 0.0, 0.0)
+        e = rotate_back(R, wd)
+        f = (e[0], e[1], e[2], 0.0, 0.0, 0.0)
         for i in range(3):
-            G[i, i] = weight
+            turned = rotate_back(R, times3(weight, (R[i], R[3 + i], R[6 + i])))
+            for j in range(3):
+                G[i, j] = turned[j]
             if order == EXACT:
                 a, b = (i + 1) % 3, (i + 2) % 3
                 G[a, 3 + b] = -0.5 * f[i]
@@ -102,7 +111,7 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
     """FrameVelocity."""
     m = branch.count
     memory, J, E, D = branch_workspace(branch, X), np.zeros((m, 6)), np.zeros((m, 6)), np.zeros((2 * m, 6))
-    r, f = np.zeros(6), np.zeros(6)
+    r = np.zeros(6)
     index = np.empty(2 * m, np.int64)
     for j in range(m):
         index[j], index[m + j] = branch.dof[j], nv + branch.dof[j]
@@ -112,15 +121,14 @@ def velocity_cost(branch, reference, nq, nv, target, weights, first, X, U, scale
         W = twist_derivatives(reference, R, p, V, J, E, D[:m], D[m:])
         for i in range(6):
             r[i] = W[i] - target[i]
-            f[i] = weights[i] * r[i]
-        l[k] += scale * half_square(weights, r)
+        force = times6(weights, load_six(r, 0))
+        l[k] += scale * 0.5 * dot6(load_six(r, 0), force)
         if order == VALUES:
             continue
-        force, w = load_six(f, 0), load_six(weights, 0)
         for a in range(2 * m):
             d = load6(D, a)
             lz[k, index[a]] += scale * dot6(d, force)
-            wd = (w[0] * d[0], w[1] * d[1], w[2] * d[2], w[3] * d[3], w[4] * d[4], w[5] * d[5])
+            wd = times6(weights, d)
             lzz[k, index[a], index[a]] += scale * dot6(d, wd)
             for b in range(a):
                 h = scale * dot6(load6(D, b), wd)
@@ -138,8 +146,12 @@ def center_of_mass_cost(tree, targets, weight, first, X, U, scale, order, l, lz,
         c = place_center_of_mass(tree, X[k], memory, g)
         target = row_of(targets, first + k)
         d = (c[0] - target[0], c[1] - target[1], c[2] - target[2])
-        l[k] += scale * 0.5 * weight * dot3(d, d)
+        f = times3(weight, d)
+        l[k] += scale * 0.5 * dot3(d, f)
         if order == VALUES:
             continue
-        f = (weight * d[0], weight * d[1], weight * d[2])
-        pull_back_center_of_mass(tree, memory, g, f, weight, scale, order == EXACT, lz[k], lzz[k])
+        pull_back_center_of_mass(tree, memory, g, f, 0.0, scale, order == EXACT, lz[k], lzz[k])
+        for i in range(tree.nv):
+            wg = times3(weight, load3(g, i))
+            for j in range(tree.nv):
+                lzz[k, i, j] += scale * dot3(wg, load3(g, j))

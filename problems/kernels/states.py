@@ -136,6 +136,119 @@ def state_cost(layout, targets, weights, first, X, U, scale, order, l, lz, lzz):
 
 
 @kernel
+def state_matrix_cost(layout, targets, W, first, X, U, scale, order, l, lz, lzz):
+    """StateCost with a matrix of weights: ``Jᵀ W J`` where J differs from 1 in blocks of joints alone."""
+    n = W.shape[0]
+    r, force, J = np.zeros(n), np.zeros(n), np.zeros((6, 6))
+    curvature, H, kept = np.zeros((6, 6)), np.zeros((n, n)), np.zeros(6)
+    for k in range(X.shape[0]):
+        difference(layout, row_of(targets, first + k), X[k], r)
+        total = 0.0
+        for i in range(n):
+            force[i] = 0.0
+            for j in range(n):
+                force[i] += W[i, j] * r[j]
+            total += force[i] * r[i]
+        l[k] += scale * 0.5 * total
+        if order == VALUES:
+            continue
+        H[:] = W
+        for b in range(layout.group.shape[0]):
+            t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
+            xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
+            joint_log_jacobian(kind, nj, xi, J)
+            if order == EXACT:
+                joint_log_hessian(kind, nj, xi, wr, curvature)
+                for i in range(nj):
+                    for a in range(nj):
+                        lzz[k, t + i, t + a] += scale * curvature[i, a]
+            for a in range(nj):
+                kept[a] = 0.0
+                for i in range(nj):
+                    kept[a] += J[i, a] * force[t + i]
+            for a in range(nj):
+                force[t + a] = kept[a]
+            for i in range(n):
+                for a in range(nj):
+                    kept[a] = 0.0
+                    for c in range(nj):
+                        kept[a] += H[i, t + c] * J[c, a]
+                for a in range(nj):
+                    H[i, t + a] = kept[a]
+            for i in range(n):
+                for a in range(nj):
+                    kept[a] = 0.0
+                    for c in range(nj):
+                        kept[a] += J[c, a] * H[t + c, i]
+                for a in range(nj):
+                    H[t + a, i] = kept[a]
+        for i in range(n):
+            lz[k, i] += scale * force[i]
+            for j in range(n):
+                lzz[k, i, j] += scale * H[i, j]
+
+
+@kernel
+def diagonal_cost(targets, q, r, first, X, U, scale, order, l, lz, lzz):
+    """Quadratic with diagonals q (nx,), r (nu,) or of one number."""
+    nx = X.shape[1]
+    for k in range(X.shape[0]):
+        target, total = row_of(targets, first + k), 0.0
+        for i in range(nx + U.shape[1]):
+            d = X[k, i] - target[i] if i < nx else U[k, i - nx]
+            w = scale * (q[i] if i < nx else r[i - nx if r.size > 1 else 0])
+            total += 0.5 * w * d * d
+            if order > VALUES:
+                lz[k, i] += w * d
+                lzz[k, i, i] += w
+        l[k] += total
+
+
+@kernel
+def quadratic_cost(targets, Q, R, first, X, U, scale, order, l, lz, lzz):
+    """Quadratic with matrices Q (nx, nx), R (nu, nu), or R (1, 1) for a multiple of 1."""
+    nx, nu = X.shape[1], U.shape[1]
+    for k in range(X.shape[0]):
+        target = row_of(targets, first + k)
+        for i in range(nx):
+            f = 0.0
+            for j in range(nx):
+                f += Q[i, j] * (X[k, j] - target[j])
+                if order > VALUES:
+                    lzz[k, i, j] += scale * Q[i, j]
+            l[k] += scale * 0.5 * f * (X[k, i] - target[i])
+            if order > VALUES:
+                lz[k, i] += scale * f
+        for i in range(nu):
+            f = 0.0
+            for j in range(nu):
+                w = R[i, j] if R.shape[0] == nu else (R[0, 0] if i == j else 0.0)
+                f += w * U[k, j]
+                if order > VALUES:
+                    lzz[k, nx + i, nx + j] += scale * w
+            l[k] += scale * 0.5 * f * U[k, i]
+            if order > VALUES:
+                lz[k, nx + i] += scale * f
+
+
+@kernel
+def control_matrix_cost(target, W, first, X, U, scale, order, l, lz, lzz):
+    """ControlCost with a matrix of weights."""
+    nu = target.size
+    n = lz.shape[1] - nu
+    for k in range(U.shape[0]):
+        for i in range(nu):
+            f = 0.0
+            for j in range(nu):
+                f += W[i, j] * (U[k, j] - target[j])
+            l[k] += scale * 0.5 * f * (U[k, i] - target[i])
+            if order > VALUES:
+                lz[k, n + i] += scale * f
+                for j in range(nu):
+                    lzz[k, n + i, n + j] += scale * W[i, j]
+
+
+@kernel
 def limit_cost(layout, lower, upper, weight, first, X, U, scale, order, l, lz, lzz):
     """JointLimits and StateLimits: w beyond a limit, nothing within."""
     for k in range(X.shape[0]):

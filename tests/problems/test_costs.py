@@ -9,10 +9,14 @@ import pinocchio as pin
 import pytest
 import residual_oracle as oracles
 
+import ddp
+from ddp.constraints.lagrangian import Lagrangian, state_size
 from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError
+from dynamics.robots.model import load
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.constraints import FramePositionEquality
 from problems.costs import (
     CenterOfMass,
     ControlCost,
@@ -20,7 +24,9 @@ from problems.costs import (
     FramePose,
     FramePosition,
     FrameVelocity,
+    GravityTorqueCost,
     JointLimits,
+    Quadratic,
     StateCost,
 )
 from problems.inertial_costs import Energy, Momentum
@@ -110,6 +116,108 @@ def test_energy_is_exact_to_second_order(robots, rng, name):
     x = random_state(robot, rng, 1.0)
     oracle = oracles.Oracle(robot.model, oracles.energy(robot.model, 3.0), np.full(1, 1e-2))
     agrees(Energy(robot, 3.0, 1e-2), oracle, x)
+
+
+def test_hessians_of_large_robots_are_cleared_where_terms_write_alone(robots, rng):
+    """Twice into the same memory, at other states each time, with a constraint's part: as if it were new."""
+    robot = load("talos")
+    system = RobotDynamics(robot, 0.01)
+    X = np.array([random_state(robot, rng) for _ in range(5)])
+    U = rng.normal(size=(4, system.nu))
+    terms = [StateCost(system, X[0], 0.3), FramePosition(robot, "gripper_left_base_link", np.ones(3), 2.0)]
+    point = FramePositionEquality(robot, "gripper_right_base_link", np.ones(3))
+    plain = ddp.Problem(system, terms, [CenterOfMass(robot, np.zeros(3), 1.0)], X[0], 4, constraints=[point])
+    problem = plain.augmented(Lagrangian(plain.rows, np.ones(state_size(plain.placed))))
+    nz = system.n + system.nu
+    assert 0 < len(problem.objective.segments) < 2 * nz
+    d = problem.allocate()
+    d.dual[:] = problem.lagrangian.state
+    for at in (X, X[::-1].copy()):
+        problem.objective.expand(at, U, d, 0, 5)
+        problem.objective.expand_exact(at, U, d, 0, 5)
+    fresh = problem.allocate()
+    problem.objective.expand(X[::-1].copy(), U, fresh, 0, 5)
+    problem.objective.expand_exact(X[::-1].copy(), U, fresh, 0, 5)
+    np.testing.assert_array_equal(d.lzz, fresh.lzz)
+    np.testing.assert_array_equal(d.exact, fresh.exact)
+    H = np.zeros((5, nz, nz))
+    for _, term, knots in problem.terms():
+        weight = 0.01 if term in terms else 1.0
+        own = np.zeros(len(X[knots])), np.zeros((len(X[knots]), nz))
+        term.expand(X[::-1][knots].copy(), problem.padded(U)[knots], weight, True, *own, H[knots])
+    close(fresh.exact, H, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["ur5", "mixed"])
+def test_matrices_of_weights_are_exact_to_second_order(robots, rng, name):
+    """With W = L Lᵀ the oracle's residual is Lᵀ r."""
+    robot, frame = robots[name], "tool0" if name == "ur5" else "left_tip"
+    model, x = robot.model, random_state(robot, rng)
+    pose, point, target = pin.SE3.Random(), rng.normal(size=3), near(model, x, rng)
+    system, none = RobotDynamics(robot, 0.01), np.zeros(6)
+    for size, residual, make in (
+        (3, oracles.frame_position(model, frame, point), lambda W: FramePosition(robot, frame, point, W)),
+        (3, oracles.center_of_mass(model, point), lambda W: CenterOfMass(robot, point, W)),
+        (6, oracles.frame_pose(model, frame, pose), lambda W: FramePose(robot, frame, pose, W)),
+        (6, oracles.frame_velocity(model, frame, none, pin.LOCAL), lambda W: FrameVelocity(robot, frame, none, W)),
+        (system.n, oracles.state(model, target), lambda W: StateCost(system, target, W)),
+    ):  # fmt: skip
+        L = np.tril(rng.normal(size=(size, size))) / np.sqrt(size)
+        weighed = oracles.Oracle(model, lambda q, v, r=residual, L=L: L.T @ r(q, v), np.ones(size))
+        agrees(make(L @ L.T), weighed, x)
+        same = make(np.diag(np.full(size, 0.7))), make(0.7)
+        u = np.zeros(3)
+        close(same[0].hessian(x, u), same[1].hessian(x, u), 1e-13)
+        close(same[0].gradient(x, u), same[1].gradient(x, u), 1e-13)
+
+
+def test_matrices_of_weights_on_controls_are_parabolas(rng):
+    L, u, target = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
+    W, term = L @ L.T, ControlCost(target, L @ L.T)
+    assert term.value(np.zeros(2), u) == pytest.approx(0.5 * (u - target) @ W @ (u - target), rel=1e-13)
+    lz, lzz = np.zeros((1, 5)), np.zeros((1, 5, 5))
+    term.expand(np.zeros((1, 2)), u[None], 2.0, True, np.zeros(1), lz, lzz)
+    close(lz[0], [0.0, 0.0, *(2.0 * W @ (u - target))], 1e-13)
+    close(lzz[0, 2:, 2:], 2.0 * W, 1e-13)
+    assert not lzz[0, :2].any()
+
+
+@pytest.mark.parametrize("Q", [2.0, [1.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]])
+@pytest.mark.parametrize("R", [0.0, 0.3, [0.1, 0.2, 0.3], np.eye(3) + 0.1])
+def test_quadratics_of_plain_states_are_parabolas(rng, Q, R):
+    target, x, u = rng.normal(size=2), rng.normal(size=2), rng.normal(size=3)
+    term = Quadratic(target, Q, R)
+    W = np.zeros((5, 5))
+    for own, given in ((slice(0, 2), Q), (slice(2, 5), R)):
+        size = own.stop - own.start
+        W[own, own] = given if np.ndim(given) == 2 else np.diag(np.broadcast_to(given, size))
+    z = np.concatenate([x - target, u])
+    assert term.value(x, u) == pytest.approx(0.5 * z @ W @ z, rel=1e-13)
+    close(term.gradient(x, u), W @ z, 1e-14)
+    close(term.hessian(x, u), W, 1e-14)
+    assert term.separable == (np.ndim(Q) < 2 and np.ndim(R) < 2)
+
+
+@pytest.mark.parametrize("name", ["ur5", "hyq"])
+def test_torques_beyond_gravitys_are_exact_to_second_order(robots, rng, name):
+    robot = robots[name]
+    model, data, system = robot.model, robot.model.createData(), RobotDynamics(robot, 0.01)
+    x, u = random_state(robot, rng), 10.0 * rng.normal(size=system.nu)
+    rows = np.flatnonzero(system.actuation.any(axis=1))
+    weights = rng.uniform(0.5, 1.0, size=len(rows))
+
+    def excess(q, v):
+        return (system.actuation @ u - pin.computeGeneralizedGravity(model, data, q))[rows]
+
+    oracle, term = oracles.Oracle(model, excess, weights), GravityTorqueCost(system, weights)
+    n = system.n
+    assert term.value(x, u) == pytest.approx(oracle.value(x), rel=1e-12)
+    close(term.gradient(x, u)[:n], oracle.gradient(x), 1e-7)
+    close(term.hessian(x, u)[:n, :n], oracle.hessian(x), 2e-6)
+    close(term.hessian(x, u, exact=False)[:n, :n], oracle.gauss_newton(x), 1e-7)
+    S = system.actuation[rows]
+    close(term.gradient(x, u)[n:], S.T @ (weights * excess(x[: model.nq], None)), 1e-10)
+    close(term.hessian(x, u)[n:, n:], S.T @ np.diag(weights) @ S, 1e-12)
 
 
 @pytest.mark.parametrize("about", ["origin", "center-of-mass"])
@@ -280,7 +388,14 @@ MISTAKES = [
     ("fixed to the world", lambda r, s: FramePose(r, "universe", np.eye(4), np.ones(6))),
     ("target_xyz", lambda r, s: FramePosition(r, "rf_foot", np.array([0.0, np.inf, 0.0]), 1.0)),
     ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), -1.0)),
-    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), np.ones(3))),
+    ("weight", lambda r, s: FramePosition(r, "rf_foot", np.zeros(3), np.ones(2))),
+    ("weights: expected a symmetric", lambda r, s: ControlCost(np.zeros(2), [[1.0, 0.5], [0.0, 1.0]])),
+    ("weights: .* semidefinite .* eigenvalue of -1", lambda r, s: ControlCost(np.zeros(2), [[0.0, 1.0], [1.0, 0.0]])),
+    ("target, Q: expected one of", lambda r, s: Quadratic(0.0, 1.0)),
+    ("Q: expected shape", lambda r, s: Quadratic(np.zeros(2), np.ones(3))),
+    ("R: expected no negative weight", lambda r, s: Quadratic(np.zeros(2), 1.0, [-1.0])),
+    ("dynamics: expected the dynamics of a robot", lambda r, s: GravityTorqueCost(r, 1.0)),
+    ("weights: expected shape", lambda r, s: GravityTorqueCost(s, np.ones(18))),
     ("reference", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), "body")),
     ("target", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(3), np.ones(6))),
     ("target_xyz", lambda r, s: CenterOfMass(r, np.zeros(2), 1.0)),

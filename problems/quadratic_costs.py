@@ -1,0 +1,127 @@
+"""Quadratic costs of plain states and controls, and of torques beyond those that carry a robot's weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.costs.batch import CompiledCost
+from ddp.costs.bound import bind
+from ddp.errors import ProblemError, as_array, axes, said
+from ddp.protocols import Array
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.rigid_bodies.rigid_body import (
+    inverse_dynamics,
+    inverse_dynamics_derivatives,
+    inverse_dynamics_hessian,
+)
+from dynamics.steps.robot_dynamics import RobotDynamics
+from problems import checks
+from problems.kernels import states as state_kernels
+from problems.terms import KernelTerm, KnotTerm, MovingTerm
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic(MovingTerm, KernelTerm, KnotTerm):
+    """``½ (x - target)ᵀ Q (x - target) + ½ uᵀ R u`` of states that are plain numbers.
+
+    target: a number or (nx,), or (M, nx) for each knot of a stretch.
+    Q: a number, (nx,) for a diagonal, or (nx, nx), symmetric and positive semidefinite.
+    R: a number, (nu,) or (nu, nu); 0 for none, as at the end of the horizon, where there is no control.
+    """
+
+    target: Array
+    Q: Array
+    R: ArrayLike = 0.0
+    _targets: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sizes = [np.shape(value)[-1] for value in (self.target, self.Q) if axes(value) > 0]
+        if not sizes:
+            raise ProblemError("target, Q: expected one of (nx,) at least, got two numbers")
+        nx = int(sizes[0])
+        target = np.full(nx, as_array("target", self.target, ())) if axes(self.target) == 0 else self.target
+        checks.settle(self, target=checks.targets("target", target, nx), Q=checks.weighting("Q", self.Q, nx))
+        if axes(self.R) == 0:
+            R: float | Array = checks.weight("R", self.R)
+        else:
+            R = checks.weighting("R", self.R, int(np.shape(self.R)[-1]))
+        checks.settle(self, R=R, _targets=self.target.reshape(-1, nx))
+
+    @property
+    def n(self) -> int:
+        """Numbers in a state."""
+        return self._targets.shape[1]
+
+    @property
+    def separable(self) -> bool:
+        """Whether neither Q nor R is a matrix."""
+        return self.Q.ndim == 1 and np.ndim(self.R) < 2
+
+    def _bound(self) -> CompiledCost:
+        R = np.atleast_1d(np.asarray(self.R, dtype=np.float64))
+        if self.separable:
+            return bind(state_kernels.diagonal_cost, self._targets, self.Q, R, separable=True)
+        W = np.full((1, 1), R[0]) if R.size == 1 else checks.as_matrix(R)
+        return bind(state_kernels.quadratic_cost, self._targets, checks.as_matrix(self.Q), W)
+
+    def _check(self, X: Array, U: Array) -> None:
+        checks.rows("numbers in a state", X, self.n)
+        if np.ndim(self.R) > 0:
+            checks.rows("controls", U, len(np.asarray(self.R)))
+
+
+@dataclass(frozen=True, eq=False)
+class GravityTorqueCost(KnotTerm):
+    """``½ Σ_i w_i (τ - g(q))_i²`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
+
+    dynamics: a robot's, whose actuation S it is.
+    weights: of the degrees of freedom that controls act on, in their order: one number for all, or one for each.
+    """
+
+    dynamics: RobotDynamics | PhasedDynamics
+    weights: Array
+    _rows: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dynamics, (RobotDynamics, PhasedDynamics)):
+            raise ProblemError(f"dynamics: expected the dynamics of a robot, got {said(self.dynamics)}")
+        rows = np.flatnonzero(self.dynamics.actuation.any(axis=1))
+        checks.settle(self, _rows=rows, weights=checks.weights("weights", self.weights, len(rows)))
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of a state."""
+        return self.dynamics.n
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
+        r = self._excess(X, U)
+        return np.asarray(0.5 * (r * r) @ self.weights)
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+        robot, S, rows = self.dynamics.robot, self.dynamics.actuation, self._rows
+        (nq, nv), n, r = (robot.nq, robot.nv), self.n, self._excess(X, U)
+        Q, still = np.ascontiguousarray(X[:, :nq]), np.zeros((len(X), nv))
+        J = np.zeros((len(X), len(rows), n + U.shape[1]))
+        J[:, :, :nv] = -inverse_dynamics_derivatives(robot, Q, still, still).dq[:, rows]
+        J[:, :, n:] = S[rows]
+        force = weight * self.weights * r
+        l += 0.5 * (force * r).sum(axis=1)
+        lz += np.einsum("ki,kia->ka", force, J)
+        lzz += np.einsum("kia,i,kib->kab", J, weight * self.weights, J, optimize=True)
+        if exact:
+            mu = np.zeros((len(X), nv))
+            mu[:, rows] = -force
+            lzz[:, :nv, :nv] += inverse_dynamics_hessian(robot, Q, still, still, mu, symmetric=True).qq
+
+    def _excess(self, X: Array, U: Array) -> Array:
+        """Torques less gravity's (M, rows)."""
+        robot = self.dynamics.robot
+        X, U = checks.rows("numbers in a state", X, self.dynamics.nx), checks.rows("controls", U, self.dynamics.nu)
+        still = np.zeros((len(X), robot.nv))
+        g = inverse_dynamics(robot, np.ascontiguousarray(X[:, : robot.nq]), still, still)
+        return np.asarray(np.einsum("kj,ij->ki", U, self.dynamics.actuation[self._rows]) - g[:, self._rows])
