@@ -136,7 +136,7 @@ def _branch(robot: Robot, frame: str) -> Branch:
         weightless=None,
     )  # fmt: skip
     if isinstance(own, HybridTree):
-        own.rod, own.strain, own.mode = own.rod[chosen], own.strain[dof], own.mode[dof]
+        own.rod, own.strain, own.mode, own.until = own.rod[chosen], own.strain[dof], own.mode[dof], own.until[dof]
         if point is not None:
             count = own.count.copy()
             count[own.rod[-1]] = point + 1

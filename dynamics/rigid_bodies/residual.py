@@ -15,7 +15,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.memory import as_vector
 from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velocities
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
-from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites
+from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites, sum_forces
 from dynamics.rigid_bodies.loads import add_wrench_columns, add_wrench_curvature, see_loads, see_loads_virtually
 from dynamics.rigid_bodies.passive import actuate, resist
 from dynamics.rods.forces import (
@@ -31,6 +31,29 @@ from dynamics.rods.memory import has_rod
 
 
 @kernel
+def residual(tree, pulls, q, v, a, u, no_fext, ws, tau, R):
+    """R alone; tau (nv,): scratch."""
+    place_bodies(tree, q, True, ws)
+    forces(tree, v, a, no_fext, ws)
+    see_loads(tree, q, v, u, ws)
+    sum_forces(tree, ws)
+    add_all_forces(tree, pulls, q, v, a, u, ws, tau, R)
+
+
+@kernel
+def add_all_forces(tree, pulls, q, v, a, u, ws, tau, R):
+    """R, of the summed forces of bodies; tau (nv,): scratch."""
+    generalized_forces(tree, a, ws, R)
+    actuate(tree, pulls, u, q, v, tau)
+    for i in range(tree.nv):
+        R[i] -= tau[i]
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            add_internal_forces(tree, b, 1.0, q, v, R)
+            add_tendon_forces(tree, b, ws, 1.0, q, u, R)
+
+
+@kernel
 def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M):
     """R, and its derivatives R_q, R_v and M by q, v, a; tau (nv,): scratch."""
     place_bodies(tree, q, True, ws)
@@ -41,14 +64,9 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
     inverse_dynamics_derivatives(tree, ws, Rq, Rv)
     add_carried_loads(tree, ws, M, Rq, Rv)
     resist(tree, Rq, Rv)
-    generalized_forces(tree, a, ws, R)
-    actuate(tree, pulls, u, q, v, tau)
-    for i in range(tree.nv):
-        R[i] -= tau[i]
+    add_all_forces(tree, pulls, q, v, a, u, ws, tau, R)
     for b in range(tree.nb):
         if has_rod(tree, b):
-            add_internal_forces(tree, b, 1.0, q, v, R)
-            add_tendon_forces(tree, b, ws, 1.0, q, u, R)
             add_internal_stiffness(tree, b, Rq, Rv)
             add_tendon_stiffness(tree, b, ws, q, u, Rq)
 

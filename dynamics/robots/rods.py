@@ -227,6 +227,10 @@ class Rod:
                 column += 1
         return found
 
+    def levels(self, at: Array) -> Array:
+        """Entries of ``basis`` that are not zero, (len(at), nv): each coordinate is of one strain."""
+        return self.basis(at)[:, np.arange(self.nv), self.strain]
+
     def stiffness(self) -> Array:
         """K (nv, nv) = Σ w Φᵀ diag(EA, GA, GA, GJ, E∫z², E∫y²) Φ, forces of elasticity per coordinate."""
         A, Jy, Jz, J, *_ = self.sections

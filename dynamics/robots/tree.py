@@ -76,15 +76,16 @@ class HybridTree(Tree):
     """A tree with elastic rods, each one joint: its body is the rod's tip, with what is fixed there.
 
     rod (nb,): the rod that carries a body, -1 for a joint.   first, count, column (rods,): a rod's first point, its
-    number of points, base first, and its first row of ``basis_there``.
+    number of points, base first, and its first row of ``level_there``.
     length (points,): of the segment that ends at a point [m].   section (points, 10): inertia that a point stands for,
     in the section's axes, x along the rod.
     reference (2 points, 6), level (2 columns,): strains at rest, and derivatives of a strain by its coordinates, where
     the segment that ends at a point samples them: a pair of rows, or of numbers, each.
     strain, mode (nv,): which of the six strains a coordinate of a rod is of, and which of those that the rod has; the
-    rod's are ``strains`` (rods, 6), ``modes`` (rods,) of them.   units: two for each of these at each point; unit
-    (rods,): a rod's first.   axes (6, 6): the six strains alone.
-    weight (points,), reference_there (points, 6), basis_there (columns, 6): weights of integrals along the rod [m], and
+    rod's are ``strains`` (rods, 6), ``modes`` (rods,) of them.   until (nv,): the first of the rod's coordinates beyond
+    this one that is not of the same strain.   units: two for each strain of a rod at each point; unit (rods,): a rod's
+    first.   axes (6, 6): the six strains alone.
+    weight (points,), reference_there (points, 6), level_there (columns,): weights of integrals along the rod [m], and
     these strains at the points themselves.
     square (rods,): where a rod's matrices begin in ``elastic`` and ``viscous``, K and D row after row.
     cable (rods + 1,): a rod's first tendon.   tendons: how many, the first of ``cables``.
@@ -114,6 +115,7 @@ class HybridTree(Tree):
     level: Array = reals()
     strain: Indices = integers()
     mode: Indices = integers()
+    until: Indices = integers()
     strains: Indices = integers(6)
     modes: Indices = integers()
     units: int = integer()
@@ -121,7 +123,7 @@ class HybridTree(Tree):
     axes: Array = reals(6)
     weight: Array = reals()
     reference_there: Array = reals(6)
-    basis_there: Array = reals(6)
+    level_there: Array = reals()
     square: Indices = integers()
     elastic: Array = reals()
     viscous: Array = reals()

@@ -11,7 +11,7 @@ dynamics, so that a tension does the work -u δ(length). With c_j = Φ_jl + Φ_j
     ∂²(ω·B u)/∂q_i∂q_j = Σ w u/|T|² (3 (t·c)(t·c_i)(t·c_j) - (c·c_i)(t·c_j) - (t·c_i)(c·c_j) - (t·c)(c_i·c_j))
 
 A column Φ_j has one strain: at each point all of this is found by strains, summed over tendons, and then spread on
-degrees of freedom by their levels.
+degrees of freedom by their levels. K and D have entries between coordinates of one strain alone.
 """
 
 from __future__ import annotations
@@ -25,28 +25,34 @@ from dynamics.rods.memory import RodMemory, of_rods
 @of_rods
 def add_internal_forces(tree, b, scale, q, v, tau):
     """tau += scale (K q + D v) of the rod that carries b."""
-    n, iq, iv, at = tree.nj[b], tree.iq[b], tree.iv[b], tree.square[tree.rod[b]]
+    n, iq, iv, at, begin = tree.nj[b], tree.iq[b], tree.iv[b], tree.square[tree.rod[b]], 0
     for i in range(n):
+        end = tree.until[iv + i]
         total = 0.0 * q[iq]
-        for j in range(n):
+        for j in range(begin, end):
             total = total + tree.elastic[at + i * n + j] * q[iq + j] + tree.viscous[at + i * n + j] * v[iv + j]
         tau[iv + i] += scale * total
+        if i + 1 == end:
+            begin = end
 
 
 @of_rods
 def add_internal_stiffness(tree, b, dq, dv):
     """dq += K, dv += D of the rod that carries b."""
-    n, iv, at = tree.nj[b], tree.iv[b], tree.square[tree.rod[b]]
+    n, iv, at, begin = tree.nj[b], tree.iv[b], tree.square[tree.rod[b]], 0
     for i in range(n):
-        for j in range(n):
+        end = tree.until[iv + i]
+        for j in range(begin, end):
             dq[iv + i, iv + j] += tree.elastic[at + i * n + j]
             dv[iv + i, iv + j] += tree.viscous[at + i * n + j]
+        if i + 1 == end:
+            begin = end
 
 
 @inline
 def level(tree, b, column, j):
-    """The strain of the j-th degree of freedom of the rod below b where its row of ``basis_there`` is."""
-    return tree.basis_there[column + j, tree.strain[tree.iv[b] + j]]
+    """The strain of the j-th degree of freedom of a rod where its number of ``level_there`` is."""
+    return tree.level_there[column + j]
 
 
 @inline

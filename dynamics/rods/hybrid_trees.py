@@ -81,11 +81,12 @@ def hybrid_tree(recipe: Recipe) -> HybridTree:
         length=np.concatenate([one[0] for one in samples]), section=np.concatenate([rod.inertias() for rod in rods]),
         reference=np.concatenate([one[1] for one in samples]), level=np.concatenate([one[2] for one in samples]),
         strain=np.concatenate([none, *of_parts]), mode=np.concatenate([none, *modes_of_parts]),
+        until=np.concatenate([none, *map(_until, of_parts)]),
         strains=np.array([[*own, *(6 - len(own)) * [0]] for own in strains]), modes=modes, units=int(units.sum()),
         unit=np.cumsum(units) - units, axes=np.eye(6),
         weight=np.concatenate([_ends(rod.weights) for rod in rods]),
         reference_there=np.concatenate([_ends(rod.rest_at_points) for rod in rods]),
-        basis_there=np.concatenate([rod.basis(rod.points).reshape(-1, 6) for rod in rods]),
+        level_there=np.concatenate([rod.levels(rod.points).ravel() for rod in rods]),
         square=np.cumsum(squares) - squares, elastic=np.concatenate([rod.stiffness().ravel() for rod in rods]),
         viscous=np.concatenate([rod.damping().ravel() for rod in rods]),
         cables=len(tendons) + 6 * len(recipe.wrenches), tendons=len(tendons), cable=carried,
@@ -153,9 +154,16 @@ def _samples(rod: Rod) -> tuple[Array, Array, Array]:
     """``length``, ``reference`` and ``level`` of a tree with this rod."""
     length = np.concatenate([[0.0], np.diff(rod.points)])
     reference = np.concatenate([np.zeros((2, 6)), rod.rest])
-    at_samples = rod.basis(rod.sampling_points())[:, np.arange(rod.nv), rod.strain]
+    at_samples = rod.levels(rod.sampling_points())
     level = np.concatenate([np.zeros((rod.nv, 2)), at_samples.reshape(-1, 2, rod.nv).swapaxes(1, 2).reshape(-1, 2)])
     return length, reference, level.ravel()
+
+
+def _until(strain: Indices) -> Indices:
+    """``until`` of the coordinates of a rod."""
+    changes = np.flatnonzero(np.diff(strain)) + 1
+    ends = np.append(changes, len(strain))
+    return np.asarray(ends[np.searchsorted(ends, np.arange(len(strain)), side="right")])
 
 
 def _ends(values: Array) -> Array:

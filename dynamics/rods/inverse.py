@@ -101,19 +101,27 @@ def clear_block(first, n, matrix):
 
 
 @inline
-def spread_column(tree, at, iv, count, y, first, i, out):
-    """Add forces y on units to rows ``first`` + j of column i, of the first ``count`` degrees of freedom j."""
-    for j in range(count):
-        u = 2 * tree.mode[iv + j]
-        out[first + j, i] += tree.level[2 * (at + j)] * y[u] + tree.level[2 * (at + j) + 1] * y[u + 1]
+def spread_column(tree, at, iv, n, y, first, i, out):
+    """Add forces y on units to rows ``first`` + j of column i, of n degrees of freedom j."""
+    j = 0
+    while j < n:
+        u, end = 2 * tree.mode[iv + j], tree.until[iv + j]
+        here, there = y[u], y[u + 1]
+        while j < end:
+            out[first + j, i] += tree.level[2 * (at + j)] * here + tree.level[2 * (at + j) + 1] * there
+            j += 1
 
 
 @inline
-def spread_row(tree, at, iv, count, y, first, i, out):
-    """Add forces y on units to columns ``first`` + j of row i, of the first ``count`` degrees of freedom j."""
-    for j in range(count):
-        u = 2 * tree.mode[iv + j]
-        out[i, first + j] += tree.level[2 * (at + j)] * y[u] + tree.level[2 * (at + j) + 1] * y[u + 1]
+def spread_row(tree, at, iv, n, y, first, i, out):
+    """Add forces y on units to columns ``first`` + j of row i, of n degrees of freedom j."""
+    j = 0
+    while j < n:
+        u, end = 2 * tree.mode[iv + j], min(n, tree.until[iv + j])
+        here, there = y[u], y[u + 1]
+        while j < end:
+            out[i, first + j] += tree.level[2 * (at + j)] * here + tree.level[2 * (at + j) + 1] * there
+            j += 1
 
 
 @of_rods

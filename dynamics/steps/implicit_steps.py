@@ -12,8 +12,9 @@ is inverted: Newton's matrix is K = h ∂R/∂v' = M + θ h (R_v + θ h R_q Jr),
 A row of R that belongs to a prescribed joint is a_s - u instead, its control being its acceleration.
 
 Newton's method begins at v' = v and ends by one step more after one below CLOSE, so that results depend on where it
-began by rounding alone. A step that does not shorten the next is taken back by three quarters. Lanes that are done
-stay where they are, so that none depends on its neighbours; one that finds no end becomes NaN.
+began by rounding alone. K is made at the first step, kept for some, which need R alone, and made at every step beyond.
+A step that does not shorten the next is taken back by three quarters. Lanes that are done stay where they are, so that
+none depends on its neighbours; one that finds no end becomes NaN.
 """
 
 from __future__ import annotations
@@ -33,15 +34,20 @@ from dynamics.geometry.configuration import integrate_configuration, turn_column
 from dynamics.geometry.joint_motion import is_group, joint_jacobian, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
-from dynamics.rigid_bodies.residual import residual_derivatives
+from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.robots.tree import Tree
+from dynamics.rods.memory import has_rod
+from dynamics.rods.motion import span_rod
 from dynamics.steps.modes import step_of
 
 Array = NDArray[np.float64]
 
-SWEEPS, CLOSE, STALLED = 30, 1e-8, 1e-6
-"""Steps of Newton's method at most. The last but one is below CLOSE, or below STALLED and none is shorter: h times it,
-relative to 1 + h |v'|."""
+SWEEPS, KEPT, CLOSE, STALLED = 30, 5, 1e-11, 1e-6
+"""Steps of Newton's method at most, the first ones with one K. The last but one is below CLOSE, or below STALLED and
+none is shorter: h times it, relative to 1 + h |v'|."""
+
+LONGEST, CLOSING, DONE = 1e300, -0.5, -2.0
+"""Size of steps before any is known, marks of lanes: below CLOSING they take the last step, from DONE on none."""
 
 
 def stages(rows: Sequence[tuple[float, float, float]]) -> Array:
@@ -107,7 +113,7 @@ def advance_implicitly(modes, mode, x, u, w):
     tree, dt, method = modes.tree, step_of(modes, mode), modes.method
     for i in range(len(method)):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        wrong = solve_stage(modes, theta, h, x, x[tree.nq :], u, w.ws, w.s, w.loops)
+        wrong = solve_stage(modes, theta, h, x, x[tree.nq :], u, w.ws, w.s, w.loops, False)
         end_stage(tree, modes.loops.nc, theta, h, kappa, wrong, x, w.s)
 
 
@@ -135,70 +141,67 @@ def end_stage(tree, nc, theta, h, kappa, wrong, x, s):
 
 
 @kernel
-def solve_stage(modes, theta, h, q, v, u, ws, s, lp):
-    """h λ and v' of a stage into s.z, and the factors of K there; zero, or NaN in the lanes that have no end."""
+def solve_stage(modes, theta, h, q, v, u, ws, s, lp, exact):
+    """h λ and v' of a stage into s.z; zero, or NaN in the lanes that have no end.   exact: K's factors there, too."""
     tree, nc = modes.tree, modes.loops.nc
     nz = tree.nv + nc
-    least, share = spread(np.inf, v[0]), spread(1.0, v[0])
+    least, share, wrong = spread(np.inf, v[0]), spread(1.0, v[0]), spread(np.nan, v[0])
     for i in range(nz):
         s.z[i] = s.best[i] = v[i - nc] if i >= nc else 0.0 * v[0]
         s.step[i] = 0.0 * v[0]
-    for _ in range(SWEEPS):
-        size = newton_step(modes, theta, h, q, v, u, ws, s, lp)
+    for sweep in range(SWEEPS):
+        if sweep == KEPT:  # steps of another K are not compared with those before
+            for i in range(nz):
+                s.z[i] = where_less(share, 1.0, s.best[i], s.z[i])
+            share, least = where_less(least, 0.0, share, 1.0), where_less(least, 0.0, least, LONGEST)
+        size = newton_step(modes, theta, h, q, v, u, ws, s, lp, sweep == 0 or sweep >= KEPT)
+        last = where_less(least, CLOSING, where_less(DONE, least, 1.0, 0.0), 0.0)
+        wrong = where_less(0.5, last, where_less(size, STALLED * STALLED, 0.0, np.nan), wrong)
+        share = where_less(least, 0.0, share, where_less(size, least, 1.0, 0.25 * share))
         for i in range(nz):
             s.best[i] = where_less(size, least, s.z[i], s.best[i])
             s.step[i] = where_less(size, least, s.change[i], s.step[i])
-        share = where_less(size, least, 1.0, 0.25 * share)
-        least = where_less(size, least, size, least)
+            ended = where_less(0.5, last, s.z[i] + s.change[i], s.z[i])
+            s.z[i] = where_less(least, 0.0, ended, s.best[i] + share * s.step[i])
         enough = where_less(share, 1.0, STALLED * STALLED, CLOSE * CLOSE)
-        for i in range(nz):
-            s.z[i] = s.best[i] + share * s.step[i]
-            s.best[i] = where_less(least, enough, s.z[i], s.best[i])
-            s.step[i] = where_less(least, enough, 0.0, s.step[i])
-        least = where_less(least, enough, -1.0, where_less(least, np.inf, least, -1.0))
-        if all_less(least, 0.0):
+        found = where_less(size, least, size, least)
+        found = where_less(found, enough, CLOSING - 0.5, where_less(found, np.inf, found, DONE))
+        least = where_less(least, 0.0, DONE, found)
+        if all_less(least, DONE + 0.5):
             break
-    size = newton_step(modes, theta, h, q, v, u, ws, s, lp)
-    for i in range(nz):
-        s.z[i] += s.change[i]
+    if exact:
+        newton_step(modes, theta, h, q, v, u, ws, s, lp, True)
+        for i in range(nz):
+            s.z[i] += s.change[i]
     for r in range(nc):
         s.force[r] = s.z[r] / h
-    return where_less(size, STALLED * STALLED, 0.0, np.nan)
+    return wrong
 
 
 @kernel
-def newton_step(modes, theta, h, q, v, u, ws, s, lp):
-    """Newton's step from s.z into s.change, K's factors; how long it is, squared, see CLOSE."""
+def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
+    """Newton's step from s.z into s.change; how long it is, squared, see CLOSE.   renew: K's factors, too."""
     tree, loops = modes.tree, modes.loops
     nv, nc = tree.nv, loops.nc
     see_stage(tree, nc, theta, h, q, v, s)
-    if nc > 0:  # which couple what the tree does not
-        clear(as_vector(s.Rq), 2 * nv * nv)
-    residual_derivatives(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
+    if renew:
+        if nc > 0:  # which couple what the tree does not
+            clear(as_vector(s.Rq), 2 * nv * nv)
+        residual_derivatives(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
+    else:
+        residual(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R)
     if nc > 0:
-        push_loops(tree, loops, h, ws, s, lp)
-    add_displacements(tree, theta * h, s)
+        push_loops(tree, loops, h, ws, s, lp, renew)
     for i in range(nv):
         s.change[nc + i] = -h * s.R[i]
-        for j in range(nv):
-            s.K[nc + i, nc + j] = s.M[i, j] + (theta * h) * s.G[i, j]
     for r in range(nc):
         s.change[r] = -lp.e[r] / h
-        for k in range(nc):
-            s.K[r, k] = 0.0 * v[0]
-        for j in range(nv):
-            s.K[nc + j, r] = -lp.J[r, j]
-            s.K[r, nc + j] = theta * lp.J[r, j]
-    for b in range(tree.nb):
-        if nc > 0 and is_group(tree.kind[b]):
-            joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), s.J)
-            turn_columns(nc, tree.iv[b], tree.nj[b], s.J, lp.J, theta, s.K, nc)
+    if renew:
+        factorise(modes, theta, h, s, lp)
     for e in range(len(modes.pulls)):
         if modes.pulls[e, 3] != 0.0:
-            prescribe(nc, nv, int(modes.pulls[e, 0]), s.K)
             own = int(modes.pulls[e, 0])
             s.change[nc + own] = h * (modes.pulls[e, 2] * u[int(modes.pulls[e, 1])] - s.a[own])
-    eliminate(loops.previous, nv + nc, s.K)
     solve(loops.previous, nv + nc, s.K, s.change)
     length, scale = 0.0 * v[0], 1.0 + 0.0 * v[0]
     for i in range(nc, nc + nv):
@@ -215,15 +218,44 @@ def prescribe(nc, nv, i, K):
     K[nc + i, nc + i] = 1.0
 
 
+def factorise(modes, theta, h, s, lp):
+    """Factors of K, of the derivatives of R and the loops."""
+    tree, loops = modes.tree, modes.loops
+    nv, nc = tree.nv, loops.nc
+    add_displacements(tree, theta * h, s)
+    for i in range(nv):
+        for j in range(nv):
+            s.K[nc + i, nc + j] = s.M[i, j] + (theta * h) * s.G[i, j]
+    for r in range(nc):
+        for k in range(nc):
+            s.K[r, k] = 0.0 * s.v[0]
+        for j in range(nv):
+            s.K[nc + j, r] = -lp.J[r, j]
+            s.K[r, nc + j] = theta * lp.J[r, j]
+    for b in range(tree.nb):
+        if nc > 0 and is_group(tree.kind[b]):
+            joint_jacobian(tree.kind[b], tree.nj[b], twist_of(tree.kind[b], s.xi, tree.iv[b], 1.0), s.J)
+            turn_columns(nc, tree.iv[b], tree.nj[b], s.J, lp.J, theta, s.K, nc)
+    for e in range(len(modes.pulls)):
+        if modes.pulls[e, 3] != 0.0:
+            prescribe(nc, nv, int(modes.pulls[e, 0]), s.K)
+    eliminate(loops.previous, nv + nc, s.K)
+
+
 @kernel
-def push_loops(tree, loops, h, ws, s, lp):
-    """Subtract Jᵀ λ of h λ in s.z from R, and its derivative from R_q."""
+def push_loops(tree, loops, h, ws, s, lp, renew):
+    """Subtract Jᵀ λ of h λ in s.z from R and, to renew K, its derivative from R_q."""
+    if not renew:
+        for b in range(tree.nb):
+            if has_rod(tree, b):
+                span_rod(tree, b, ws)
     see_loops(tree, loops, s.q, ws, lp)
     for r in range(loops.nc):
         s.force[r] = s.z[r] / h
         for j in range(tree.nv):
             s.R[j] -= lp.J[r, j] * s.force[r]
-    add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
+    if renew:
+        add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
 
 
 @kernel
