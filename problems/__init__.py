@@ -1,6 +1,6 @@
 """Trajectory optimisation problems, ready made, and their cost terms. Importing it loads no robot."""
 
-from problems import arm, cartpole, costs, gaits, pendulum, quadrotor, quadruped
+from problems import arm, cartpole, costs, gaits, pendulum, quadrotor, quadruped, soft
 from problems.lifted import LiftedConstraint, LiftedTerm, free_start, lifted
 from problems.play.receding import simulate_receding
 from problems.play.simulation import simulate
@@ -9,5 +9,5 @@ from problems.walking.controller import Walking
 
 __all__ = [
     "ALL", "Entry", "LiftedConstraint", "LiftedTerm", "Walking", "arm", "cartpole", "costs", "find", "free_start",
-    "gaits", "lifted", "pendulum", "quadrotor", "quadruped", "simulate", "simulate_receding",
+    "gaits", "lifted", "pendulum", "quadrotor", "quadruped", "simulate", "simulate_receding", "soft",
 ]  # fmt: skip

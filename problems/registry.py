@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddp.errors import ProblemError, nearest, said
 from ddp.guesses import Start, as_guess
 from ddp.problem import Problem
-from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
+from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped, soft
 from problems.systems import acrobot, ballbot, car, composed, glider, integrator, mobile, periodic, rocket
 
 
@@ -83,6 +83,21 @@ ALL: dict[str, Entry] = {
             "quadrotor/loop", quadrotor.loop,
             "a quadrotor flies a loop and hovers where it started",
             ("floating-base", "small", "underactuated"), 17.138, "iris", ("iris__base_link",),
+        ),
+        Entry(
+            "soft/cable-arm", soft.reach,
+            "an arm of silicone brings its tip to a point by five cables",
+            ("fixed-base", "soft", "limited"), 0.034256, "cable-arm", ("arm/tip",),
+        ),
+        Entry(
+            "soft/out-of-reach", soft.out_of_reach,
+            "an arm of silicone stretches towards a point that it cannot reach",
+            ("fixed-base", "soft", "limited", "large-residual"), 8.3326, "cable-arm", ("arm/tip",),
+        ),
+        Entry(
+            "soft/serial", soft.serial_reach,
+            "an arm of seven links and a soft finger bring its tip to a point",
+            ("fixed-base", "soft", "limited"), 0.13935, "serial-arm", ("finger/tip",),
         ),
         *(
             Entry(

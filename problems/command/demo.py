@@ -89,7 +89,7 @@ def draw(
     """
     system = check_robot(entry, problem)
     robot = system.robot
-    frames = [name for name in entry.frames if robot.model.existFrame(name)]  # another robot may lack some
+    frames = [name for name in entry.frames if robot.has_frame(name)]  # another robot may lack some
     about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "signals": signals}
     dt: Any = system.dt
     if isinstance(system, PhasedDynamics):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import as_array, positive
+from ddp.errors import as_array, positive, positive_integer
 from ddp.problem import Problem
+from ddp.protocols import Array
+from dynamics.robots.rods import Rod
 from dynamics.rods.assembly import HybridRobot
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.statics import statics
@@ -19,9 +21,6 @@ from problems import checks
 from problems.costs import ControlCost, FramePosition, StateCost
 from problems.soft.cables import cable_arm
 from problems.soft.serial import serial_arm
-
-_OF_RATES = (1.0, 1.0, 1.0, 10.0, 10.0, 10.0)
-"""Relative weights on rates of a rod's torsion and bending [1/m], stretch and shear [without unit]."""
 
 
 def reach(
@@ -40,10 +39,12 @@ def reach(
     tension_weight [1/N²]; speed_weight on rates of torsion and bending [m² s²], ten times that on rates of stretch and
     shear [s²]; final_speed_weight likewise; position_weight [1/m²].
     """
-    return _reach(
-        cable_arm(), "arm", position, largest_tension, horizon, dt, [tension_weight], speed_weight, position_weight,
-        final_speed_weight,
-    )  # fmt: skip
+    arm = cable_arm()
+    speed, final = checks.several_weights(speed_weight=speed_weight, final_speed_weight=final_speed_weight)
+    rates, still = weights_of_rates(arm.rods[0]), np.zeros(arm.nv)
+    effort = np.full(len(arm.tendons), checks.weight("tension_weight", tension_weight))
+    running, ending = np.concatenate([still, speed * rates]), np.concatenate([still, final * rates])
+    return _reach(arm, "arm/tip", position, largest_tension, horizon, dt, effort, running, ending, position_weight)
 
 
 def out_of_reach(
@@ -62,47 +63,56 @@ def serial_reach(
     horizon: int = 40,
     dt: float = 0.02,
     tension_weight: float = 1e-4,
-    torque_weight: float = 1e-4,
-    speed_weight: float = 1e-4,
+    torque_weight: float = 1e-3,
+    posture_weight: float = 0.1,
+    joint_speed_weight: float = 0.1,
+    speed_weight: float = 1e-3,
     position_weight: float = 1e3,
+    final_joint_speed_weight: float = 10.0,
     final_speed_weight: float = 0.1,
 ) -> Problem:
     """Bring the tip of a soft finger on an arm of seven links to a point, after ``horizon * dt`` seconds (0.8 s).
 
-    position (3,): of the tip [m]; hanging, it is at (0, 0, -1.9).   torque_weight [1/(N m)²]; speed_weight on speeds of
-    joints too [s²/rad²]. The rest as in `reach`.
+    position (3,): of the tip [m]; hanging, it is at (0, 0, -1.9).   torque_weight [1/(N m)²], posture_weight [1/rad²],
+    joint_speed_weight, final_joint_speed_weight [s²/rad²]: of the seven joints. The rest as in `reach`.
     """
-    return _reach(
-        serial_arm(), "finger", position, largest_tension, horizon, dt, [tension_weight, torque_weight], speed_weight,
-        position_weight, final_speed_weight,
+    arm = serial_arm()
+    tension, torque, posture, joints, speed, joints_at_end, final = checks.several_weights(
+        tension_weight=tension_weight, torque_weight=torque_weight, posture_weight=posture_weight,
+        joint_speed_weight=joint_speed_weight, speed_weight=speed_weight,
+        final_joint_speed_weight=final_joint_speed_weight, final_speed_weight=final_speed_weight,
     )  # fmt: skip
+    cables, links, rates = len(arm.tendons), arm.nv - arm.rods[0].nv, weights_of_rates(arm.rods[0])
+    effort = np.repeat([tension, torque], [cables, links])
+    running = np.concatenate([np.full(links, posture), 0.0 * rates, np.full(links, joints), speed * rates])
+    ending = np.concatenate([np.zeros(arm.nv), np.full(links, joints_at_end), final * rates])
+    return _reach(arm, "finger/tip", position, largest_tension, horizon, dt, effort, running, ending, position_weight)
+
+
+def weights_of_rates(rod: Rod) -> Array:
+    """Relative weights of rates of a rod's coordinates: 1 of torsion and bending [1/m], 10 of stretch and shear."""
+    return np.repeat([1.0, 1.0, 1.0, 10.0, 10.0, 10.0], [0 if d is None else d + 1 for d in rod.degrees])
 
 
 def _reach(
-    arm: HybridRobot, rod: str, position: ArrayLike, largest_tension: float, horizon: int, dt: float,
-    efforts: list[float], speed_weight: float, position_weight: float, final_speed_weight: float,
+    arm: HybridRobot, tip: str, position: ArrayLike, largest_tension: float, horizon: int, dt: float,
+    effort: Array, running: Array, ending: Array, position_weight: float,
 ) -> Problem:  # fmt: skip
-    """The problem of an arm that hangs straight at q = 0, whose only rod has all cables."""
+    """The problem of an arm that hangs, whose first controls are tensions; weights of controls and of states."""
     system = RobotDynamics(arm, dt, integrator="sdirk2")
     rest = np.concatenate([statics(arm).q, np.zeros(arm.nv)])
     parts = [len(arm.tendons), system.nu - len(arm.tendons)]
-    weights = [checks.weight("tension_weight", efforts[0]), checks.weight("torque_weight", efforts[-1])]
     most = np.repeat([positive("largest_tension", largest_tension), np.inf], parts)
-    scale = np.ones(arm.nv)
-    scale[arm.coordinates(rod)] = np.repeat(_OF_RATES, [0 if d is None else d + 1 for d in arm.rods[0].degrees])
-
-    def on_speeds(field: str, weight: float) -> StateCost:
-        return StateCost(system, rest, np.concatenate([np.zeros(arm.nv), checks.weight(field, weight) * scale]))
-
+    steps = positive_integer("horizon", horizon)
     return Problem(
         dynamics=system,
-        running=[ControlCost(np.zeros(system.nu), np.repeat(weights, parts)), on_speeds("speed_weight", speed_weight)],
+        running=[ControlCost(np.zeros(system.nu), effort), StateCost(system, rest, running)],
         terminal=[
-            FramePosition(arm, f"{rod}/tip", as_array("position", position, (3,)), position_weight),
-            on_speeds("final_speed_weight", final_speed_weight),
+            FramePosition(arm, tip, as_array("position", position, (3,)), position_weight),
+            StateCost(system, rest, ending),
         ],
         x0=rest,
-        horizon=horizon,
+        horizon=steps,
         control_limits=(np.repeat([0.0, -np.inf], parts), most),
-        guess=np.zeros((horizon, system.nu)),
+        guess=np.zeros((steps, system.nu)),
     )

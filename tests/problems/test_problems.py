@@ -168,8 +168,8 @@ def test_reference_problems_cost_what_their_definitions_say(built, rng, name):
 
 
 def test_reference_list_is_the_registry():
-    """But for gaits, whose terms are tested on those of Crocoddyl, and what test_systems.py tests."""
-    others = {"contacts", "composed", "function"}
+    """But for gaits, whose terms are tested on those of Crocoddyl, and what test_systems.py and test_soft.py test."""
+    others = {"contacts", "composed", "function", "soft"}
     assert list(REFERENCE) == [name for name, entry in problems.ALL.items() if not others & set(entry.tags)]
 
 
@@ -184,7 +184,7 @@ def test_entries_are_complete(built, name):
     robot = getattr(problem.dynamics, "robot", None)
     assert entry.robot_name == ("" if robot is None else robot.name)
     for traced in entry.frames:
-        assert robot.model.existFrame(traced), traced
+        assert robot.has_frame(traced), traced
     guess = entry.guess(problem)
     U = guess[1] if isinstance(guess, tuple) else guess
     assert U is None or (U.shape == (problem.horizon, problem.dynamics.nu) and np.isfinite(U).all())

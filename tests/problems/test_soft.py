@@ -1,15 +1,21 @@
 """Soft and hybrid robots by name: systems that are simulated, and problems of reaching."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from commands import fails_with, mayne
 
+import ddp
+import problems
 from ddp.errors import ProblemError
 from dynamics import statics
 from dynamics.robots import loop
 from problems import soft
+
+REACHES = ("soft/cable-arm", "soft/out-of-reach", "soft/serial")
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +77,110 @@ def test_the_command_simulates_and_lists_systems():
     assert [row["name"] for row in json.loads(mayne("simulate", "--json").stdout)] == list(soft.SYSTEMS)
     fails_with(mayne("simulate", "soft/arm"), 2, "there is none called 'soft/arm'")
     fails_with(mayne("simulate", "soft/cable-arm", "--seconds", 0), 2, "--seconds: expected a positive number")
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Solutions by (name, solver), each solved once."""
+    known = {}
+
+    def get(name, solver):
+        if (name, solver) not in known:
+            known[name, solver] = ddp.solve(problems.find(name)(), solver)
+        return known[name, solver]
+
+    return get
+
+
+def tip(robot, q):
+    """Position of the end of the chain of a robot, by Pinocchio."""
+    data = robot.chain.createData()
+    pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
+    return data.oMi[robot.chain.njoints - 1].translation
+
+
+def sq(x, weights=1.0):
+    return 0.5 * float(np.sum(weights * x * x))
+
+
+RATES = np.repeat([1.0, 10.0], [15, 9])
+FINGER = np.repeat([1.0, 10.0], [15, 5])
+DEFINITIONS = {
+    "soft/cable-arm": (
+        lambda q, v, u: sq(u, 1e-4) + sq(v, 1e-4 * RATES),
+        lambda p, v: sq(p - [0.3, 0.1, -0.3], 1e3) + sq(v, 0.1 * RATES),
+    ),
+    "soft/out-of-reach": (
+        lambda q, v, u: sq(u, 1e-4) + sq(v, 1e-4 * RATES),
+        lambda p, v: sq(p - [0.5, 0.3, 0.1], 3e2) + sq(v, 0.1 * RATES),
+    ),
+    "soft/serial": (
+        lambda q, v, u: (
+            sq(u[:3], 1e-4) + sq(u[3:], 1e-3) + sq(q[:7], 0.1) + sq(v[:7], 0.1) + sq(v[7:], 1e-3 * FINGER)
+        ),
+        lambda p, v: sq(p - [0.7, 0.4, -1.2], 1e3) + sq(v[:7], 10.0) + sq(v[7:], 0.1 * FINGER),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_reaches_cost_what_their_definitions_say(name, rng):
+    problem, (running, terminal) = problems.find(name)(), DEFINITIONS[name]
+    robot = problem.dynamics.robot
+    U = rng.uniform(0.0, 2.0, (problem.horizon, problem.dynamics.nu))
+    X = problem.dynamics.rollout(problem.x0, U)
+    Q, V = X[:, : robot.nq], X[:, robot.nq :]
+    expected = terminal(tip(robot, Q[-1]), V[-1])
+    expected += problem.dynamics.dt * sum(running(q, v, u) for q, v, u in zip(Q, V, U, strict=False))
+    assert problem.horizon * problem.dynamics.dt == pytest.approx(0.8)
+    assert problem.cost(X, U) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
+    exact, gauss_newton = solved(name, ddp.DDP()), solved(name, ddp.ILQR())
+    assert exact.converged
+    assert gauss_newton.converged
+    assert gauss_newton.cost == pytest.approx(exact.cost, rel=1e-6)
+    assert exact.iterations <= gauss_newton.iterations
+    cables = len(exact.problem.dynamics.robot.tendons)
+    assert exact.U[:, :cables].min() >= 0.0
+    assert exact.U[:, :cables].max() <= 40.0
+    missed = np.linalg.norm(tip(exact.problem.dynamics.robot, exact.X[-1, : exact.problem.dynamics.robot.nq])
+                            - exact.problem.terminal[0].target)  # fmt: skip
+    assert (missed > 0.1) == (name == "soft/out-of-reach")
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_ddp_ends_quadratically(solved, name):
+    history = solved(name, ddp.DDP(tolerance=1e-13)).history
+    e = [record.expected for record in history if record.hessian != "gauss-newton" and record.step == 1.0][-3:]
+    assert e[-1] < 1e-3 * e[-2] < 1e-4 * e[-3]
+
+
+@pytest.mark.parametrize("name", ["soft/cable-arm", "soft/serial"])
+def test_first_gain_is_the_sensitivity_of_the_problem_solved_again(solved, name, rng):
+    solution = solved(name, ddp.DDP(tolerance=1e-13))
+    problem, h = solution.problem, 1e-3
+    d = rng.normal(size=problem.dynamics.n)
+    d /= np.linalg.norm(d)
+
+    def first_control(t):
+        moved = replace(problem, x0=problem.dynamics.integrate(problem.x0, t * d), guess=None)
+        return ddp.solve(moved, ddp.DDP(tolerance=1e-14), guess=solution).U[0]
+
+    truth = (8.0 * (first_control(h) - first_control(-h)) - (first_control(2 * h) - first_control(-2 * h))) / (12 * h)
+    np.testing.assert_allclose(solution.K[0] @ d, truth, rtol=0, atol=1e-6 * np.abs(truth).max())
+
+
+@pytest.mark.parametrize("tension", [1e4, -1e3])
+def test_wild_tensions_are_no_exception(tension):
+    problem = replace(soft.reach(horizon=10), control_limits=None)
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=4), guess=np.full((10, 5), tension), throw=False)
+    assert not solution.converged
+    assert solution.status
+
+
+def test_tensions_that_are_no_numbers_are_refused():
+    with pytest.raises(ProblemError, match="guess"):
+        ddp.solve(soft.reach(horizon=10), guess=np.full((10, 5), np.nan))
