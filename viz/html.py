@@ -61,6 +61,7 @@ def save_html(
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
     signals: Mapping[str, Signal] | None = None,
+    tensions: ArrayLike | None = None,
 ) -> Drawn:
     """Write a motion, or several, as a self-contained HTML animation.
 
@@ -82,6 +83,7 @@ def save_html(
     beside_title: what the legend calls it.
     camera: the point (3,) to look from and the one to look at, in world axes [m]; by default all that is seen fits.
     signals: numbers over time to plot beside the motion, by name; those of Solutions are there already.
+    tensions (N, tendons) [N]: of a soft robot's tendons, which show them by their colours; a Solution has them.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -93,7 +95,7 @@ def save_html(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title, camera=camera, signals=signals,
+        beside=beside, beside_title=beside_title, camera=camera, signals=signals, tensions=tensions,
     )  # fmt: skip
     write_atomically(target, page(scene, heading or scene.name))
     return Drawn(str(target), scene.missing)

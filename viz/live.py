@@ -37,6 +37,7 @@ def animate(
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
     signals: Mapping[str, Signal] | None = None,
+    tensions: ArrayLike | None = None,
 ) -> Drawn:
     """Show a motion, or several, as the page that ``save_html`` writes; other arguments too.
 
@@ -49,7 +50,7 @@ def animate(
     scene = build(
         robot, X, dt, frames, ghost,
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
-        beside=beside, beside_title=beside_title, camera=camera, signals=signals,
+        beside=beside, beside_title=beside_title, camera=camera, signals=signals, tensions=tensions,
     )  # fmt: skip
     address = show(page(scene, heading or scene.name), open_browser)
     logger.info("%s moves at %s", scene.name, address)

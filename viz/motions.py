@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, said
 from viz.bodies import Drawable
+from viz.chains import Chain, drawn
 from viz.contacts import instants, named
 from viz.shapes import Array
 from viz.signals import Signal, Told, signals_of
@@ -40,6 +41,7 @@ class Motion(NamedTuple):
     """Q (N+1, nq): configurations of ``robot`` at ``times`` (N+1,) [s], which begin at 0.
 
     name: for the legend.   signals: numbers over time to plot beside it.
+    tensions (N, tendons) [N]: of the cables of its rods, in each interval; None: not known.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Motion(NamedTuple):
     Q: Array
     times: Array
     signals: Mapping[str, Signal] = {}
+    tensions: Array | None = None
 
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
@@ -59,13 +62,14 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         raise ProblemError(f"robot: expected a Robot from dynamics.load, or solutions, got {said(robot)}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
-        if solution.Q.shape[1] != robot.model.nq:
+        if solution.Q.shape[1] != drawn(robot).model.nq:
             raise ProblemError(f"X: expected a solution of {robot.name}, got one of {solution.robot.name}")
-        return [solution._replace(robot=robot)]
+        return [solution._replace(robot=drawn(robot))]
     if X is None or dt is None:
         missing = "X" if X is None else "dt"
         raise ProblemError(f"{missing}: expected it with a robot; a Solution alone knows its robot, states and times")
-    Q = configurations("X", X, robot.model)
+    robot = drawn(robot)
+    Q = configurations("X", X, robot)
     return [Motion("", robot, Q, instants(dt, len(Q)))]
 
 
@@ -84,7 +88,7 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
         if isinstance(value, Solved):
             found.append(_solution(field, name, value))
             continue
-        Q = configurations(field, value, first.robot.model)
+        Q = configurations(field, value, first.robot)
         if dt is None and len(Q) != len(first.times):
             raise ProblemError(f"{field}: expected {len(first.times)} states, as the first solution has, got {len(Q)}")
         found.append(Motion(name, first.robot, Q, first.times if dt is None else instants(dt, len(Q))))
@@ -100,22 +104,27 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     X = np.asarray(solution.X)
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
-    Q = configurations(field, X, robot.model)
+    robot = drawn(robot)
+    Q = configurations(field, X, robot)
     steps = system.durations[: len(Q) - 1] if isinstance(system, Lasting) else system.dt
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
-    return Motion(name, robot, Q, instants(steps, len(Q)), signals)
+    pulled = len(robot.cables) if isinstance(robot, Chain) else 0
+    tensions = np.asarray(solution.U)[: len(Q) - 1, :pulled] if pulled else None
+    return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions)
 
 
-def configurations(field: str, X: Any, model: pin.Model) -> Array:
-    """Configurations (N, nq) of states or configurations (N, nx | nq), or of one (nx | nq,)."""
+def configurations(field: str, X: Any, robot: Any) -> Array:
+    """Configurations (N, nq) of the model that draws a robot; X: its states or configurations (N, nx | nq), or one."""
     if isinstance(X, Solved):
         X = X.X
     array = np.atleast_2d(as_array(field, X, (None, None) if axes(X) > 1 else (None,)))
-    if array.shape[1] not in (model.nq, model.nq + model.nv):
+    sizes = robot if isinstance(robot, Chain) else robot.model
+    if array.shape[1] not in (sizes.nq, sizes.nq + sizes.nv):
         raise ProblemError(
-            f"{field}: expected states of {model.nq + model.nv} numbers or configurations of {model.nq}"
-            f" for {model.name}, got {array.shape[1]}"
+            f"{field}: expected states of {sizes.nq + sizes.nv} numbers or configurations of {sizes.nq}"
+            f" for {sizes.name}, got {array.shape[1]}"
         )
     if len(array) == 0:
         raise ProblemError(f"{field}: expected at least one state, got none")
-    return array[:, : model.nq]
+    Q = array[:, : sizes.nq]
+    return robot.configurations(Q) if isinstance(robot, Chain) else Q

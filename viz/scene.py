@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, as_array, items, nearest, said, text
 from viz import arrows
-from viz.bodies import Bodies, Drawable, bodies
+from viz.bodies import Bodies, Drawable
+from viz.chains import CABLE, Chain, shapes_of, surroundings_of, tension_color
 from viz.contacts import as_forces
 from viz.messages import Message, clip, safe, set_animation, set_object, set_transform, track
 from viz.motions import Motion, as_motions, configurations
@@ -93,10 +94,13 @@ def build(
     beside_title: str = BESIDE,
     camera: tuple[ArrayLike, ArrayLike] | None = None,
     signals: Mapping[str, Signal] | None = None,
+    tensions: ArrayLike | None = None,
 ) -> Scene:
     """The scene of one motion or several; the arguments as in ``save_html``."""
     motions = as_motions(robot, X, dt)
     first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **as_signals(signals or {})})
+    if tensions is not None:
+        first = motions[0] = first._replace(tensions=_tensions(first, tensions))
     model, Q = first.robot.model, first.Q
     frames = items("frames", frames, "names of frames")
     for name in frames:
@@ -111,7 +115,7 @@ def build(
     colors = dict(zip(names, itertools.cycle(COLORS), strict=False))
     paths = dict(zip(names, drawings[0].positions, strict=True))
     contacts = arrows.contacts(model, Q[0], paths, colors, acting, force_scale, cones)
-    ghosts = None if ghost is None else configurations("ghost", ghost, model)
+    ghosts = None if ghost is None else configurations("ghost", ghost, first.robot)
     still = np.empty((0, model.njoints, 7)) if ghosts is None else kinematics(model, ghosts, [])[0]
     fixed = standing(obstacles)
     moving = np.concatenate([_points(d.shapes, d.places, d.positions) for d in drawings])
@@ -147,6 +151,15 @@ def build(
         drawn, moves = arrows.draw(contact, ends, min(0.008 * radius, 0.03 * contact.reach))
         messages, clips = messages + drawn, clips + moves
     legend += [Entry(label, color) for label, color in arrows.legend(contacts)]
+    for d in drawings:
+        if isinstance(d.motion.robot, Chain) and d.motion.robot.cables and d.root == ROBOT:
+            shown, moves, about = _cables(d, duration + PAUSE)
+            messages, clips, legend = messages + shown, clips + moves, legend + about
+    if isinstance(first.robot, Chain):
+        for label, meshes in surroundings_of(first.robot, moving.min(axis=0), moving.max(axis=0)).items():
+            path = f"/mayne/{safe(label)}"
+            messages += [set_object(f"{path}/{k}", mesh) for k, mesh in enumerate(meshes)]
+            legend.append(Entry(label, meshes[0].color, (path,)))
     if fixed:
         legend.append(Entry("obstacle", OBSTACLE, ("/mayne/obstacles",)))
     if ghosts is not None:
@@ -166,7 +179,7 @@ def build(
 
 def _beside(X: ArrayLike, name: str, first: Motion) -> Motion:
     """Another motion at the times of the first."""
-    Q = configurations("beside", X, first.robot.model)
+    Q = configurations("beside", X, first.robot)
     if len(Q) != len(first.Q):
         raise ProblemError(f"beside: expected {len(first.Q)} states, as many as X has, got {len(Q)}")
     return Motion(name, first.robot, Q, first.times)
@@ -181,7 +194,7 @@ def _drawings(
     for k, (motion, tint) in enumerate(zip(motions, tints, strict=True)):
         robot = motion.robot
         if id(robot) not in known:
-            known[id(robot)] = bodies(robot)
+            known[id(robot)] = shapes_of(robot)
         shapes, _ = known[id(robot)]
         traced = names if k == 0 else frames if tint is not GHOST else ()
         indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in traced]
@@ -211,6 +224,42 @@ def _stand(d: Drawing, root: str, places: Array, color: Color | None, world: boo
             place = places[joint]
             messages.append(set_transform(path, place[:3], pin.Quaternion(place[3:]).matrix()))
     return messages
+
+
+def _tensions(motion: Motion, tensions: ArrayLike) -> Array:
+    """Tensions (N, tendons) [N] of a motion's cables, checked."""
+    cables = motion.robot.cables if isinstance(motion.robot, Chain) else []
+    if not cables:
+        raise ProblemError(f"tensions: expected a robot with tendons, got {motion.robot.name}, which has none")
+    return as_array("tensions", tensions, (len(motion.Q) - 1, len(cables)))
+
+
+def _cables(d: Drawing, end: float) -> tuple[list[Message], list[Message], list[Entry]]:
+    """Messages, clips and legend of cables, which are coloured by their tensions where these are known."""
+    messages: list[Message] = []
+    clips: list[Message] = []
+    assert isinstance(d.motion.robot, Chain)
+    pulls, cables = d.motion.tensions, d.motion.robot.cables
+    times = [*d.motion.times.tolist(), end]
+    most = 0.0 if pulls is None or pulls.size == 0 else float(pulls.max())
+    for c, (_, pieces) in enumerate(cables):
+        colors = None
+        if pulls is not None and most > 0.0:
+            held = np.concatenate([pulls[:, c], pulls[-1:, c], pulls[-1:, c]])
+            colors = np.array([tension_color(pull / most) for pull in held])
+        for joint, mesh in pieces.items():
+            path = f"{_path(d, d.root, joint)}/cable {c}"
+            messages.append(set_object(path, mesh))
+            if colors is not None:
+                clips.append(clip(f"{path}/<object>", [track(".material.color", "color", times, colors)]))
+    legend = [Entry("cables", CABLE)]
+    if most > 0.0:
+        legend = [
+            Entry("cable without tension", (*tension_color(0.0), 1.0)),
+            Entry(f"cable at {0.5 * most:.3g} N", (*tension_color(0.5), 1.0)),
+            Entry(f"cable at {most:.3g} N", (*tension_color(1.0), 1.0)),
+        ]
+    return messages, clips, legend
 
 
 def _camera(points: Array, camera: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, float, Array | None]:

@@ -51,6 +51,9 @@ def add_chain(model: pin.Model, parent: int, placement: pin.SE3, name: str, rod:
     return parent
 
 
-def free_flyers(rod: Rod, q: Array) -> Array:
-    """Configuration of the free-flyers of a rod with coordinates q (n,): 7 numbers for each segment."""
-    return np.concatenate([pin.SE3ToXYZQUAT(pin.exp6(pin.Motion(one.twist(q)))) for one in segments_of(rod)])
+def free_flyers(rod: Rod, q: Array, pieces: int = 1) -> Array:
+    """Configuration of the free-flyers of a rod with coordinates q (n,): 7 numbers for each piece of a segment."""
+    found = []
+    for one in segments_of(rod):
+        found += pieces * [pin.SE3ToXYZQUAT(pin.exp6(pin.Motion(one.twist(q) / pieces)))]
+    return np.concatenate(found)

@@ -218,6 +218,7 @@ def prescribe(nc, nv, i, K):
     K[nc + i, nc + i] = 1.0
 
 
+@kernel
 def factorise(modes, theta, h, s, lp):
     """Factors of K, of the derivatives of R and the loops."""
     tree, loops = modes.tree, modes.loops

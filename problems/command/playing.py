@@ -16,12 +16,14 @@ from ddp import archive
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from ddp.solution import Solution
-from dynamics import PhasedDynamics, RobotDynamics, load
+from dynamics import Motion, PhasedDynamics, RobotDynamics, load
+from dynamics.rods.assembly import HybridRobot
 from problems.command import demo as demonstration
 from problems.command.progress import progress
 from problems.play.simulation import Play
 from problems.reaction import ground, standing
 from problems.registry import Entry
+from problems.soft.system import SoftSystem
 
 
 def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
@@ -53,6 +55,16 @@ def draw_beside(
             beside_title="the plan",
         )  # fmt: skip
     click.echo(f"wrote {page}", err=True)
+
+
+def draw_system(moving: SoftSystem, motion: Motion, page: str) -> None:
+    """Write the simulated motion of a system as an animation, at some fifty states a second."""
+    seen, every = np.isfinite(motion.X).all(axis=1), max(1, round(0.02 / moving.dt))
+    X, t = motion.X[seen][::every], motion.t[seen][::every]
+    robot = moving.robot
+    cables = len(robot.tendons) if isinstance(robot, HybridRobot) else 0
+    pulls = motion.U[::every][: len(X) - 1, :cables] if cables else None
+    viz.save_html(page, robot, X, np.diff(t), [*moving.frames], title=moving.description, tensions=pulls)
 
 
 def plot_runs(runs: dict[str, Play], unit: str, title: str, path: str) -> None:

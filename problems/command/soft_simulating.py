@@ -9,9 +9,10 @@ import numpy as np
 
 from ddp.errors import positive
 from dynamics.quantities.quantities import frame_placement
-from problems.command.output import print_json, print_table
+from problems.command import playing
+from problems.command.output import check_file, print_json, print_table
 from problems.command.progress import progress
-from problems.command.shell import JSON, end
+from problems.command.shell import HTML, JSON, end
 from problems.soft.systems import SYSTEMS, system
 
 
@@ -19,9 +20,13 @@ from problems.soft.systems import SYSTEMS, system
 @click.argument("name", required=False)
 @click.option("--seconds", type=float, help="How long; default the system's own time.")
 @click.option("--tolerance", type=float, help="Largest error of a step; default: all steps are the system's.")
+@HTML
 @JSON
-def simulate(name: str | None, seconds: float | None, tolerance: float | None, as_json: bool) -> None:
+def simulate(
+    name: str | None, seconds: float | None, tolerance: float | None, html: str | None, as_json: bool
+) -> None:
     """Simulate system NAME, a soft or hybrid robot; without NAME, list them."""
+    check_file("--html", html)
     if name is None:
         _list(as_json)
         return
@@ -48,6 +53,10 @@ def simulate(name: str | None, seconds: float | None, tolerance: float | None, a
         if not done:
             stopped = motion.t[int(np.argmax(~np.isfinite(motion.X).all(axis=1)))]
             click.echo(f"no step finds an end at {stopped:.4g} s: try shorter ones, by --tolerance", err=True)
+    if html:
+        with progress(f"{name}, drawing"):
+            playing.draw_system(moving, motion, html)
+        click.echo(f"wrote {html}", err=True)
     end(done)
 
 
