@@ -30,6 +30,7 @@ from problems.command import (
     playing,
     replanning,
     simulating,
+    soft_bench,
     soft_simulating,
     sweeping,
     teaching,
@@ -356,8 +357,12 @@ def demo(folder: str) -> None:
 def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
     """Time the derivatives and the iterations of problem NAME on one thread.
 
-    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot.
+    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
+    robots beside those of a paper.
     """
+    if name == "soft":
+        _bench_soft(repeat, as_json)
+        return
     if name == "dynamics":
         _bench_dynamics(seconds, cold, as_json)
         return
@@ -369,6 +374,17 @@ def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> 
     else:
         rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
         print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+
+
+def _bench_soft(repeat: int, as_json: bool) -> None:
+    with progress("soft and hybrid robots, timing"):
+        rows = soft_bench.rows(repeat)
+    if as_json:
+        print_json({"rows": [row._asdict() for row in rows]})
+        return
+    print_table(soft_bench.HEADER, [
+        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])] for r in rows
+    ])  # fmt: skip
 
 
 def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
