@@ -1,9 +1,12 @@
 """Soft and hybrid robots: systems ready to simulate, by name, and problems of reaching. Importing it builds none."""
 
-from problems.soft.cables import cable_arm
+from problems.soft.cables import HANGING, SILICONE, cable_arm
 from problems.soft.reaching import out_of_reach, reach, serial_reach
 from problems.soft.serial import serial_arm
 from problems.soft.system import SoftSystem
 from problems.soft.systems import SYSTEMS, system
 
-__all__ = ["SYSTEMS", "SoftSystem", "cable_arm", "out_of_reach", "reach", "serial_arm", "serial_reach", "system"]
+__all__ = [
+    "HANGING", "SILICONE", "SYSTEMS", "SoftSystem", "cable_arm", "out_of_reach", "reach", "serial_arm", "serial_reach",
+    "system",
+]  # fmt: skip
