@@ -28,8 +28,7 @@ class RodMemory(Fields):
       load: scratch.
     nv: a row for each degree of freedom of the tree, read where rods carry it: what ``inverse.py`` and ``hessian.py``
       make of s and composites of a body, summed over the rod's points.   C, D: covectors of ψ' and s, likewise.
-    there, between: of strains at one point.   pressed: wrenches on them at the samples of one segment.
-    y, ..., L, ...: forces on the units of one segment, and their derivatives.
+    pressed: wrenches on strains at the samples of one segment.   y, ..., L, ...: on its units, and their rates.
     """
 
     R, p, v, a, w = rows("points", 9), rows("points", 3), rows("points", 6), rows("points", 6), rows("points", 6)
@@ -50,7 +49,7 @@ class RodMemory(Fields):
         rows("nv", 3), rows("nv", 6), rows("nv", 6), rows("nv", 6), rows("nv", 3), rows("nv", 3), rows("nv", 6),
         rows("nv", 6),
     )  # fmt: skip
-    pressed, there, between = rows_apart("2", 6), rows_apart("1", 6), rows_apart("6", 6)
+    pressed = rows_apart("2", 6)
     y, y_v, y_vv, y_a = vector("12"), vector("12"), vector("12"), vector("12")
     L, L_v, L_vv, L_a = matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12"), matrix_of("12", "12")
 
