@@ -265,16 +265,6 @@ def load6(A, i):
 
 
 @inline
-def load9(A, i):
-    return (A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5], A[i, 6], A[i, 7], A[i, 8])
-
-
-@inline
-def load10(A, i):
-    return (A[i, 0], A[i, 1], A[i, 2], A[i, 3], A[i, 4], A[i, 5], A[i, 6], A[i, 7], A[i, 8], A[i, 9])
-
-
-@inline
 def times6(G, a):
     """G a, of a matrix (6, 6)."""
     return (
