@@ -133,7 +133,9 @@ def solve_redundant(n, S, x, pivots):
                     known = known and entry == A[i, j]
                     A[i, j] = entry
             if not known:
-                inverse[:] = A
+                for i in range(n):
+                    for j in range(n):
+                        inverse[i, j] = A[i, j]
                 invert_regularized(inverse, REGULARIZATION)
             for i in range(n):
                 b[i] = lane_of(x[i], lane)
@@ -168,12 +170,18 @@ def invert_redundant(tree, contacts, n, epsilon, r):
 @kernel
 def invert_regularized(A, epsilon):
     """A := (A + ε)⁻¹ by eigenvectors, whose rounding is magnified by 1/ε and not by 1/ε²; NaN if A is not finite."""
-    if not np.isfinite(A).all():
-        A[:] = np.nan
+    n, total = len(A), 0.0
+    for i in range(n):
+        for j in range(n):
+            total += abs(A[i, j])
+    if n == 0 or not total < np.inf:
+        for i in range(n):
+            for j in range(n):
+                A[i, j] = np.nan
         return
     values, vectors = np.linalg.eigh(A)
-    largest = np.max(np.abs(values))
-    for i in range(len(A)):
+    largest = max(abs(values[0]), abs(values[n - 1]))  # in ascending order
+    for i in range(n):
         for j in range(i + 1):
             total = 0.0
             for k in range(values.size):

@@ -22,13 +22,29 @@ from dynamics.rigid_bodies.kinematics import workspace
 
 
 @kernel
+def write_columns(rows, places, out):
+    """The columns ``places`` of out := rows; element by element, which compiles in a tenth of a slice's time."""
+    for j in range(rows.shape[0]):
+        for i in range(out.shape[0]):
+            out[i, places[j]] = rows[j, i]
+
+
+@kernel
+def write_transposed(rows, out):
+    """out := rowsᵀ."""
+    for j in range(rows.shape[0]):
+        for i in range(out.shape[0]):
+            out[i, j] = rows[j, i]
+
+
+@kernel
 def center_of_mass(tree, Q, weight, c, dq, qq):
     """c (N, 3), ∂c/∂q (N, 3, nv), the Hessian of weight·c (N, nv, nv) of every sample."""
     nv = tree.nv
     memory, g, unused = workspace(tree, Q), np.empty((nv, 3)), np.zeros(nv)
     for t in range(Q.shape[0]):
         store(c, t, place_center_of_mass(tree, Q[t], memory, g))
-        dq[t] = g.T
+        write_transposed(g, dq[t])
         w = (weight[t, 0], weight[t, 1], weight[t, 2])
         pull_back_center_of_mass(tree, memory, g, w, 0.0, 1.0, True, unused, qq[t])
 
@@ -46,8 +62,7 @@ def frame_placement(branch, Q, weight, M, jacobian, qq):
             M[t, i, 3] = p[i]
             M[t, 3, i] = 0.0
         M[t, 3, 3] = 1.0
-        for j in range(m):
-            jacobian[t, :, branch.dof[j]] = J[j]
+        write_columns(J, branch.dof, jacobian[t])
         pull_back_displacement(branch, memory, J, load6(weight, t), G, 1.0, True, unused, qq[t])
 
 
@@ -61,9 +76,8 @@ def frame_velocity(branch, reference, Q, V, weight, velocity, dq, dv, hessian):
         R, p = place_frame(branch, Q[t], memory, J)
         local = frame_twist(branch, J, V[t], E)
         store(velocity, t, twist_derivatives(reference, R, p, local, J, E, Dq, Dv))
-        for j in range(m):
-            dq[t, :, branch.dof[j]] = Dq[j]
-            dv[t, :, branch.dof[j]] = Dv[j]
+        write_columns(Dq, branch.dof, dq[t])
+        write_columns(Dv, branch.dof, dv[t])
         add_twist_curvature(branch, reference, R, p, local, J, E, load6(weight, t), 1.0, nv, hessian[t])
 
 
@@ -87,7 +101,7 @@ def momentum(tree, at_center, Q, V, weight, value, dq, dv, hessian):
         mass, c, h = place_momentum(tree, Q[t], V[t], memory)
         momentum_derivatives(tree, at_center, mass, c, h, memory, g, Dq, Dv)
         store(value, t, about(at_center, c, h))
-        dq[t] = Dq.T
-        dv[t] = Dv.T
+        write_transposed(Dq, dq[t])
+        write_transposed(Dv, dv[t])
         w = load6(weight, t)
         add_momentum_curvature(tree, at_center, c, h, memory, g, Dq, Dv, w, 1.0, unused, hessian[t])
