@@ -41,7 +41,8 @@ class ActiveSet:
     def __init__(self, point: Point) -> None:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
-        given, (to_lower, to_upper) = self._given, self._given.room(self._given.slacks)
+        given = self._given
+        to_lower, to_upper = given.slacks - given.lower, given.upper - given.slacks
         with np.errstate(invalid="ignore"):
             width = given.upper - given.lower
             near_lower = to_lower < AT_BOUND * np.minimum(np.maximum(1.0, np.abs(given.lower)), width)
@@ -61,10 +62,9 @@ class ActiveSet:
         given, point = self._given, self.point
         at = np.where(self.held < 0.0, given.lower, given.upper)
         held = (self.held != 0.0) & (np.arange(len(at)) < point.first)
-        lower = np.where(given.equality, given.target, np.where(held, at, -np.inf))
+        lower = np.where(given.equality, given.lower, np.where(held, at, -np.inf))
         point.bounds = point.bounded_by(lower, np.where(np.isfinite(lower), lower, np.inf))
         point.bounds.equal = np.where(np.isfinite(lower), self._multipliers, 0.0)
-        point.bounds.slacks = np.zeros(len(at))
         problem = point.problem
         point.backward.limits = problem.lower - point.U, problem.upper - point.U
         point.settle()

@@ -7,149 +7,179 @@ weighs rows by w and pulls them by f:
 
 Equalities have no slack: R = c - target, w = 1 / δ, f = ν + R / δ, a proximal method of multipliers. Control limits are
 slacks of themselves: R = 0. The multiplier of a row is y = z_U - z_L, or ν.
+
+*Elastic* rows give way: c - s = p - n, with p, n > 0 at a price ρ each, so that |ν| <= ρ. They have a step, too, where
+they cannot be met, and say so by p and n at the end. p and n are eliminated like slacks: in place of δ comes
+p / z_p + n / z_n, to which bounds add 1 / w of theirs. The kernels are in row_steps.py.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
+from ddp.interior import row_steps
+from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, EQUAL, FREE, NU, OF_N, OF_P, N, P, S
 from ddp.protocols import Array
-
-NEAR = 1e10
-"""Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
 
 PROXIMAL = 1e-8, 1e-2
 """δ of equalities is the larger one of the first number and the second one times the barrier, at costs about one."""
 
+KEPT = 0.99
+"""A step goes this share of the way to a bound, or closer where the barrier is small."""
+
+
+class RowStep(NamedTuple):
+    """A step of all rows (8, M), how long it may be until a slack or a multiplier is at its bound, and the slope."""
+
+    rows: Array
+    longest: float
+    longest_dual: float
+    slope: float
+
 
 class Barrier:
-    """The rows' state. Arrays (M,).
+    """The rows' state, see row_steps.py.
 
-    slacks, below, above: s, z_L, z_U; zeros where there is no bound.   equal: ν, zeros where there is no equality.
-    scale: the cost that counts as one.
+    scale: the cost that counts as one.   price: ρ of the first ``elastic`` rows; 0: none is elastic.
     """
 
     def __init__(self, lower: Array, upper: Array, scale: float = 1.0) -> None:
-        self.equality, self.scale = lower == upper, scale
-        self.lower, self.upper = np.where(self.equality, -np.inf, lower), np.where(self.equality, np.inf, upper)
-        self.target = np.where(self.equality, lower, 0.0)
-        self.has_lower, self.has_upper = np.isfinite(self.lower), np.isfinite(self.upper)
-        self.bounded = self.has_lower | self.has_upper
+        self.bounds, self.scale = np.array([lower, upper]), scale
+        self.equality = lower == upper
+        bounded = ~self.equality & (np.isfinite(lower) | np.isfinite(upper))
+        self.kind: NDArray[np.int64] = np.where(self.equality, EQUAL, np.where(bounded, BOUNDED, FREE))
+        self.bounded = bounded
+        self.has_lower, self.has_upper = bounded & np.isfinite(lower), bounded & np.isfinite(upper)
         self.count = int(self.has_lower.sum() + self.has_upper.sum())
-        self.slacks = np.zeros(len(lower))
-        self.below, self.above, self.equal = np.zeros(len(lower)), np.zeros(len(lower)), np.zeros(len(lower))
+        self.size = len(lower)
+        self.state = np.zeros((8, self.size))
+        self.price, self.elastic = 0.0, 0
+        self._w, self._f, self._residual = (np.zeros(self.size) for _ in range(3))
+
+    @property
+    def lower(self) -> Array:
+        """Lower bounds (M,)."""
+        return np.asarray(self.bounds[0])
+
+    @property
+    def upper(self) -> Array:
+        """Upper bounds (M,)."""
+        return np.asarray(self.bounds[1])
+
+    @property
+    def primal(self) -> Array:
+        """Slacks and excesses (3, M)."""
+        return self.state[[S, P, N]]
+
+    @primal.setter
+    def primal(self, primal: Array) -> None:
+        self.state[[S, P, N]] = primal
+
+    @property
+    def slacks(self) -> Array:
+        """Slacks s (M,)."""
+        return np.asarray(self.state[S])
+
+    @property
+    def multipliers(self) -> Array:
+        """y (M,)."""
+        y = self.state[ABOVE] - self.state[BELOW]
+        y[self.equality] = self.state[NU, self.equality]
+        y[: self.elastic] = self.state[NU, : self.elastic]
+        return np.asarray(y)
+
+    @property
+    def equal(self) -> Array:
+        """ν (M,)."""
+        return np.asarray(self.state[NU])
+
+    @equal.setter
+    def equal(self, multipliers: Array) -> None:
+        self.state[NU] = multipliers
+
+    @property
+    def excess(self) -> float:
+        """The largest p + n of an elastic row."""
+        return float((self.state[P] + self.state[N])[: self.elastic].max(initial=0.0))
 
     def inside(self, c: Array, share: float) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
-        lower, upper = self.lower, self.upper
+        lower, upper = self.bounds
         with np.errstate(invalid="ignore"):
             low = np.minimum(share * np.maximum(1.0, np.abs(lower)), share * (upper - lower))
             high = np.minimum(share * np.maximum(1.0, np.abs(upper)), share * (upper - lower))
-        low, high = np.where(self.has_lower, low, 0.0), np.where(self.has_upper, high, 0.0)
-        return np.clip(c, lower + low, upper - high)
+        low, high = np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
+        return np.clip(c, low, high)
 
     def start(self, inside: Array, barrier: float) -> None:
         """Take these values (M,) as slacks, and the multipliers that the barrier has there."""
-        self.slacks = np.where(self.bounded, inside, 0.0)
-        to_lower, to_upper = self.room(self.slacks)
-        self.below = np.where(self.has_lower, barrier / to_lower, 0.0)
-        self.above = np.where(self.has_upper, barrier / to_upper, 0.0)
-        self.equal = np.zeros(len(inside))
+        self.state[:] = 0.0
+        self.state[S] = np.where(self.bounded, inside, 0.0)
+        self.state[BELOW] = np.where(self.has_lower, barrier / (self.slacks - self.lower), 0.0)
+        self.state[ABOVE] = np.where(self.has_upper, barrier / (self.upper - self.slacks), 0.0)
 
     def start_warm(self, multipliers: Array, barrier: float) -> None:
-        """Take multipliers (M,) of an earlier solution, the slacks being known."""
-        to_lower, to_upper = self.room(self.slacks)
-        self.below = np.where(self.has_lower, np.maximum(-multipliers, 0.1 * barrier / to_lower), 0.0)
-        self.above = np.where(self.has_upper, np.maximum(multipliers, 0.1 * barrier / to_upper), 0.0)
-        self.equal = np.where(self.equality, multipliers, 0.0)
+        """Take multipliers (M,) of an earlier solution, as far as they have the sign of a bound; slacks are known."""
+        self.state[BELOW] = np.where(self.has_lower, np.maximum(-multipliers, 0.1 * self.state[BELOW]), 0.0)
+        self.state[ABOVE] = np.where(self.has_upper, np.maximum(multipliers, 0.1 * self.state[ABOVE]), 0.0)
+        self.state[NU] = np.where(self.equality, multipliers, 0.0)
 
-    def room(self, slacks: Array) -> tuple[Array, Array]:
-        """How far slacks are from lower and upper bounds."""
-        return slacks - self.lower, self.upper - slacks
-
-    def residual(self, c: Array, slacks: Array) -> Array:
-        """R (M,)."""
-        return np.where(self.equality, c - self.target, np.where(self.bounded, c - slacks, 0.0))
+    def start_elastic(self, price: float, count: int, c: Array, barrier: float) -> None:
+        """Let the first ``count`` rows give way at a price: p - n is what they miss now, at values c (M,)."""
+        y, rows = self.multipliers, slice(0, count)
+        self.count += 2 * (count - self.elastic)
+        self.price, self.elastic = price, count
+        missed = np.where(self.equality, c - self.lower, c - self.slacks)[rows]
+        least = barrier / price
+        n = 0.5 * (least - missed + np.hypot(least, missed))
+        p = np.maximum(missed + n, 1e-12)
+        self.state[P, rows], self.state[N, rows] = p, n
+        self.state[OF_P, rows], self.state[OF_N, rows] = barrier / p, barrier / n
+        self.state[NU, rows] = np.clip(y[rows], -0.9 * price, 0.9 * price)
 
     def proximal(self, barrier: float) -> float:
         """δ of equalities."""
         smallest, share = PROXIMAL
         return max(smallest, share * barrier / self.scale) / self.scale
 
-    @property
-    def multipliers(self) -> Array:
-        """y (M,)."""
-        return np.asarray(self.above - self.below + self.equal)
-
     def condensed(self, residual: Array, barrier: float) -> tuple[Array, Array]:
         """w and f (M,)."""
-        to_lower, to_upper = self.room(self.slacks)
-        delta = self.proximal(barrier)
-        w = np.where(self.equality, 1.0 / delta, self.below / to_lower + self.above / to_upper)
-        f = np.where(self.equality, self.equal, barrier / to_upper - barrier / to_lower)
-        return w, f + w * residual
-
-    def slope(self, slacks: Array, barrier: float) -> float:
-        """The barrier function's slope along steps ``slacks`` (M,) of the slacks."""
-        to_lower, to_upper = self.room(self.slacks)
-        return float(((barrier / to_upper - barrier / to_lower) * np.where(self.bounded, slacks, 0.0)).sum())
-
-    def value(self, slacks: Array, barrier: float) -> float:
-        """The barrier function -m Σ log; infinite outside."""
-        to_lower, to_upper = self.room(slacks)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            total = np.log(to_lower[self.has_lower]).sum() + np.log(to_upper[self.has_upper]).sum()
-        return float(-barrier * total) if total == total else np.inf
-
-    def complementarity(self, barrier: float) -> float:
-        """max |(s - bound) z - m|."""
-        if self.count == 0:
-            return 0.0
-        to_lower, to_upper = self.room(self.slacks)
-        low = (to_lower * self.below)[self.has_lower] - barrier
-        high = (to_upper * self.above)[self.has_upper] - barrier
-        return float(max(np.abs(low).max(initial=0.0), np.abs(high).max(initial=0.0)))
+        row_steps.condense(
+            self.state, self.bounds, self.kind, self.price, self.elastic, barrier, self.proximal(barrier), residual,
+            self._w, self._f,
+        )  # fmt: skip
+        return self._w, self._f
 
     def step(self, along: Array, residual: Array, barrier: float) -> RowStep:
-        """The step of the rows' state, ``along`` (M,) being J z."""
-        to_lower, to_upper = self.room(self.slacks)
-        moved = along + residual
-        slacks = np.where(self.bounded, moved, 0.0)
-        below = np.where(self.has_lower, (barrier - self.below * slacks) / to_lower - self.below, 0.0)
-        above = np.where(self.has_upper, (barrier + self.above * slacks) / to_upper - self.above, 0.0)
-        equal = np.where(self.equality, moved / self.proximal(barrier), 0.0)
-        keep = max(0.99, 1.0 - barrier / self.scale)
-        room = np.concatenate([to_lower[self.has_lower], to_upper[self.has_upper]])
-        moves = np.concatenate([slacks[self.has_lower], -slacks[self.has_upper]])
-        duals = np.concatenate([self.below[self.has_lower], self.above[self.has_upper]])
-        dual_moves = np.concatenate([below[self.has_lower], above[self.has_upper]])
-        return RowStep(slacks, below, above, equal, fraction(room, moves, keep), fraction(duals, dual_moves, keep))
+        """The rows' step, ``along`` (M,) being J z, after `condensed`."""
+        keep, step = max(KEPT, 1.0 - barrier / self.scale), np.empty_like(self.state)
+        found = row_steps.steps(
+            self.state, self.bounds, self.kind, self.price, self.elastic, barrier, self.proximal(barrier), residual,
+            self._w, self._f, along, keep, step,
+        )  # fmt: skip
+        return RowStep(step, *found)
 
     def move(self, step: RowStep, alpha: float, barrier: float) -> None:
-        """Move multipliers by the fraction that keeps them positive; the slacks have moved."""
-        to_lower, to_upper = self.room(self.slacks)
-        self.below = within(self.below + step.longest_dual * step.below, barrier / to_lower, self.has_lower)
-        self.above = within(self.above + step.longest_dual * step.above, barrier / to_upper, self.has_upper)
-        self.equal = self.equal + alpha * step.equal
+        """Move multipliers: ν as far as slacks, the others by the fraction that keeps them positive."""
+        row_steps.move(
+            self.state, self.bounds, self.kind, self.elastic, barrier, step.rows, alpha, step.longest_dual
+        )  # fmt: skip
 
+    def evaluate(self, c: Array, primal: Array, barrier: float) -> tuple[Array, float]:
+        """R (M,) of values c with slacks and excesses, and their barrier function -m Σ log, with prices."""
+        residual = np.empty(self.size)
+        args = self.bounds, self.kind, self.price, self.elastic, barrier, residual
+        return residual, float(row_steps.evaluate(c, primal, *args, True))
 
-class RowStep:
-    """Steps of s, z_L, z_U, ν, and how long they may be until a slack or a multiplier is at its bound."""
+    def value(self, barrier: float) -> float:
+        """The barrier function with prices, of the state."""
+        args = self.bounds, self.kind, self.price, self.elastic, barrier, self._residual
+        return float(row_steps.evaluate(self._residual, self.primal, *args, False))
 
-    def __init__(
-        self, slacks: Array, below: Array, above: Array, equal: Array, longest: float, longest_dual: float
-    ) -> None:
-        self.slacks, self.below, self.above, self.equal = slacks, below, above, equal
-        self.longest, self.longest_dual = longest, longest_dual
-
-
-def fraction(room: Array, moves: Array, keep: float) -> float:
-    """How much of ``moves`` leaves the share 1 - keep of ``room``, at most 1."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        longest = np.where(moves < 0.0, -keep * room / moves, 1.0)
-    return float(min(1.0, longest.min(initial=1.0)))
-
-
-def within(z: Array, centre: Array, where: Array) -> Array:
-    """Multipliers within a factor of ``centre``."""
-    return np.where(where, np.clip(z, centre / NEAR, centre * NEAR), 0.0)
+    def errors(self, barrier: float) -> tuple[float, float, float, float]:
+        """See `row_steps.errors`."""
+        found = row_steps.errors(self.state, self.bounds, self.kind, self.price, self.elastic, barrier)
+        return tuple(map(float, found))  # type: ignore[return-value]

@@ -47,6 +47,13 @@ LARGE = 1e3
 SHORTEST = 1e-8
 """Steps of a smaller fraction of the longest one are none."""
 
+PRICE, DEARER, MOST_RAISED, HALVED = 10.0, 10.0, 3, 0.5
+"""Price of a unit of violation where rows are elastic; by how much and how often it rises until violations that did not
+fall to a half are said to stay."""
+
+GIVEN_WAY, MISSED = 1e-6, (1e-3, 1e-5)
+"""Rows that are elastic and miss a bound by more violate it; by how much that is said at once, with which barrier."""
+
 
 @dataclass
 class _Swept:
@@ -69,17 +76,16 @@ class Interior:
         self.point, self.tolerance, self.history, self._show = point, tolerance, history, show
         self.sweep: Sweep | None = None
         self.blends = DIRECT if point.bounds.count or point.rows.size else BLENDED
-        self._mu, self._stiff = 0.0, False
+        self._mu, self._stiff, self._raised, self._missed = 0.0, False, 0, np.inf
 
     def errors(self, barrier: float) -> float:
         """The largest of the dual, primal and complementarity errors, scaled as IPOPT's, in units of `TOLERANCE`."""
         p, b = self.point, self.point.bounds
-        of_bounds = float(b.below.sum() + b.above.sum())
-        total = of_bounds + float(np.abs(b.equal).sum() + np.abs(p.costate).sum())
-        count = b.count + int(b.equality.sum()) + p.costate.size
+        lack, slope, of_bounds, of_all = b.errors(barrier)
+        total, count = of_all + float(np.abs(p.costate).sum()), b.count + int(b.equality.sum()) + p.costate.size
         dual = max(100.0, total / count / p.scale) / 100.0
         slack = max(100.0, of_bounds / max(b.count, 1) / p.scale) / 100.0
-        return max(self.dual / p.scale / dual, p.open, b.complementarity(barrier) / p.scale / slack)
+        return max(max(self.dual, slope) / p.scale / dual, p.open, lack / p.scale / slack)
 
     def _begin(self) -> None:
         """First multipliers of the dynamics: costates, unless they are large."""
@@ -102,10 +108,17 @@ class Interior:
             p.condense()
             step = self._swept()
             if step is None:
+                if self._elastic():
+                    continue
                 return End(Ending.INDEFINITE, Ending.INDEFINITE.value)
             move = step.move
-            if p.open <= TOLERANCE and self.errors(0.0) <= TOLERANCE and move.expected <= self._enough():
-                return End(Ending.CONVERGED)
+            if self._solved(move) or self._gives_way():
+                if p.bounds.excess <= GIVEN_WAY:
+                    return End(Ending.CONVERGED)
+                if self._raised == MOST_RAISED:
+                    return End(Ending.INFEASIBLE)
+                self._raise()
+                continue
             if len(self.history) >= limit:
                 said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
                 return End(Ending.ITERATIONS, f"{said} {move.expected:.2g}")
@@ -115,12 +128,51 @@ class Interior:
             before = now
             if alpha == 0.0:
                 if self._stiff:
+                    if self._elastic():
+                        continue
                     return End(Ending.NO_STEP, "no step lowers the cost or closes what is open")
                 self.filter.clear()
                 self._stiff, self._mu = True, max(FIRST_SHIFT * p.scale, 10.0 * self._mu)
             else:
                 self._stiff = False
                 p.differentiate()
+
+    def _solved(self, move: Move) -> bool:
+        """Whether all errors are small."""
+        p = self.point
+        return p.open <= TOLERANCE and self.errors(0.0) <= TOLERANCE and move.expected <= self._enough()
+
+    def _gives_way(self) -> bool:
+        """Whether rows miss their bounds by much and will still do so at the end."""
+        p = self.point
+        by, barrier = MISSED
+        return p.bounds.excess > by and p.barrier <= barrier * p.scale and self.errors(p.barrier) <= barrier
+
+    def _elastic(self) -> bool:
+        """Let constraints give way, if they do not yet; whether there are any."""
+        p = self.point
+        if p.first == 0 or p.bounds.elastic:
+            return False
+        p.barrier, self._raised, self._missed = START * p.scale, 0, np.inf
+        p.let_go(PRICE * p.scale)
+        self._begin()
+        self._again()
+        return True
+
+    def _raise(self) -> None:
+        """Make violations dearer: whether they fall then."""
+        p = self.point
+        if p.bounds.excess <= HALVED * self._missed:
+            self._raised, self._missed = 0, p.bounds.excess
+        self._raised += 1
+        p.barrier = START * p.scale
+        p.let_go(DEARER * p.bounds.price)
+        self._again()
+
+    def _again(self) -> None:
+        """Begin with another barrier function."""
+        self.filter = Filter(self.point.theta)
+        self._stiff, self._mu = False, 0.0
 
     def _enough(self) -> float:
         return self.tolerance * (self.point.scale + abs(self.point.cost))
@@ -158,7 +210,7 @@ class Interior:
     def _search(self, step: _Swept) -> float:
         """Go along a step: the fraction, 0 where none is accepted."""
         p, move, alpha = self.point, step.move, step.move.rows.longest
-        now = p.theta, p.cost + p.bounds.value(p.bounds.slacks, p.barrier)
+        now = p.theta, p.cost + p.bounds.value(p.barrier)
         shortest, corrected = SHORTEST * alpha, self.blends is BLENDED
         while alpha > shortest:
             trial = p.along(move, alpha)

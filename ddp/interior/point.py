@@ -12,26 +12,27 @@ from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, missing
 from ddp.errors import ModelError
 from ddp.interior.barrier import Barrier, RowStep
 from ddp.interior.linear import bend, multipliers, newton_step, stationarity
+from ddp.interior.row_steps import N, P, S
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import VALUE, Backward, Sweep
 
-NO_ROWS = np.zeros(0)
+NO_ROWS, PRIMAL = np.zeros(0), [S, P, N]
 
 INSIDE = 1e-2
 """How far slacks and controls begin from their bounds, see `Barrier.inside`."""
 
 
 class Trial(NamedTuple):
-    """A trajectory X, U with slacks (M,), and its worth.
+    """A trajectory X, U with slacks and excesses of its rows (3, M), and its worth.
 
     cost: its own.  barrier: the barrier function.  gaps (N, n), residual (M,): what is open, theta: the 2-norm of both.
     """
 
     X: Array
     U: Array
-    slacks: Array
+    primal: Array
     cost: float
     barrier: float
     gaps: Array
@@ -93,30 +94,37 @@ class Point:
         if self.limited:
             U = values[self.first :].reshape(U.shape)
         self.bounds.start(values, self.barrier)
-        self._take(self.tried(X, U, self.bounds.slacks))
+        self._take(self.tried(X, U, self.bounds.primal))
 
     def bounded_by(self, lower: Array, upper: Array) -> Barrier:
         """Rows within other bounds (M,)."""
         return Barrier(lower, upper, self.scale)
 
-    def tried(self, X: Array, U: Array, slacks: Array) -> Trial:
+    def tried(self, X: Array, U: Array, primal: Array) -> Trial:
         """Evaluate a trajectory."""
         d, cost = self.dynamics, self.problem.total(X, U)
         try:
             gaps = np.ascontiguousarray(d.difference(X[1:], d.step(X[:-1], U)))
         except ModelError:  # there is no motion
             gaps = np.full((len(U), d.n), np.inf)
-        residual = self.bounds.residual(self.rows.values(X, U), slacks) if self.rows.size else NO_ROWS
+        residual, barrier = NO_ROWS, 0.0
+        if self.rows.size:
+            residual, barrier = self.bounds.evaluate(self.rows.values(X, U), primal, self.barrier)
         theta = float(np.sqrt((gaps * gaps).sum() + residual @ residual))
         if not (abs(cost) < np.inf and theta < np.inf):
             cost = theta = np.inf
-        return Trial(X, U, slacks, cost, self.bounds.value(slacks, self.barrier), gaps, residual, theta)
+        return Trial(X, U, primal, cost, barrier, gaps, residual, theta)
 
     def _take(self, trial: Trial) -> None:
         self.X, self.U, self.cost, self.gaps = trial.X, trial.U, trial.cost, trial.gaps
-        self.residual, self.theta = trial.residual, trial.theta
-        self.bounds.slacks = trial.slacks
+        self.residual, self.theta, self.penalty = trial.residual, trial.theta, trial.barrier
+        self.bounds.primal = trial.primal
         self.open = max(float(np.abs(self.gaps).max()), float(np.abs(self.residual).max(initial=0.0)))
+
+    def let_go(self, price: float) -> None:
+        """Let constraints give way at a price, see barrier.py."""
+        self.bounds.start_elastic(price, self.first, self.rows.values(self.X, self.U), self.barrier)
+        self.settle()
 
     def settle(self) -> None:
         """Take the residual of rows that are bounded otherwise now."""
@@ -133,7 +141,7 @@ class Point:
 
     def measure(self) -> Trial:
         """The point itself as a trial, with the rows as they are bounded now."""
-        return self.tried(self.X, self.U, self.bounds.slacks)
+        return self.tried(self.X, self.U, self.bounds.primal)
 
     def differentiate(self) -> None:
         """Derivatives here."""
@@ -208,8 +216,7 @@ class Point:
         along = self.rows.along(self._J, x, u) if self.rows.size else NO_ROWS
         rows = self.bounds.step(along, self.residual, self.barrier)
         slope = float((self._plain_lz[:, : self._n] * x).sum() + (self._plain_lz[:-1, self._n :] * u).sum())
-        slope += self.bounds.slope(rows.slacks, self.barrier)
-        return Move(x, u, rows, costate, weights, slope, abs(sweep.expected))
+        return Move(x, u, rows, costate, weights, slope + rows.slope, abs(sweep.expected))
 
     @contextmanager
     def opened(self, trial: Trial, alpha: float) -> Iterator[None]:
@@ -229,10 +236,10 @@ class Point:
         X = np.ascontiguousarray(self.dynamics.integrate(self.X, alpha * move.x))
         X[0] = self.X[0]
         U = self.U + alpha * move.u
-        slacks = self.bounds.slacks + alpha * move.rows.slacks
+        primal = self.bounds.primal + alpha * move.rows.rows[PRIMAL]
         if self.limited:
-            slacks[self.first :] = np.where(self.bounds.bounded[self.first :], U.ravel(), 0.0)
-        return self.tried(X, U, slacks)
+            primal[0, self.first :] = np.where(self.bounds.bounded[self.first :], U.ravel(), 0.0)
+        return self.tried(X, U, primal)
 
     def accept(self, trial: Trial, move: Move, alpha: float) -> None:
         """Go where a trial is; multipliers go as far along the step."""

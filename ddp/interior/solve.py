@@ -11,11 +11,15 @@ from ddp.interior.method import START, TOLERANCE, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
-from ddp.status import End
+from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
+
+
+NEARLY = 1e-5
+"""Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
 
 
 class Minimised(NamedTuple):
@@ -38,9 +42,17 @@ def minimise(descent: Descent) -> Minimised:
     if end.ending.converged:
         finished = finish(point)
         sweep, exact = finished.sweep, finished.exact
+    elif end.ending is Ending.INFEASIBLE:
+        end = End(Ending.INFEASIBLE, _verdict(point))
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _verdict(point: Point) -> str:
+    """Which constraint cannot be met, and by how much, where the sum of violations is least."""
+    worst = max(point.problem.residuals(point.X, point.U), key=lambda residual: residual.worst)
+    return f"infeasible as far as can be seen from here: {worst}, where violations are at a minimum"
 
 
 def scale_of(iterate: Iterate) -> float:
@@ -52,10 +64,10 @@ def scale_of(iterate: Iterate) -> float:
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:
     """The trajectory, its controls within limits; where gaps are all but closed, the one that follows from controls."""
     problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
-    if sweep is None or np.abs(point.gaps).max() > TOLERANCE:
+    if sweep is None or np.abs(point.gaps).max() > NEARLY:
         return point.X, U, point.gaps
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, np.zeros_like(point.gaps))
-    worst = max(problem.violation(point.X, point.U), TOLERANCE)
+    worst = max(1.001 * problem.violation(point.X, point.U), TOLERANCE)
     if np.isfinite(X).all() and problem.violation(X[0], rolled[0]) <= worst:
         return X[0], rolled[0], np.zeros_like(point.gaps)
     return point.X, U, point.gaps
