@@ -51,8 +51,13 @@ class Descent:
         if self._callback is not None:
             self._callback(record)
 
-    def run(self, tolerance: float, limit: int) -> End:
-        """Iterate until convergence to a tolerance, or another reason to stop; limit: of the solve's iterations."""
+    def run(
+        self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None
+    ) -> End:
+        """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.
+
+        limit: of the solve's iterations.
+        """
         iterate, history = self.iterate, self.history
         settled, before = 0, working_time()
         iterate.weigh()
@@ -88,6 +93,8 @@ class Descent:
                 return End(ending)
             if iterate.cost < 0.0 and self.endless():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
+            if struggles is not None and struggles(history):
+                return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
         reason = f"the limit of {limit} iterations was reached"
         if history:
             reason += f", the last with an expected decrease of {history[-1].expected:.2g}"

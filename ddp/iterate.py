@@ -12,6 +12,7 @@ from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
 from ddp.errors import DDPError, ModelError, ProblemError
+from ddp.guesses import Followed
 from ddp.models.attempt import shift
 from ddp.parallel.differentiator import Differentiator, Follow
 from ddp.problem import Problem
@@ -45,7 +46,7 @@ class Guess(NamedTuple):
 
     The policy u = U + K (x ⊖ X) is followed, unless X is ``imposed``: then it is the trajectory, gaps and all. It is,
     too, where controls ``alone`` are given, X is x0 all along, and following costs more than `WORSE` times as much, or
-    diverges.
+    diverges.   earlier: the motion that it came of.
     """
 
     X: Array
@@ -53,6 +54,7 @@ class Guess(NamedTuple):
     K: Array
     imposed: bool = False
     alone: bool = False
+    earlier: Followed | None = None
 
 
 class Iterate:
@@ -63,7 +65,7 @@ class Iterate:
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
-    start: which states it began with, in words.
+    start: which states it began with, in words.   guess: what it began with, until something else is known.
     obstacle: why the guess has no finite cost, in words; None if it has one.
     multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
     line: where searches go along policies, and what they met.   swept: the sweep of the last search.
@@ -82,6 +84,7 @@ class Iterate:
     ) -> None:  # fmt: skip
         self.problem, self.work, self.line = problem, work, Line(problem)
         self.multipliers: Array | None = None
+        self.guess: Guess | None = guess
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.backward = Backward(
@@ -162,6 +165,11 @@ class Iterate:
             self.backward.gaps = gaps
         if self._limited:
             self.backward.limits = room(U, self.problem.lower, self.problem.upper)
+
+    @property
+    def trajectory(self) -> tuple[Array, Array, Array]:
+        """X, U and gaps."""
+        return self.X, self.U, self.gaps
 
     def arrive(self, X: Array, U: Array, gaps: Array) -> None:
         """Move to another trajectory, with its gaps."""

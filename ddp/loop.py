@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.descent import Descent
-from ddp.interior.solve import Minimised, minimise
+from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
 from ddp.saddles import away, described, judged
 from ddp.solution import Record
@@ -51,7 +51,13 @@ def run(
         elif iterate.constrained:
             end = solver.constraints.minimise(descent, left > 0)
         else:
-            end = descent.run(solver.tolerance, solver.max_iterations)
+            watch, begun = struggles if solver.hands_over(iterate.problem) else None, iterate.trajectory
+            end = descent.run(solver.tolerance, solver.max_iterations, watch)
+            if end.ending is Ending.STRUGGLES:
+                iterate.arrive(*begun)  # it is a better start than where short steps have led
+                end = minimise(descent).end
+                if not end.ending.converged and len(history) < solver.max_iterations:
+                    end = descent.run(solver.tolerance, solver.max_iterations)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS

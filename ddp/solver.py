@@ -78,7 +78,7 @@ class DDP:
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
                    rows with slacks, and never violated by more than the tolerance
-        "auto"     linear with constraints, and where each degree of freedom has a control with limits; else by rollouts
+        "auto"     linear with constraints, and from where rollouts within limits of controls struggle; else by rollouts
     """
 
     tolerance: float = 1e-9
@@ -93,7 +93,7 @@ class DDP:
     search: Search = field(default_factory=Backtracking)
     regularization: Regularization | None = None
     last_sweep: bool = True
-    step: Steps = "rollout"
+    step: Steps = "auto"
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "switch", "max_regularization"):
@@ -118,13 +118,12 @@ class DDP:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
 
     def full_space(self, problem: Problem) -> bool:
-        """Whether steps of a problem are linear; those of one with soft constraints are not."""
-        if problem.constrained and problem.rows.softened:
-            return False
-        if self.step == "auto":
-            d = problem.dynamics
-            return problem.constrained or (problem.limited and 2 * d.nu >= d.n)
-        return self.step == "linear"
+        """Whether steps of a problem are linear."""
+        return self.step == "linear" or (self.step == "auto" and problem.constrained)
+
+    def hands_over(self, problem: Problem) -> bool:
+        """Whether steps of a problem become linear where rollouts within its limits struggle."""
+        return self.step == "auto" and problem.limited and not problem.constrained
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:
         """The problem that descents are of: itself, or with constraints in its cost."""
@@ -252,7 +251,7 @@ def start_policy(problem: Problem, guess: Start) -> Guess:
     X, U = guess.X.copy(), guess.U.copy()
     U[0] += guess.K[0] @ d.difference(X[0], problem.x0)
     X[0] = problem.x0
-    return Guess(X, U, guess.K.copy())
+    return Guess(X, U, guess.K.copy(), earlier=guess)
 
 
 def _repeated(row: Array, count: int) -> Array:

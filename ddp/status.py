@@ -13,6 +13,7 @@ class Ending(Enum):
     ROUNDING = "no further decrease is representable"
     STATIONARY = "no step lowers the cost, and the Hessian in the controls is not positive definite"
     ITERATIONS = "the limit of iterations was reached"
+    STRUGGLES = "steps stay short"
     ROUNDS = "the limit of updates of the multipliers was reached"
     NO_STEP = "no step lowers the cost"
     INDEFINITE = "no regularisation makes the Hessian in the controls positive definite"

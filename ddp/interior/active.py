@@ -42,13 +42,7 @@ class ActiveSet:
         self.point, self._given = point, point.bounds
         self._controls, self._shape = slice(point.first, None), point.U.shape
         given = self._given
-        to_lower, to_upper = given.slacks - given.lower, given.upper - given.slacks
-        with np.errstate(invalid="ignore"):
-            width = given.upper - given.lower
-            near_lower = to_lower < AT_BOUND * np.minimum(np.maximum(1.0, np.abs(given.lower)), width)
-            near_upper = to_upper < AT_BOUND * np.minimum(np.maximum(1.0, np.abs(given.upper)), width)
-        low = given.has_lower & near_lower & ~(given.has_upper & (to_upper < to_lower))
-        self.held = np.where(low, -1.0, np.where(given.has_upper & near_upper, 1.0, 0.0))
+        self.held = given.near(AT_BOUND)
         self._multipliers = given.multipliers * (given.equality | (self.held != 0.0))
 
     @property

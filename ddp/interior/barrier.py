@@ -114,10 +114,20 @@ class Barrier:
         low, high = np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
         return np.clip(c, low, high)
 
+    def near(self, share: float) -> Array:
+        """Rows (M,) within a share of their range, or of max(1, |bound|), of a lower bound: -1, of an upper one: 1."""
+        to_lower, to_upper = self.slacks - self.lower, self.upper - self.slacks
+        with np.errstate(invalid="ignore"):
+            width = self.upper - self.lower
+            low = self.has_lower & (to_lower < share * np.minimum(np.maximum(1.0, np.abs(self.lower)), width))
+            high = self.has_upper & (to_upper < share * np.minimum(np.maximum(1.0, np.abs(self.upper)), width))
+        return np.where(low & ~(high & (to_upper < to_lower)), -1.0, np.where(high, 1.0, 0.0))
+
     def start(self, inside: Array, barrier: float) -> None:
         """Take these values (M,) as slacks, and the multipliers that the barrier has there."""
+        slacks = np.where(self.bounded, inside, 0.0)
         self.state[:] = 0.0
-        self.state[S] = np.where(self.bounded, inside, 0.0)
+        self.state[S] = slacks
         self.state[BELOW] = np.where(self.has_lower, barrier / (self.slacks - self.lower), 0.0)
         self.state[ABOVE] = np.where(self.has_upper, barrier / (self.upper - self.slacks), 0.0)
 

@@ -28,8 +28,9 @@ from ddp.sweeps.backward import Sweep
 TOLERANCE = 1e-8
 """The error allowed: of violations in their units, of the gradient relative to the cost that counts as one."""
 
-START, WARM, END = 0.1, 1e-8, 1e-9
-"""Barriers, relative to that cost: the first one, that after a warm start, the last one."""
+START, START_LIMITED, WARM, END = 0.1, 1e-3, 1e-8, 1e-9
+"""Barriers, relative to that cost: the first one with constraints, with limits of controls alone, after a warm start,
+and the last one."""
 
 SOLVED, FALL, POWER = 10.0, 0.2, 1.5
 """The barrier falls once errors are smaller than so many times it: to this share, or if that is less, its power."""
@@ -96,10 +97,11 @@ class Interior:
             p.costate[:] = 0.0
             p.weights[:] = 0.0
 
-    def run(self, limit: int) -> End:
-        """Iterate to the tolerance."""
+    def run(self, limit: int, warm: bool = False) -> End:
+        """Iterate to the tolerance; ``warm``: multipliers and derivatives of the point are known."""
         p, before = self.point, working_time()
-        self._begin()
+        if not warm:
+            self._begin()
         self.filter = Filter(p.theta)
         while True:
             p.contract()

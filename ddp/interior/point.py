@@ -20,6 +20,9 @@ from ddp.sweeps.backward import VALUE, Backward, Sweep
 
 NO_ROWS, PRIMAL = np.zeros(0), [S, P, N]
 
+AT_LIMIT = 1e-4
+"""Controls nearer to a limit have a multiplier in a warm start, relative to the range, or 1, or the limit."""
+
 INSIDE = 1e-2
 """How far slacks and controls begin from their bounds, see `Barrier.inside`."""
 
@@ -64,8 +67,9 @@ class Point:
     """
 
     def __init__(
-        self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float
-    ) -> None:
+        self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
+        share: float = INSIDE,
+    ) -> None:  # fmt: skip
         self.problem, self.dynamics, self.scale, self.barrier = problem, problem.dynamics, scale, barrier
         self._work, self.limited = work, problem.limited
         self.rows, self.first = problem.limited_rows if problem.limited else problem.rows, problem.multiplier_count
@@ -86,7 +90,7 @@ class Point:
         self._dense = ~self._separable
         self._any_dense, self._curved = bool(self._dense.any()), not self.rows.separable.all()
         self.costate, self.weights = np.zeros((N + 1, n)), np.zeros((N, n))
-        self.start(X, U, INSIDE)
+        self.start(X, U, share)
 
     def start(self, X: Array, U: Array, share: float) -> None:
         """Begin at a trajectory, its controls and slacks pushed off their bounds, see `Barrier.inside`."""
@@ -95,6 +99,18 @@ class Point:
             U = values[self.first :].reshape(U.shape)
         self.bounds.start(values, self.barrier)
         self._take(self.tried(X, U, self.bounds.primal))
+
+    def warm(self, multipliers: Array, K: Array) -> None:
+        """Take multipliers of constraints (m,); those of dynamics and limits follow, under gains K (N, nu, n)."""
+        bounds, y = self.bounds, np.zeros(self.rows.size)
+        y[: self.first] = multipliers
+        bounds.start_warm(y, self.barrier)
+        self.differentiate()
+        self.adjoint(K)
+        if self.limited:
+            y[self.first :] = self.limit_forces().ravel() * np.abs(bounds.near(AT_LIMIT)[self.first :])
+            bounds.start(bounds.slacks, self.barrier)
+            bounds.start_warm(y, self.barrier)
 
     def bounded_by(self, lower: Array, upper: Array) -> Barrier:
         """Rows within other bounds (M,)."""

@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.interior.active import finish
-from ddp.interior.method import START, TOLERANCE, Interior
+from ddp.interior.method import START, START_LIMITED, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
 from ddp.iterate import FULL, Iterate
 from ddp.protocols import Array
+from ddp.solution import Record
 from ddp.status import End, Ending
 from ddp.sweeps.backward import Sweep
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
 
+
+FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
+"""Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
+far the initial state has moved."""
+
+SHORT, OFTEN, EARLY = 0.125, 2, 8
+"""Steps that are short, how many are too many, and among how many first iterations one is."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -31,13 +39,26 @@ class Minimised(NamedTuple):
     multipliers: Array
 
 
+def struggles(history: list[Record]) -> bool:
+    """Whether steps by rollouts were short too often: where limits clip feedback in stiff valleys they stay short."""
+    short = [number for number, record in enumerate(history) if record.step <= SHORT]
+    return len(short) >= OFTEN or bool(short and short[0] < EARLY)
+
+
 def minimise(descent: Descent) -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
-    scale = scale_of(iterate)
-    point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, START * scale)
-    interior = Interior(point, solver.tolerance, descent.history, descent.go_on)
-    end = interior.run(solver.max_iterations)
+    scale, history = scale_of(iterate), descent.history
+    point = _warm(iterate, scale)
+    if point is not None:
+        interior = Interior(point, solver.tolerance, history, descent.go_on)
+        end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
+    if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
+        first = START if iterate.constrained else START_LIMITED
+        point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, first * scale)
+        interior = Interior(point, solver.tolerance, history, descent.go_on)
+        end = interior.run(solver.max_iterations)
+    iterate.guess = None
     sweep, exact = interior.sweep, False
     if end.ending.converged:
         finished = finish(point)
@@ -47,6 +68,23 @@ def minimise(descent: Descent) -> Minimised:
     multipliers = point.bounds.multipliers[: point.first].copy()
     iterate.arrive(*_followed(iterate, point, sweep))
     return Minimised(end, sweep, exact, multipliers)
+
+
+def _warm(iterate: Iterate, scale: float) -> Point | None:
+    """A point with the multipliers of an earlier solution, if that is what the iterate began with."""
+    problem, earlier = iterate.problem, None if iterate.guess is None else iterate.guess.earlier
+    if earlier is None or not (problem.limited or problem.constrained):
+        return None
+    multipliers = np.asarray(getattr(earlier, "multipliers", np.zeros(0)))
+    if multipliers.size != problem.multiplier_count:
+        return None
+    X = earlier.X.copy()
+    X[0] = problem.x0
+    moved = float(np.abs(problem.dynamics.difference(earlier.X[0], X[0])).max())
+    share = max(NEAR_BOUNDS, FURTHER * moved)
+    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share)
+    point.warm(multipliers, earlier.K)
+    return point
 
 
 def _verdict(point: Point) -> str:
