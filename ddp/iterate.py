@@ -179,8 +179,10 @@ class Iterate:
         self.evaluate()
 
     def violated(self) -> tuple[float, float]:
-        """The largest violation of a constraint, and the largest penalty; for problems with constraints."""
-        return self.problem.violation(self.X, self.U), float(self.problem.lagrangian.penalties.max())
+        """The largest violation of a constraint, and the largest penalty, if any; for problems with constraints."""
+        plain = self.problem.objective.lagrangian is None
+        penalty = 0.0 if plain else float(self.problem.lagrangian.penalties.max())
+        return self.problem.violation(self.X, self.U), penalty
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep, after the derivatives that it needs; see `Backward` for ``costates``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -26,6 +26,10 @@ from ddp.protocols import Array
 from ddp.search import Backtracking, Search
 from ddp.solution import Record, Solution
 from ddp.status import Ending, Status
+from ddp.sweeps.inertia import MINIMUM
+
+FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE
+"""Endings of full-space steps after which constraints are held in another way."""
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
 Multipliers = Literal["auto", "value", "costate", "policy"]
@@ -65,7 +69,7 @@ class DDP:
     reuse: for how many iterations the contracted second order of the dynamics is used again (quasi-Newton): 0 is exact
         and converges quadratically; 1 or 2 save the derivatives of functions, whose tensors cost many evaluations each,
         for a few iterations more. It is renewed where it does not serve. Costs' Hessians are always of the iterate.
-    constraints: how the problem's constraints are held, if it has any.
+    constraints: how steps by rollouts hold the problem's constraints, if it has any; None: `AugmentedLagrangian`.
     segments: 1, or how many parts of the horizon are swept at once, by as many threads less one (`segments`): gains
         are the same but for rounding. For Gauss-Newton's Hessians and multipliers known before; V_x of the sweep is
         only known one knot after another. Where gaps are open or controls have limits, sweeps are of one piece.
@@ -78,7 +82,8 @@ class DDP:
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
                    rows with slacks, and never violated by more than the tolerance
-        "auto"     linear with constraints, and from where rollouts within limits of controls struggle; else by rollouts
+        "auto"     linear with constraints, and where rollouts within limits of controls struggle; else by rollouts, as
+                   always with options of theirs: another ``hessian``, ``multipliers`` or ``constraints`` than these
     """
 
     tolerance: float = 1e-9
@@ -88,7 +93,7 @@ class DDP:
     max_regularization: float = 1e9
     multipliers: Multipliers = "auto"
     reuse: int = 0
-    constraints: ConstraintMethod = field(default_factory=AugmentedLagrangian)
+    constraints: ConstraintMethod | None = None
     segments: int = 1
     search: Search = field(default_factory=Backtracking)
     regularization: Regularization | None = None
@@ -112,22 +117,39 @@ class DDP:
                 f"max_regularization: expected at least {SHIFT:g}, what the solve starts with, "
                 f"got {self.max_regularization:g}"
             )
-        _check_part("constraints", self.constraints, "AugmentedLagrangian(...)", "relaxed", "minimise", "certified")
+        if self.constraints is not None:
+            example = "AugmentedLagrangian(...)"
+            _check_part("constraints", self.constraints, example, "relaxed", "minimise", "certified")
         _check_part("search", self.search, "Backtracking(...)", "__call__")
         if self.regularization is not None:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
 
     def full_space(self, problem: Problem) -> bool:
         """Whether steps of a problem are linear."""
-        return self.step == "linear" or (self.step == "auto" and problem.constrained)
+        return self.step == "linear" or (self._open and problem.constrained)
+
+    def may_leave_alone(self, problem: Problem) -> bool:
+        """Whether constraints are left out until a step would cross one; equalities never are."""
+        return self._open and problem.constrained and not problem.rows.equal.any()
+
+    @property
+    def _open(self) -> bool:
+        """Whether it is left to the solver how states move."""
+        plain = self.hessian == "auto" and self.multipliers == "auto" and self.constraints is None
+        return plain and self.step == "auto"
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts within its limits struggle."""
-        return self.step == "auto" and problem.limited and not problem.constrained
+        return self._open and problem.limited and not problem.constrained
+
+    @property
+    def holding(self) -> ConstraintMethod:
+        """How steps by rollouts hold constraints."""
+        return AugmentedLagrangian() if self.constraints is None else self.constraints
 
     def relaxed(self, problem: Problem, guess: Start) -> Problem:
         """The problem that descents are of: itself, or with constraints in its cost."""
-        return problem if self.full_space(problem) else self.constraints.relaxed(problem, guess)
+        return problem if self.full_space(problem) else self.holding.relaxed(problem, guess)
 
     def model(self, limits: Limits) -> HessianModel:
         """The model of the Hessian of one solve."""
@@ -146,7 +168,7 @@ def ILQR(
     constraints: ConstraintMethod | None = None,
 ) -> DDP:  # fmt: skip
     """Iterative LQR: `DDP` with ``hessian="gauss-newton"`` and nothing else changed."""
-    held = AugmentedLagrangian() if constraints is None else constraints
+    held = constraints
     return DDP(tolerance, max_iterations, "gauss-newton", max_regularization=max_regularization, constraints=held)
 
 
@@ -189,8 +211,9 @@ def solve(
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
     because iterations have come to their limit or costs have no minimum, has not converged.
 
-    Constraints are held by an augmented Lagrangian (`augmented`), whose Hessian the gains are of: they give way to
-    what disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
+    Constraints are held by full-space steps (``step`` of `DDP`): gains leave them where they are at their bounds. Where
+    these steps fail, or end at no minimum, an augmented Lagrangian is tried (`augmented`), whose gains give way to what
+    disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
@@ -209,22 +232,46 @@ def solve(
     guess = problem.guess if guess is None else guess
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
-    goal = solver.relaxed(problem, guess)
-    with differentiator(goal, crew) as work:
-        outcome = descend_from(goal, solver, policy, work, callback, start)
+    history: list[Record] = []
+    outcome = _solved(problem, solver, guess, policy, crew, callback, start, history)
+    if solver.step == "auto" and problem.constrained and _may_be_better(outcome, solver):
+        other = replace(solver, step="rollout")
+        second = _solved(problem, other, guess, start_policy(problem, guess), crew, callback, start, history)
+        if second.converged or not outcome.converged or second.status.ending is Ending.SADDLE:
+            outcome = second
     announce.finish()
     if throw and not outcome.converged:
         raise SolveError(str(outcome), outcome)
     return outcome
 
 
+def _may_be_better(outcome: Solution, solver: DDP) -> bool:
+    """Whether it is worth to hold constraints in another way after full-space steps."""
+    if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
+        return False
+    return outcome.kind != MINIMUM if outcome.converged else outcome.status.ending in FAILED
+
+
+def _solved(
+    problem: Problem, solver: DDP, guess: Start, policy: Guess, crew: Workers,
+    callback: Callable[[Record], None] | None, start: Stopwatch, history: list[Record],
+) -> Solution:  # fmt: skip
+    """Solve with the derivatives of a crew."""
+    goal = solver.relaxed(problem, guess)
+    with differentiator(goal, crew) as work:
+        return descend_from(goal, solver, policy, work, callback, start, history)
+
+
 def descend_from(
     goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
-    start: Stopwatch,
+    start: Stopwatch, history: list[Record] | None = None,
 ) -> Solution:  # fmt: skip
-    """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``."""
-    history: list[Record] = []
-    certified = solver.constraints.certified
+    """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``.
+
+    history: records of what was tried before, to which all others are added.
+    """
+    history = [] if history is None else history
+    certified = solver.holding.certified
     with np.errstate(all="ignore"):
         iterate = Iterate(goal, work, policy, solver.multipliers, solver.reuse, solver.segments, solver.search)
         try:

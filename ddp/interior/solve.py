@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ddp.costs.terms import naming
+from ddp.derivatives import broken_rows
+from ddp.errors import ProblemError, as_array
 from ddp.interior.active import finish
 from ddp.interior.method import START, START_LIMITED, TOLERANCE, WARM, Interior
 from ddp.interior.point import Point
@@ -49,6 +52,7 @@ def minimise(descent: Descent) -> Minimised:
     """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
     iterate, solver = descent.iterate, descent.solver
     scale, history = scale_of(iterate), descent.history
+    _check_rows(iterate)
     point = _warm(iterate, scale)
     if point is not None:
         interior = Interior(point, solver.tolerance, history, descent.go_on)
@@ -77,6 +81,8 @@ def _warm(iterate: Iterate, scale: float) -> Point | None:
         return None
     multipliers = np.asarray(getattr(earlier, "multipliers", np.zeros(0)))
     if multipliers.size != problem.multiplier_count:
+        if multipliers.size > 0:
+            as_array("guess.multipliers", multipliers, (problem.multiplier_count,))
         return None
     X = earlier.X.copy()
     X[0] = problem.x0
@@ -85,6 +91,21 @@ def _warm(iterate: Iterate, scale: float) -> Point | None:
     point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share)
     point.warm(multipliers, earlier.K)
     return point
+
+
+def _check_rows(iterate: Iterate) -> None:
+    """Raise ProblemError for a constraint that fails, or is no number, where a solve begins."""
+    problem, U = iterate.problem, iterate.problem.padded(iterate.U)
+    if np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
+        return
+    for entry in problem.placed:
+        knots = slice(entry.start, entry.stop)
+        with naming(entry.name, knots):
+            values = np.asarray(entry.constraint.values(iterate.X[knots], U[knots]))
+        if not np.isfinite(values).all():
+            row = int(np.argmax(broken_rows(values)))
+            value = values[row][~np.isfinite(values[row])][0]
+            raise ProblemError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
 
 
 def _verdict(point: Point) -> str:

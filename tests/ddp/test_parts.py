@@ -124,7 +124,7 @@ def test_a_way_of_ones_own_to_hold_constraints():
         ({"search": "backtracking"}, r"search: expected Backtracking\(\.\.\.\), got 'backtracking'"),
         ({"search": ddp.Backtracking}, r"search: expected Backtracking\(\.\.\.\), got"),
         ({"regularization": 1e-3}, r"regularization: expected Tenfold\(\.\.\.\) or ByRatio\(\.\.\.\), got 0.001"),
-        ({"constraints": None}, r"constraints: expected AugmentedLagrangian\(\.\.\.\), got None"),
+        ({"constraints": "penalty"}, r"constraints: expected AugmentedLagrangian\(\.\.\.\), got 'penalty'"),
     ],
 )
 def test_a_part_that_lacks_a_method_is_refused_by_name(options, said):
