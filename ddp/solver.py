@@ -28,7 +28,7 @@ from ddp.solution import Record, Solution
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
-FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE
+FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE
 """Endings of full-space steps after which constraints are held in another way."""
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
