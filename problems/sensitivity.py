@@ -191,7 +191,8 @@ def _relaxed(problem: Problem, solution: Solution) -> Problem:
     """The problem with its constraints as cost, as they were last."""
     if not problem.constrained:
         return problem
-    state = np.concatenate([solution.multipliers, np.minimum(solution.penalties, STIFFEST)])
+    stiff = np.where(solution.penalties > 0.0, np.minimum(solution.penalties, STIFFEST), STIFFEST)
+    state = np.concatenate([solution.multipliers, stiff])
     return problem.augmented(Lagrangian(problem.rows, state))
 
 
