@@ -125,7 +125,9 @@ class DDP:
             _check_part("regularization", self.regularization, "Tenfold(...) or ByRatio(...)", "raised", "stepped")
 
     def full_space(self, problem: Problem) -> bool:
-        """Whether steps of a problem are linear."""
+        """Whether steps of a problem are linear; those of one with soft constraints are not."""
+        if problem.constrained and problem.rows.softened:
+            return False
         return self.step == "linear" or (self._open and problem.constrained)
 
     def may_leave_alone(self, problem: Problem) -> bool:
