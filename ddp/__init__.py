@@ -7,6 +7,7 @@ from ddp.augmented import AugmentedLagrangian
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Equality, Inequality
+from ddp.constraints.jitted import JittedConstraint
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.soft import Soft
 from ddp.costs.batch import BatchTerm
@@ -54,6 +55,7 @@ __all__ = [
     "Euclidean",
     "Failure",
     "Inequality",
+    "JittedConstraint",
     "JittedTerm",
     "LinearSensor",
     "LinearSystem",

@@ -24,6 +24,7 @@ from ddp import (
     Failure as Failure,
     Euclidean as Euclidean,
     Inequality as Inequality,
+    JittedConstraint as JittedConstraint,
     JittedTerm as JittedTerm,
     LinearSensor as LinearSensor,
     LinearSystem as LinearSystem,

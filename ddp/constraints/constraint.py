@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp import differences
+from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint
 from ddp.constraints.soft import Soft
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.terms import TermError
@@ -72,7 +73,7 @@ class Inequality:
         choice("derivatives", self.derivatives, DERIVATIVES)
 
 
-ConstraintLike = Constraint | Equality | Inequality | Soft
+ConstraintLike = Constraint | Equality | Inequality | JittedConstraint | Soft
 
 
 def _check_functions(function: Any, jacobian: Any) -> None:
@@ -83,7 +84,7 @@ def _check_functions(function: Any, jacobian: Any) -> None:
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
     """Make a constraint of anything that users list as one; ``name`` is for errors."""
-    if isinstance(given, (Equality, Inequality)):
+    if isinstance(given, (Equality, Inequality, JittedConstraint)):
         constraint: Constraint = _derived(name, given, dynamics, x0)
     elif isinstance(given, type) or not isinstance(given, Constraint):
         what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
@@ -100,7 +101,7 @@ def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint
     return constraint
 
 
-def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Array) -> Constraint:
+def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamics: System, x0: Array) -> Constraint:
     """A constraint by function, its size found at x0."""
     try:
         size = len(_evaluated(0, x0, np.zeros(dynamics.nu), given.function))
@@ -111,6 +112,8 @@ def _derived(name: str, given: Equality | Inequality, dynamics: System, x0: Arra
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))
         for side, bound in zip(("lower", "upper"), bounds, strict=True)
     )
+    if isinstance(given, JittedConstraint):
+        return CompiledJittedConstraint(name, given, lower, upper, dynamics, x0)
     if given.jacobian is None and given.derivatives == "traced" and space_of(dynamics) is not None:
         traced = _followed(name, given.function, dynamics, size)
         return TracedConstraint(traced, lower, upper, partial(_evaluated, function=given.function))

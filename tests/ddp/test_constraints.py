@@ -112,6 +112,48 @@ def test_malformed_soft_constraints_are_named(make, words):
         make()
 
 
+def bump(x, u):
+    return np.array([x[0] * u[0], np.sin(x[1]) - u[0] ** 2])
+
+
+def bump_jacobian(x, u):
+    return np.array([[u[0], 0.0, x[0]], [0.0, np.cos(x[1]), -2.0 * u[0]]])
+
+
+def bump_hessian(x, u, weight):
+    return np.array([
+        [0.0, 0.0, weight[0]], [0.0, -weight[1] * np.sin(x[1]), 0.0], [weight[0], 0.0, -2.0 * weight[1]],
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [(), (bump_jacobian, bump_hessian)])
+def test_jitted_constraints_are_those_of_their_functions(given):
+    jitted = linear_problem(constraints=[ddp.JittedConstraint(bump, *given, upper=[0.2, 0.5])])
+    traced = linear_problem(constraints=[ddp.Inequality(bump, upper=[0.2, 0.5])])
+    rng = np.random.default_rng(6)
+    X, U, y = rng.normal(size=(N + 1, 2)), rng.normal(size=(N, 1)), rng.normal(size=2 * N)
+    found = []
+    for problem in (jitted, traced):
+        rows, lz, H = problem.rows, np.zeros((N + 1, 3)), np.zeros((N + 1, 3, 3))
+        rows.add_forces(rows.jacobian(X, U), y, lz)
+        rows.add_curvature(X, U, y, H)
+        found.append((rows.values(X, U), lz, H))
+    for ours, theirs, tolerance in zip(*found, (1e-15, 1e-10, 1e-8), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=tolerance)
+    assert ddp.solve(jitted).cost == pytest.approx(ddp.solve(traced).cost, rel=1e-8)
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: ddp.JittedConstraint(3.0), "function: expected a function that numba can compile, got 3.0"),
+    (lambda: ddp.JittedConstraint(bump, at_end=None), "at_end: expected True or False"),
+    (lambda: linear_problem(constraints=[ddp.JittedConstraint(bump, bump)]), r"jacobian: expected shape \(2, 3\)"),
+    (lambda: linear_problem(constraints=[ddp.JittedConstraint(bump, upper=[1.0])]), "upper: expected shape"),
+])  # fmt: skip
+def test_malformed_jitted_constraints_are_named(make, words):
+    with pytest.raises(ProblemError, match=words):
+        make()
+
+
 def test_multipliers_at_the_end_stay_there_as_the_horizon_recedes():
     problem = linear_problem(constraints=[ddp.Inequality(lambda x, u: x[1])])
     np.testing.assert_array_equal(problem.shifted(np.arange(N + 1.0), 2), [*range(2, N), N - 1, N - 1, N])

@@ -1,0 +1,193 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""A user's own constraint, compiled by numba: evaluated in the same call as the built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba.core.errors import NumbaError
+from numpy.typing import ArrayLike
+
+from ddp.compiling.kernel import is_compilable, jitted, specialised
+from ddp.constraints.bound import CompiledConstraint, Kernels, bind
+from ddp.constraints.compiled import KernelConstraint
+from ddp.costs.jitted import STENCIL, move, place, step
+from ddp.costs.terms import called
+from ddp.differences import FIRST
+from ddp.errors import ProblemError, flag, said
+from ddp.protocols import Array
+from ddp.system import System
+
+
+@dataclass(frozen=True, eq=False)
+class JittedConstraint:
+    """``lower <= c(x, u) <= upper`` of functions that numba can compile, decorated with ``numba.njit`` or not.
+
+        @numba.njit
+        def power(x, u):
+            return u * x[6:]
+
+        ddp.Problem(dynamics, ..., constraints=[ddp.JittedConstraint(power, lower=-100.0, upper=100.0)])
+
+    function(x, u): an array (size,), x (nx,), u (nu,) arrays; at the end of the horizon u is zeros.
+    jacobian(x, u): (size, n+nu) or (size, n); hessian(x, u, weight): ``Σ_i weight_i ∂²c_i`` (n+nu, n+nu) or (n, n), in
+    exponential coordinates; the short shapes say that u does not matter. Where they are not given they are differences
+    of fourth order, of the jacobian if there is one; that takes states that are plain numbers.
+    lower, upper: numbers or arrays (size,), infinite where there is none, equal for an equality.
+    at_end: as of `Inequality`.
+
+    What can be traced needs no such care: `Inequality(f)` has exact derivatives of f. Where a function raises, c or its
+    derivative is NaN: a step there is rejected.
+    """
+
+    function: Callable[[Any, Any], Any]
+    jacobian: Callable[[Any, Any], Any] | None = None
+    hessian: Callable[[Any, Any, Any], Any] | None = None
+    lower: ArrayLike = -np.inf
+    upper: ArrayLike = 0.0
+    at_end: bool = True
+
+    def __post_init__(self) -> None:
+        flag("at_end", self.at_end)
+        for name in ("function", "jacobian", "hessian"):
+            function = getattr(self, name)
+            if not is_compilable(function) and (function is not None or name == "function"):
+                raise ProblemError(f"{name}: expected a function that numba can compile, got {said(function)}")
+
+
+class CompiledJittedConstraint(KernelConstraint):
+    """A `JittedConstraint` with bounds (size,), for a system; x: a state to try."""
+
+    def __init__(self, name: str, given: JittedConstraint, lower: Array, upper: Array, dynamics: System, x: Array):
+        self.given, self.lower, self.upper, self.dynamics = given, lower, upper, dynamics
+        n, nz, size = dynamics.n, dynamics.n + dynamics.nu, len(lower)
+        if (given.jacobian is None or given.hessian is None) and dynamics.nx != n:
+            raise ProblemError(
+                f"{name}: jacobian, hessian: expected functions, for states that are no plain numbers "
+                f"(nx = {dynamics.nx}, n = {n}); got none"
+            )
+        u, weight = np.zeros(dynamics.nu), np.ones(size)
+        tried: list[tuple[str, tuple[Array, ...], set[tuple[int, int]]]] = []
+        if given.jacobian is not None:
+            tried.append(("jacobian", (x, u), {(size, n), (size, nz)}))
+        if given.hessian is not None:
+            tried.append(("hessian", (x, u, weight), {(n, n), (nz, nz)}))
+        for field, arguments, shapes in tried:
+            found = np.shape(getattr(given, field)(*(part.copy() for part in arguments)))
+            if found not in shapes:
+                raise ProblemError(f"{name}: {field}: expected shape {max(shapes)}, got {found}")
+
+    @property
+    def n(self) -> int:
+        """Numbers in a tangent vector of a state."""
+        return int(self.dynamics.n)
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size), one call after the other: what the function raises is raised, and named."""
+        rows = zip(X, U, strict=True)
+        return np.array([called(k, "c", self.given.function, x, u) for k, (x, u) in enumerate(rows)], dtype=float)
+
+    def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
+        return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
+
+    def _bound(self) -> CompiledConstraint:
+        given = self.given
+        function = jitted(given.function)
+        jacobian = jitted(given.jacobian or specialised(_jacobian_by_values, "jacobian", function=function))
+        hessian = jitted(given.hessian or specialised(_hessian_by_jacobians, "hessian", jacobian=jacobian))
+        names = {"function": function, "jacobian": jacobian, "hessian": hessian}
+        kernels = Kernels(*(jitted(specialised(one, "c", **names)) for one in (_values, _jacobian, _curvature)))
+        try:
+            return bind(kernels, 0, columns=np.arange(self.n + self.dynamics.nu))
+        except NumbaError as reason:
+            text = " ".join(line.strip() for line in str(reason).splitlines() if line.strip())
+            raise ProblemError(f"numba cannot compile it: {text[:300]}") from reason
+
+
+# The templates: compiled for each constraint, with its functions for these names.
+function: Any = None
+jacobian: Any = None
+hessian: Any = None
+
+
+def _values(unused, X, U, c):  # type: ignore[no-untyped-def]
+    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])
+    for k in range(X.shape[0]):
+        try:
+            place(X[k], U[k], x, u)
+            y = function(x, u)
+            if y.size != c.shape[1]:
+                raise ValueError
+            for i in range(y.size):
+                c[k, i] = y[i]
+        except Exception:
+            c[k] = np.nan
+
+
+def _jacobian(unused, X, U, J):  # type: ignore[no-untyped-def]
+    x, u = np.empty(X.shape[1]), np.empty(U.shape[1])
+    for k in range(X.shape[0]):
+        try:
+            place(X[k], U[k], x, u)
+            found = jacobian(x, u)
+            if len(found) != J.shape[1] or found.shape[1] > J.shape[2]:
+                raise ValueError
+            J[k] = 0.0
+            for i in range(J.shape[1]):
+                for a in range(found.shape[1]):
+                    J[k, i, a] = found[i, a]
+        except Exception:
+            J[k] = np.nan
+
+
+def _curvature(unused, X, U, weight, H):  # type: ignore[no-untyped-def]
+    x, u, w = np.empty(X.shape[1]), np.empty(U.shape[1]), np.empty(weight.shape[1])
+    for k in range(X.shape[0]):
+        try:
+            place(X[k], U[k], x, u)
+            for i in range(w.size):
+                w[i] = weight[k, i]
+            found = hessian(x, u, w)
+            m = len(found)
+            if m > H.shape[1] or found.shape[1] != m:
+                raise ValueError
+            for a in range(m):
+                for b in range(m):
+                    H[k, a, b] += 0.5 * (found[a, b] + found[b, a])
+        except Exception:
+            H[k] = np.nan
+
+
+def _jacobian_by_values(x, u):  # type: ignore[no-untyped-def]
+    """(size, nx + nu): differences of fourth order."""
+    xm, um = x.copy(), u.copy()
+    J = np.zeros((function(xm, um).size, x.size + u.size))
+    for a in range(J.shape[1]):
+        size = step(x, u, a, FIRST)
+        for point, share in STENCIL:
+            place(x, u, xm, um)
+            move(xm, um, a, point * size)
+            y = function(xm, um)
+            for i in range(J.shape[0]):
+                J[i, a] += share / size * y[i]
+    return J
+
+
+def _hessian_by_jacobians(x, u, weight):  # type: ignore[no-untyped-def]
+    """Differences of ``weight J``."""
+    xm, um = x.copy(), u.copy()
+    m = jacobian(xm, um).shape[1]
+    H = np.zeros((m, m))
+    for a in range(m):
+        size = step(x, u, a, FIRST)
+        for point, share in STENCIL:
+            place(x, u, xm, um)
+            move(xm, um, a, point * size)
+            J = jacobian(xm, um)
+            for b in range(m):
+                for i in range(weight.size):
+                    H[a, b] += share / size * weight[i] * J[i, b]
+    return H
