@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """A user's own constraint, compiled by numba: evaluated in the same call as the built-in ones."""
 
 from __future__ import annotations
