@@ -37,6 +37,7 @@ class Robot:
     room = 0
     loops: tuple[Loop, ...] = ()
     _sent: bytes
+    _of: tuple[Robot, Array]
 
     def __init__(
         self, model: pin.Model, q0: Array | None = None, source: loading.Source | None = None,
@@ -67,8 +68,16 @@ class Robot:
 
     @cached_property
     def model(self) -> pin.Model:  # type: ignore[no-redef]
-        """Pinocchio's model; of a robot that was sent here, made when it is asked for."""
-        return pickle.loads(self._sent)
+        """Pinocchio's model; of a robot that was sent here, or has other masses, made when it is asked for."""
+        if "_sent" in vars(self):
+            return pickle.loads(self._sent)
+        other, masses = self._of
+        model = other.model.copy()
+        for body, mass in enumerate(masses.tolist()):
+            old = model.inertias[body + 1]
+            if mass > 0.0:
+                model.inertias[body + 1] = pin.Inertia(mass, old.lever, old.inertia * (mass / old.mass))
+        return model
 
     @cached_property
     def held(self) -> loop.Loops:
@@ -160,7 +169,7 @@ class Robot:
     @property
     def masses(self) -> Array:
         """Mass (bodies,) [kg] of each body, with all that is fixed to it, in the order of ``joint_names``."""
-        return np.array([inertia.mass for inertia in list(self.model.inertias)[1:]])
+        return self.tree.inertia[:, 0].copy()
 
     def with_masses(self, masses: ArrayLike) -> Robot:
         """Copy whose bodies have other masses (bodies,) [kg], their inertias in proportion, centres where they are."""
@@ -171,12 +180,14 @@ class Robot:
             body = int(np.argmax(bad))
             what = "a positive number [kg]" if now[body] > 0.0 else "0, it has none"
             raise ModelError(f"masses[{body}] ({self.joint_names[body]}): expected {what}, got {wanted[body]}")
-        model = self.model.copy()
-        for body, mass in enumerate(wanted):
-            old = model.inertias[body + 1]
-            if mass > 0.0:
-                model.inertias[body + 1] = pin.Inertia(float(mass), old.lever, old.inertia * (mass / old.mass))
-        return Robot(model, self.q0, self.source, self.equipment, self.loops)
+        ratio = np.divide(wanted, now, out=np.ones_like(now), where=now > 0.0)
+        tree, twin = self.tree.replace(inertia=self.tree.inertia * ratio[:, None]), object.__new__(Robot)
+        assert self.tree.weightless is not None
+        tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
+        of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
+        vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
+        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
+        return twin
 
     def neutral(self) -> Array:
         """The configuration (nq,) of zero displacements."""
@@ -228,9 +239,9 @@ class Robot:
         return self.name, self.tree, self.q0, self.equipment, self.loops
 
     def __getstate__(self) -> dict[str, object]:
-        others = "model", "handle", "_visuals"  # the first as bytes, the others are of this process
+        others = "model", "handle", "_visuals", "_of"  # the first as bytes, the others are of this process
         kept = {name: value for name, value in vars(self).items() if name not in others}
-        return kept if "model" not in vars(self) else kept | {"_sent": pickle.dumps(self.model, protocol=5)}
+        return kept if "_sent" in kept else kept | {"_sent": pickle.dumps(self.model, protocol=5)}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)

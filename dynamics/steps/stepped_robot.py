@@ -139,7 +139,13 @@ class SteppedRobot(ABC):
 
     def varied(self, masses: ArrayLike) -> Self:
         """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
-        return type(self)(self.robot.with_masses(masses), *self._given())
+        twin, robot = object.__new__(type(self)), self.robot.with_masses(masses)
+        of_masses = "_contraction", "_closing"
+        vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
+        twin.robot, twin._tree = robot, robot.resisting(self.damping, self.springs)
+        twin._modes = self._modes.replace(tree=twin._tree)
+        twin._handle = twin._modes.handle
+        return twin
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots; beyond the schedule, those of the last mode."""
