@@ -132,8 +132,12 @@ class Space:
             "minus": self._followed(graph, "minus", variables[: self.nx], variables[self.nx : 2 * self.nx]),
         }
         key = digest([number for numbers in functions.values() for number in numbers], "space", self.nx, self.n)
-        closing, layout = self._closing(graph)
-        return obtain(key, lambda: ({**functions, "closing": closing}, {"closing": layout}))
+
+        def make() -> Any:
+            closing, layout = self._closing(graph)
+            return {**functions, "closing": closing}, {"closing": layout}
+
+        return obtain(key, make)
 
     def _followed(self, graph: Graph, name: str, a: list[Number], b: list[Number]) -> list[Number]:
         return [graph.number(number) for number in self._joined(name, a, b)]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.derived_dynamics import as_system
-from ddp.errors import ProblemError, as_array, axes, positive_integer, said
+from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said
 from ddp.protocols import Array
 from ddp.tracing.groups import Euclidean
 from dynamics.steps.augmented import Augmented
@@ -44,6 +44,7 @@ def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> 
     """Controls that act some steps later: states (x, u of the coming steps), the next one first."""
     inner, steps = as_system(system, "system"), positive_integer("steps", steps)
     nu = inner.nu
+    affordable("steps", steps, (steps * nu) ** 2)
 
     def oldest(x: Any, s: Any, r: Any) -> Any:
         return s[:nu]
@@ -126,6 +127,7 @@ def remembering(
     inputs: gives u of x, s and r; default r itself.   nr: how many numbers r has, default as many as u.
     """
     count = positive_integer("count", count)
+    affordable("count", count, count**2)
 
     def passed(x: Any, s: Any, r: Any) -> Any:
         return r

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import ByKnot, as_system
-from ddp.errors import ModelError, ProblemError, as_array, axes, integer, line_of, positive_integer, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, line_of, positive_integer, said
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping, System, ability
@@ -48,6 +48,8 @@ class Augmented(ByKnot):
         self.inputs, self.memory, self.name = inputs, memory, name
         self.ns = integer("ns", ns)
         self.nr = self.system.nu if nr is None else positive_integer("nr", nr)
+        affordable("nr", self.nr, (self.system.n + self.nr) ** 2)
+        affordable("ns", self.ns, (self.system.n + self.ns + self.nr) ** 2)
         for field, function in (("inputs", inputs), ("memory", memory)):
             if not callable(function) and not (function is None and field == "memory"):
                 raise ProblemError(f"{field}: expected a function of (x, s, r), got {said(function)}")
@@ -191,7 +193,7 @@ class Augmented(ByKnot):
     def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
         X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        R = as_array("u", u, (*X.shape[:-1], self.nr))
+        R, first = as_array("u", u, (*X.shape[:-1], self.nr)), integer("knot", first)
         found = self._values(np.atleast_2d(X), np.atleast_2d(R))
         U, S = found[:, : self.system.nu], found[:, self.system.nu :]
         states = np.ascontiguousarray(np.atleast_2d(X)[:, : self.system.nx])
@@ -248,7 +250,8 @@ class Augmented(ByKnot):
     def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
         X, R = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nr,))[None]
         out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nr)), np.empty((1, self.record_size)))
-        self.expand(X, R, out, integer("knot", knot))
+        knot = integer("knot", knot)
+        self.expand(X, R, out, knot)
         self.expand_second(X, R, out, knot)
         return out
 

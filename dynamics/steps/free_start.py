@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import call_contraction, callback, integer_pointer, pointer
 from ddp.derived_dynamics import ByKnot, as_system, followed
-from ddp.errors import ProblemError, as_array, axes
+from ddp.errors import ProblemError, as_array, axes, integer
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.system import Contraction, Expansion, Stepping, System, ability
@@ -95,7 +95,7 @@ class FreeStart(ByKnot):
     def step(self, x: Array, u: Array, first: int = 0) -> Array:
         """The next state, (nx,) or (M, nx)."""
         X = as_array("x", x, (self.nx,) if axes(x) == 1 else (None, self.nx))
-        U = as_array("u", u, (*X.shape[:-1], self.nu))
+        U, first = as_array("u", u, (*X.shape[:-1], self.nu)), integer("knot", first)
         if X.ndim == 1:
             return self.step(X[None], U[None], first)[0]
         split, out = min(max(self.before - first, 0), len(X)), np.empty_like(X)
@@ -141,6 +141,7 @@ class FreeStart(ByKnot):
     def _expansion(self, x: Array, u: Array, knot: int) -> Expansion:
         X, U = as_array("x", x, (self.nx,))[None], as_array("u", u, (self.nu,))[None]
         out = Expansion(np.empty((1, self.n, self.n)), np.empty((1, self.n, self.nu)), np.empty((1, self.record_size)))
+        knot = integer("knot", knot)
         self.expand(X, U, out, knot)
         self.expand_second(X, U, out, knot)
         return out

@@ -5,6 +5,7 @@ import pinocchio as pin
 
 import dynamics
 from abuse.subjects import Subject
+from ddp import SO3, Euclidean, Space
 from dynamics import (
     Assembly,
     Circle,
@@ -23,6 +24,7 @@ from dynamics import (
     Rod,
     Tendon,
     Water,
+    augment,
 )
 
 
@@ -87,8 +89,49 @@ def subjects():
         *_of_contacts(solo, rng),
         *_of_systems(arm, solo, v, rng),
         *_of_rods(),
+        *_of_compositions(arm),
     ]  # fmt: skip
     return found
+
+
+def _of_compositions(arm):
+    own = FunctionDynamics(_turn, 2, 1)
+    rates = augment.rates(own)
+    free = dynamics.FreeStart(own)
+    x, u = np.array([0.3, 0.2, 0.1]), np.array([0.1])
+    found = [
+        Subject("Euclidean", Euclidean, {"size": 3}, others={"size": ("Euclidean",)}),
+        Subject("Space", Space, {"parts": [SO3()]}, others={"parts": ("state",)}),
+        Subject("augment.rates", augment.rates, {"system": own, "control_limits": [[-1.0, 1.0]]}),
+        Subject("augment.delays", augment.delays, {"system": own, "steps": 2}),
+        Subject("augment.motors", augment.motors, {"system": own, "time": 0.1}),
+        Subject("augment.elasticity", augment.elasticity, {"system": own, "stiffness": 1.0, "inertia": 0.1},
+                meant={"stiffness": ("function", "class")}),
+        Subject("augment.driven", augment.driven, {"system": own, "inputs": _same, "nr": 1}),
+        Subject("augment.remembering", augment.remembering, {"system": own, "count": 1}, others={"count": ("ns",)}),
+        Subject("augment.parameters", augment.parameters,
+                {"system": FunctionDynamics(_pushed, 2, 1, parameters=[1.0])}),
+        Subject("FreeStart", dynamics.FreeStart, {"system": own, "directions": np.eye(2)}),
+        Subject("KinematicDynamics", dynamics.KinematicDynamics, {"robot": arm, "dt": 0.1, "rates": np.eye(6)}),
+    ]  # fmt: skip
+    for name, made, n in (("rates", rates, 3), ("FreeStart", free, 2)):
+        at = x[:n].copy()
+        found += [
+            Subject(f"{name}.step", made.step, {"x": at, "u": u}, others={"first": ("knot",)}),
+            Subject(f"{name}.rollout", made.rollout, {"x0": at, "U": np.tile(u, (3, 1))}),
+            Subject(f"{name}.linearize", made.linearize, {"x": at, "u": u}),
+            Subject(f"{name}.hessian", made.hessian, {"x": at, "u": u, "weight": np.ones(n)}),
+            Subject(f"{name}.check_state", made.check_state, {"x": at, "field": "x"}, spare=("field",)),
+        ]
+    return found
+
+
+def _same(x, r):
+    return r
+
+
+def _pushed(x, u, p):
+    return x + p[0] * u
 
 
 def _of_contacts(solo, rng):
