@@ -140,9 +140,9 @@ ALL: dict[str, Entry] = {
                 ("integrator/reach", integrator.reach, "a point mass goes to a place, after OCS2", 0.26481, "small"),
                 ("acrobot/swing-up", acrobot.swing_up, "two links swing up: trajax' example", 44.513, "swing-up"),
                 ("glider/perch", glider.perch, "a glider stalls and perches, after Drake's", 19.382, "limited"),
-                ("rocket/landing", rocket.landing, "a rocket lands on Mars with little fuel", 4.0448, "constrained"),
-                ("car/parking", car.parking, "a car parks: Tassa, Mansard and Todorov's example", 1.974, "limited"),
-                ("car/circles", car.past_circles, "a car past three circles: Altro's example", 9.4338, "constrained"),
+                ("rocket/landing", rocket.landing, "a rocket lands on Mars with little fuel", 3.9058, "constrained"),
+                ("car/parking", car.parking, "a car parks: Tassa, Mansard and Todorov's example", 1.9052, "limited"),
+                ("car/circles", car.past_circles, "a car past three circles: Altro's example", 9.4355, "constrained"),
             )
         ),
     )

@@ -29,7 +29,7 @@ DDP_BARS = {
     "quadruped/stand": (4, 0.011924),
     "biped/step": (7, 0.042933),
     "quadrotor/rotor-lag": (15, 20.483),
-    "arm/torque-rates": (16, 1.2133),
+    "arm/torque-rates": (24, 1.2133),
     "arm/elastic": (14, 1.2689),
     "arm/best-start": (12, 1.0683),
     "ballbot/roll": (8, 372.69),
@@ -37,10 +37,10 @@ DDP_BARS = {
     "quadruped/periodic-trot": (40, 0.015732),
     "integrator/reach": (2, 0.26481),
     "acrobot/swing-up": (35, 44.513),
-    "glider/perch": (25, 19.382),
-    "rocket/landing": (280, 4.0448),
-    "car/parking": (110, 1.974),
-    "car/circles": (450, 9.4338),
+    "glider/perch": (110, 19.382),
+    "rocket/landing": (60, 3.9058),
+    "car/parking": (90, 1.9052),
+    "car/circles": (280, 9.4355),
 }
 """Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""
 
