@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.costs.stretches import durations_of
-from ddp.errors import ProblemError, as_array, flag, numbers, positive, said
+from ddp.errors import ProblemError, affordable, as_array, flag, numbers, positive, said
 from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -59,7 +59,9 @@ def swept(
     spans = [float(lasting[knots.start : knots.stop].sum()) for knots in stretches]
     counts = [len(knots) for knots in stretches]
     if step is not None:
-        counts = [max(1, round(span / positive("step", step))) if span > 0.0 else 0 for span in spans]
+        sizes = [span / positive("step", step) for span in spans]
+        affordable("step", step, int(min(sum(sizes), 1e30)) * problem.dynamics.n**2)
+        counts = [max(1, round(size)) if size > 0.0 else 0 for size in sizes]
     return tracked.in_steps(counts, spans), resampled(problem, X, U, stretches, counts, weigh), weigh
 
 

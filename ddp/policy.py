@@ -88,9 +88,10 @@ class Policy:
 
     def later(self, delay: float) -> Policy:
         """The policy with another delay [s], which costs microseconds: it shares all tables."""
-        other = replace(self, delay=delay)
+        late = np.array([float(as_array("delay", delay, ()))])
+        other = replace(self, delay=float(late[0]))
         if self._header is not None:
-            late, header = np.array([delay]), self._header.copy()
+            header = self._header.copy()
             header[HEADER.index("delay")] = late.ctypes.data
             vars(other).update(_header=header, _kept=(self, late))
         return other

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 MADE_BY_OTHERS = {
     "BatchTerm", "Constraint", "ContactForces", "Contraction", "DDPError", "DerivativeCheck", "DerivativeReport",
     "Drawn", "Dynamics", "Edge", "Ending", "Expansion", "Failure", "ForwardDerivatives", "ForwardHessian",
-    "ForwardTensors",
+    "AdaptivePolicy", "ForwardTensors",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
     "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",

@@ -107,7 +107,13 @@ def subjects():
         for part in ("value", "gradient", "hessian"):
             found.append(Subject(f"{term.name}.{part}", getattr(made, part), valid, others=others))
     pushed = {"problem": pendulum.swing_up(horizon=5), "steps": 2, "push": 0.1, "every": 1}
-    found.append(Subject("close_loop", closed_loop.close_loop, pushed))
+    found += [
+        Subject("close_loop", closed_loop.close_loop, pushed),
+        Subject("Solution.adaptive", moved.adaptive, {}),
+        Subject("AdaptivePolicy", moved.adaptive(), {"t": 0.0, "x": moved.X[0].copy()}),
+        Subject("Policy.planned", moved.policy.planned, {"t": 0.0}),
+        Subject("Policy.later", moved.policy.later, {"delay": 0.001}),
+    ]  # fmt: skip
     return [*found, *_of_legs(), *_of_plans(ur5)]
 
 

@@ -209,6 +209,8 @@ def test_weights_of_the_wrong_shape_are_refused_by_their_names():
         solution.feedback(weights=weights._replace(state=np.ones(3)))
     with pytest.raises(ddp.ProblemError, match=r"weights.control: expected positive numbers"):
         solution.feedback(weights=weights._replace(control=np.zeros(6)))
+    with pytest.raises(ddp.ProblemError, match="step: 1e-300 would need"):
+        solution.feedback(step=1e-300)
 
 
 def test_systems_of_ones_own_have_the_solvers_policy_alone():
