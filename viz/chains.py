@@ -14,7 +14,7 @@ from dynamics.robots.rods import Rod
 from dynamics.robots.surroundings import Cylinder, Plane
 from dynamics.rods.assembly import HybridRobot, Recipe
 from viz.bodies import Bodies, Drawable, bodies, skeleton
-from viz.shapes import Array, Color, Mesh, box, lathe, tube
+from viz.shapes import Array, Color, Mesh, box, lathe, sharpen, tube
 
 LINKS = 20
 """Rigid bodies that draw a rod, about."""
@@ -164,7 +164,7 @@ def _tube(rod: Rod, joints: list[int], color: Color) -> Bodies:
             found[joint] = [lathe(radius, height, color).moved(turned, np.zeros(3))]
         else:
             sides = np.array([1.02 * length, y[ends].sum(), z[ends].sum()])
-            found[joint] = [box(sides, color).moved(np.eye(3), np.array([-0.5 * length, 0.0, 0.0]))]
+            found[joint] = [sharpen(box(sides, color)).moved(np.eye(3), np.array([-0.5 * length, 0.0, 0.0]))]
     return found
 
 

@@ -157,14 +157,15 @@ def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
 @pytest.mark.parametrize("name", REACHES)
 def test_ddp_ends_quadratically(solved, name):
     history = solved(name, ddp.DDP(tolerance=1e-13)).history
-    e = [record.expected for record in history if record.hessian != "gauss-newton" and record.step == 1.0][-3:]
-    assert e[-1] < 1e-3 * e[-2] < 1e-4 * e[-3]
+    e = [record.expected for record in history if record.hessian != "gauss-newton" and record.step == 1.0][-2:]
+    assert e[-2] < 1e-4
+    assert e[-1] < 1e-3 * e[-2]
 
 
 @pytest.mark.parametrize("name", ["soft/cable-arm", "soft/serial"])
 def test_first_gain_is_the_sensitivity_of_the_problem_solved_again(solved, name, rng):
     solution = solved(name, ddp.DDP(tolerance=1e-13))
-    problem, h = solution.problem, 1e-3
+    problem, h = solution.problem, 1e-4  # so small that the controls at their limits stay the same ones
     d = rng.normal(size=problem.dynamics.n)
     d /= np.linalg.norm(d)
 
