@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -19,6 +20,8 @@ from ddp.many.shelf import Shelf
 from ddp.many.work import Done, Task, Work, packed, run, solved
 from ddp.parallel.workers import cores
 from ddp.protocols import Array
+
+logger = logging.getLogger("mayne")
 
 LASTING = 1.0
 """Seconds that a task takes, about."""
@@ -39,7 +42,7 @@ class Driver:
         reporter: Reporter,
     ) -> None:  # fmt: skip
         self._work, self._arrays, self._points, self._shelf = work, arrays, points, shelf
-        self._crew, self._retries, self._reporter = crew, retries, reporter
+        self._crew, self._retries, self._reporter, self._asked = crew, retries, reporter, crew is not None
         self._here = Here()
         if isinstance(crew, Pool):
             crew.outlet = shelf.outlet
@@ -156,7 +159,16 @@ class Driver:
                 self._keep(blocks, future.result())
             else:
                 broken.append((blocks, tried))
-        self._current().renew()
+        try:
+            self._current().renew()
+        except ProblemError as reason:
+            if self._asked:
+                raise
+            logger.warning("solving in this process alone: %s", reason)
+            self._current().close()
+            self._crew = self._here
+            self._ready.extendleft(block for blocks, _ in broken for block in blocks)
+            return
         if len(broken) == 1:
             self._again(broken[0][0], broken[0][1] + 1)
         else:

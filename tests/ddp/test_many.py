@@ -346,3 +346,22 @@ def test_a_tree_of_neighbours_has_short_edges():
     rows, parents = (np.concatenate(part) for part in zip(*((b.rows, b.parents) for b in blocks), strict=True))
     edges = np.linalg.norm(points[rows] - points[np.maximum(parents, 0)], axis=1)
     assert np.median(edges[parents >= 0]) < 2.0 / np.sqrt(2000)  # twice the spacing of a grid of as many
+
+
+UNGUARDED = """
+import numpy as np, ddp, ddp.many.driver as driver
+from problems import pendulum
+driver.WORTHWHILE = 0.0
+print(ddp.solve_many(pendulum.swing_up(horizon=60), {"x0": 0.1 * np.random.default_rng(0).normal(size=(70, 2))}))
+"""
+
+
+def test_a_script_without_a_guard_is_told_so_and_solved_by_one_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("70 solutions: 70 converged")
+    if len(os.sched_getaffinity(0)) > 1:
+        assert "solving in this process alone" in ended.stderr
