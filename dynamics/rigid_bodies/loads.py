@@ -68,26 +68,28 @@ def along_axes(R, d, a):
 
 
 @of_rods
-def see_loads(tree, q, v, u, ws):
-    """Add loads to the forces of points and bodies; A, B, N of all places, and their sums; after ``forces``."""
+def see_loads(tree, q, v, u, ws, rates):
+    """Add loads to the forces of points and bodies, after ``forces``; if ``rates``, A, B, N of all places, and sums."""
     if tree.laden == 0:
         return
     m, L = RodMemory(ws.rods, tree), loads_of(tree, ws)
-    for k in range(tree.laden):
-        for l in range(36):
-            L.A[k, l] = L.B[k, l] = L.N[k, l] = 0.0
+    if rates:
+        for k in range(tree.laden):
+            for l in range(36):
+                L.A[k, l] = L.B[k, l] = L.N[k, l] = 0.0
     if tree.wet > 0:
         for b in range(tree.nb):
             if tree.rod[b] >= 0:
                 base = tree.first[tree.rod[b]]
                 for k in range(base + 1, base + tree.count[tree.rod[b]] - 1):
-                    see_water(tree, k, m, L)
+                    see_water(tree, k, rates, m, L)
     for b in range(tree.nb):
         if tree.steady > 0 and tree.rod[b] >= 0:
-            see_surfaces(tree, b, q, ws, m, L)
+            see_surfaces(tree, b, q, rates, ws, m, L)
     for c in range(tree.pushes):
-        see_wrench(tree, c, u, ws, m, L)
-    sum_loads(tree, ws, False)
+        see_wrench(tree, c, u, rates, ws, m, L)
+    if rates:
+        sum_loads(tree, ws, False)
 
 
 @of_rods
@@ -206,7 +208,7 @@ def bent_distance(g, inverse, axis):
 
 
 @kernel
-def see_surfaces(tree, b, q, ws, m, L):
+def see_surfaces(tree, b, q, rates, ws, m, L):
     """Weights of the points of the rod below b in water, and what surfaces do to it."""
     base = tree.first[tree.rod[b]]
     last = base + tree.count[tree.rod[b]] - 1
@@ -217,7 +219,8 @@ def see_surfaces(tree, b, q, ws, m, L):
             f = add3(scale3(-tree.heavy[k], (tree.pull[0], tree.pull[1], tree.pull[2])), scale3(0.0, p))
             n = scale3(0.0, p)
             m.f[k] = add6(m.f[k], wrench_at(f, n, p))
-            add_steady(k, p, f, n, nothing, L)
+            if rates:
+                add_steady(k, p, f, n, nothing, L)
     shift = shift_of_root(tree, tree.root[b], q)
     for c in range(tree.touches):
         k = tree.touch[c, 1]
@@ -231,10 +234,10 @@ def see_surfaces(tree, b, q, ws, m, L):
             K = sum9(scale9(stiff, outer9(g, g)), scale9(force, bent_distance(g, inverse, axis)))
             if k < last:
                 m.f[k] = add6(m.f[k], wrench_at(f, n, p))
-                add_steady(k, p, f, n, K, L)
             else:
                 ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
-                add_steady(tree.points + b, p, f, n, K, L)
+            if rates:
+                add_steady(k if k < last else tree.points + b, p, f, n, K, L)
 
 
 @kernel
@@ -272,7 +275,7 @@ def curve_surfaces(tree, b, q, ws, m, L):
 
 
 @kernel
-def see_water(tree, k, m, L):
+def see_water(tree, k, rates, m, L):
     """Drag and added mass of a point."""
     R, p, mass, drag = m.R[k], m.p[k], tree.added[k], tree.drag[k]
     (u, turn), (a, _) = at_place(m.v[k], p), at_place(m.a[k], p)
@@ -280,6 +283,8 @@ def see_water(tree, k, m, L):
     inverse = 1.0 / speed
     f = add3(add3(along_axes(R, mass, a), cross3(turn, Au)), scale3(speed, Du))
     m.f[k] = add6(m.f[k], wrench_at(f, cross3(u, Au), p))
+    if not rates:
+        return
     for c in range(6):
         t, s = at_place(unit_motion(c), p)
         At, Dt = along_axes(R, mass, t), along_axes(R, drag, t)
@@ -341,7 +346,7 @@ def given(tree, c, u, R):
 
 
 @kernel
-def see_wrench(tree, c, u, ws, m, L):
+def see_wrench(tree, c, u, rates, ws, m, L):
     """A wrench of controls."""
     b, k = tree.sites[c, 0], tree.sites[c, 1]
     R, p = site(tree, c, ws, m)
@@ -351,7 +356,7 @@ def see_wrench(tree, c, u, ws, m, L):
         m.f[k] = add6(m.f[k], wrench_at(f, n, p))
     else:
         ws.f[b] = add6(ws.f[b], wrench_at(f, n, p))
-    if tree.sites[c, 2] == 0:
+    if rates and tree.sites[c, 2] == 0:
         add_steady(k if k >= 0 else tree.points + b, p, f, n, nothing, L)
 
 

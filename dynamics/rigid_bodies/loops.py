@@ -16,7 +16,20 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, rows, rows_apart, vector
 from ddp.machine.memory import as_vector
-from dynamics.geometry.spatial import add3, add6, angular, cross3, dot3, join, linear, rotate, scale3, scale6, sub3
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    dot3,
+    dot6,
+    join,
+    linear,
+    rotate,
+    scale3,
+    scale6,
+    sub3,
+)
 from dynamics.rigid_bodies.bodies import seen_by_parent
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.rods.hessian import curve_rod
@@ -25,14 +38,14 @@ from dynamics.rods.memory import has_rod, of_rods
 
 
 class Looping(Fields):
-    """Loops of one knot. x, y: points from the roots of A and of B.   plane: π.   s, chi: rows of the path.
+    """Loops of one knot. x, y: points from the roots of A and of B.   plane: π.   s, chi, met: of the path, s, χ, D e.
 
     push, twist (nb, 6): wrenches on rods, see ``add_rods_of_loops``.
     e (nc,), J = e_q (nc, nv), which begins as zeros.
     """
 
     x, y, plane = rows("nc", 4), rows("nc", 4), rows("nc", 4)
-    s, chi = rows_apart("entries", 6), rows_apart("entries", 6)
+    s, chi, met = rows_apart("entries", 6), rows_apart("entries", 6), rows_apart("entries", 6)
     push, twist = rows_apart("nb", 6), rows_apart("nb", 6)
     e, J = vector("nc"), matrix_of("nc", "nv")
 
@@ -77,9 +90,23 @@ def shift_of_root(tree, root, q):
     return seen_by_parent(tree, root, q)[1]
 
 
+@inline
+def wrench_on_a(plane, x):
+    """The wrench f with s·f = π·(D x along s)."""
+    d = (plane[0], plane[1], plane[2])
+    return join(scale3(x[3], d), cross3((x[0], x[1], x[2]), d))
+
+
+@inline
+def wrench_on_b(plane, y):
+    """The wrench f with s·f = (D π along s)·y."""
+    d = (plane[0], plane[1], plane[2])
+    return join(scale3(-y[3], d), cross3(d, (y[0], y[1], y[2])))
+
+
 @kernel
-def see_loops(tree, loops, q, ws, lp):
-    """Points, planes, e and J; needs placements of bodies."""
+def see_errors(tree, loops, q, ws, lp):
+    """Points, planes and e; needs placements of bodies."""
     for c in range(loops.count):
         a, b, roots = loops.pair[c, 0], loops.pair[c, 1], (loops.pair[c, 2], loops.pair[c, 3])
         for r in range(loops.pair[c, 4], loops.pair[c, 5]):
@@ -100,6 +127,24 @@ def see_loops(tree, loops, q, ws, lp):
             y = add3(p, scale3(x[3], apart))
             lp.y[r] = y[0], y[1], y[2], x[3] + 0.0 * p[0]
             lp.e[r] = _times(lp.plane[r], lp.y[r])
+
+
+@kernel
+def hold_bodies(loops, force, ws, lp):
+    """Add the forces of loops to those of bodies, which hold them: R becomes R - Jᵀ force; needs ``see_errors``."""
+    for c in range(loops.count):
+        a, b = loops.pair[c, 0], loops.pair[c, 1]
+        for r in range(loops.pair[c, 4], loops.pair[c, 5]):
+            ws.f[a] = add6(ws.f[a], scale6(-force[r], wrench_on_a(lp.plane[r], lp.x[r])))
+            if b >= 0:
+                ws.f[b] = add6(ws.f[b], scale6(-force[r], wrench_on_b(lp.plane[r], lp.y[r])))
+
+
+@kernel
+def see_loops(tree, loops, q, ws, lp):
+    """Points, planes, e and J; needs placements of bodies and their columns s."""
+    see_errors(tree, loops, q, ws, lp)
+    for c in range(loops.count):
         for k in range(loops.pair[c, 6], loops.pair[c, 7]):
             i = loops.path[k, 0]
             lp.s[k] = ws.s[i]
@@ -123,38 +168,35 @@ def _is_outer(tree, loops, k, l):
 
 @kernel
 def add_loop_stiffness(tree, loops, scale, weight, ws, lp, out):
-    """Add scale Σ weight_r D_j D_i e_r to out (nv, nv), i a row; needs ``see_loops``."""
+    """Add scale Σ weight_r D_j D_i e_r to out (nv, nv), i a row; needs ``see_loops``.
+
+    A second motion s meets what the first one makes of x or π, summed over rows: D x by a couple n = Σ D x × d, both if
+    it moves A (s_a·n) and if it moves B (-s_a·n), and D π by a wrench.
+    """
     add_rods_of_loops(tree, loops, scale, weight, ws, lp, out)
     for c in range(loops.count):
         begin, end = loops.pair[c, 6], loops.pair[c, 7]
-        for r in range(loops.pair[c, 4], loops.pair[c, 5]):
-            plane, x, y, factor = lp.plane[r], lp.x[r], lp.y[r], scale * weight[r]
-            for k in range(begin, end):
-                s, side = lp.s[k], loops.path[k, 1]
-                for l in range(begin, end):
-                    outer, inner = (lp.s[l], s) if _is_outer(tree, loops, l, k) else (s, lp.s[l])
-                    if side != loops.path[l, 1]:
-                        of_b, of_a = (s, lp.s[l]) if side == 1 else (lp.s[l], s)
-                        value = _times(_move_plane(of_b, plane), _move_point(of_a, x))
-                    elif side == 0:
-                        value = _times(plane, _move_point(outer, _move_point(inner, x)))
-                    else:
-                        value = _times(_move_plane(outer, _move_plane(inner, plane)), y)
-                    out[loops.path[k, 0], loops.path[l, 0]] += factor * value
-
-
-@inline
-def wrench_on_a(plane, x):
-    """The wrench f with s·f = π·(D x along s)."""
-    d = (plane[0], plane[1], plane[2])
-    return join(scale3(x[3], d), cross3((x[0], x[1], x[2]), d))
-
-
-@inline
-def wrench_on_b(plane, y):
-    """The wrench f with s·f = (D π along s)·y."""
-    d = (plane[0], plane[1], plane[2])
-    return join(scale3(-y[3], d), cross3(d, (y[0], y[1], y[2])))
+        for k in range(begin, end):
+            total = scale6(0.0, lp.s[k])
+            for r in range(loops.pair[c, 4], loops.pair[c, 5]):
+                plane, factor = lp.plane[r], scale * weight[r]
+                if loops.path[k, 1] == 0:
+                    met = wrench_on_a(plane, _move_point(lp.s[k], lp.x[r]))
+                else:
+                    met = wrench_on_b(_move_plane(lp.s[k], plane), lp.y[r])
+                total = add6(total, scale6(factor, met))
+            lp.met[k] = total
+        for k in range(begin, end):
+            i, side = loops.path[k, 0], loops.path[k, 1]
+            for l in range(begin, end):
+                if side != loops.path[l, 1]:
+                    of_a, of_b = (k, l) if side == 0 else (l, k)
+                    value = -dot3(angular(lp.s[of_b]), angular(lp.met[of_a]))
+                elif _is_outer(tree, loops, l, k):
+                    value = dot6(lp.s[l], lp.met[k])
+                else:
+                    value = dot6(lp.s[k], lp.met[l])
+                out[i, loops.path[l, 0]] += value
 
 
 @of_rods

@@ -17,6 +17,7 @@ from dynamics.rigid_bodies.hessian import inverse_dynamics_hessian, virtual_velo
 from dynamics.rigid_bodies.inverse import generalized_forces, inverse_dynamics_derivatives, mass_matrix
 from dynamics.rigid_bodies.kinematics import clear, forces, place_bodies, sum_composites, sum_forces
 from dynamics.rigid_bodies.loads import add_wrench_columns, add_wrench_curvature, see_loads, see_loads_virtually
+from dynamics.rigid_bodies.loops import hold_bodies, see_errors
 from dynamics.rigid_bodies.passive import actuate, resist
 from dynamics.rods.forces import (
     add_internal_forces,
@@ -31,11 +32,13 @@ from dynamics.rods.memory import has_rod
 
 
 @kernel
-def residual(tree, pulls, q, v, a, u, no_fext, ws, tau, R):
-    """R alone; tau (nv,): scratch."""
+def residual(tree, loops, pulls, q, v, a, u, no_fext, force, ws, lp, tau, R):
+    """R - Jᵀ force, with forces of loops, and e of these in lp; tau (nv,): scratch."""
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws)
+    see_loads(tree, q, v, u, ws, False)
+    see_errors(tree, loops, q, ws, lp)
+    hold_bodies(loops, force, ws, lp)
     sum_forces(tree, ws)
     add_all_forces(tree, pulls, q, v, a, u, ws, tau, R)
 
@@ -58,7 +61,7 @@ def residual_derivatives(tree, pulls, q, v, a, u, no_fext, ws, tau, R, Rq, Rv, M
     """R, and its derivatives R_q, R_v and M by q, v, a; tau (nv,): scratch."""
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws)
+    see_loads(tree, q, v, u, ws, True)
     sum_composites(tree, ws)
     mass_matrix(tree, ws, M)
     inverse_dynamics_derivatives(tree, ws, Rq, Rv)
@@ -91,7 +94,7 @@ def residual_hessian(tree, q, v, a, u, omega, no_fext, ws, qq, qv, vv, qa, qu):
     """
     place_bodies(tree, q, True, ws)
     forces(tree, v, a, no_fext, ws)
-    see_loads(tree, q, v, u, ws)
+    see_loads(tree, q, v, u, ws, True)
     sum_composites(tree, ws)
     virtual_velocities(tree, omega, ws)
     see_loads_virtually(tree, q, u, ws)

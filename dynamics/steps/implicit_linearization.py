@@ -112,7 +112,7 @@ def relate_implicitly(modes, mode, w, A, B, record, t):
     n, own = 2 * nv, numbers_of_stage(nq, nv, nu, nc)
     for i in range(count):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        wrong = solve_stage(modes, theta, h, x.x, x.x[nq:], x.u, w.ws, s, w.lp, True)
+        wrong = solve_stage(modes, i > 0, theta, h, x.x, x.x[nq:], x.u, w.ws, s, w.lp, True)
         keep_stage(tree, modes.pulls, nu, nc, theta, h, wrong, x, w.ws, s, w.lp, modes.loops, kept)
         unpack_columns(kept.q, own, record, t, i * own)
         end_stage(tree, nc, theta, h, kappa, wrong, x.x, s)

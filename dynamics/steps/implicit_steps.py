@@ -13,6 +13,7 @@ A row of R that belongs to a prescribed joint is a_s - u instead, its control be
 
 Newton's method begins at v' = v and ends by one step more after one below CLOSE, so that results depend on where it
 began by rounding alone. K is made at the first step, kept for some, which need R alone, and made at every step beyond.
+Later stages begin with the acceleration, λ and K of the one before.
 A step that does not shorten the next is taken back by three quarters. Lanes that are done stay where they are, so that
 none depends on its neighbours; one that finds no end becomes NaN.
 """
@@ -36,8 +37,6 @@ from dynamics.rigid_bodies.kinematics import Workspace, clear
 from dynamics.rigid_bodies.loops import Looping, add_loop_stiffness, looping, see_loops
 from dynamics.rigid_bodies.residual import residual, residual_derivatives
 from dynamics.robots.tree import Tree
-from dynamics.rods.memory import has_rod
-from dynamics.rods.motion import span_rod
 from dynamics.steps.modes import step_of
 
 Array = NDArray[np.float64]
@@ -113,7 +112,7 @@ def advance_implicitly(modes, mode, x, u, w):
     tree, dt, method = modes.tree, step_of(modes, mode), modes.method
     for i in range(len(method)):
         theta, h, kappa = method[i, 0], dt * method[i, 1], method[i, 2]
-        wrong = solve_stage(modes, theta, h, x, x[tree.nq :], u, w.ws, w.s, w.loops, False)
+        wrong = solve_stage(modes, i > 0, theta, h, x, x[tree.nq :], u, w.ws, w.s, w.loops, False)
         end_stage(tree, modes.loops.nc, theta, h, kappa, wrong, x, w.s)
 
 
@@ -141,20 +140,27 @@ def end_stage(tree, nc, theta, h, kappa, wrong, x, s):
 
 
 @kernel
-def solve_stage(modes, theta, h, q, v, u, ws, s, lp, exact):
-    """h λ and v' of a stage into s.z; zero, or NaN in the lanes that have no end.   exact: K's factors there, too."""
+def solve_stage(modes, later, theta, h, q, v, u, ws, s, lp, exact):
+    """h λ and v' of a stage into s.z; zero, or NaN in the lanes that have no end.
+
+    later: whether a stage was solved before, which it begins with.   exact: K's factors there, too.
+    """
     tree, nc = modes.tree, modes.loops.nc
     nz = tree.nv + nc
     least, share, wrong = spread(np.inf, v[0]), spread(1.0, v[0]), spread(np.nan, v[0])
     for i in range(nz):
-        s.z[i] = s.best[i] = v[i - nc] if i >= nc else 0.0 * v[0]
+        s.z[i] = v[i - nc] if i >= nc else 0.0 * v[0]
+        if later:
+            s.z[i] = v[i - nc] + h * s.a[i - nc] if i >= nc else h * s.force[i]
+        s.best[i] = s.z[i]
         s.step[i] = 0.0 * v[0]
+    renewed = 0 if later else (2 if nc > 0 else 1)  # the first K of loops knows no λ
     for sweep in range(SWEEPS):
         if sweep == KEPT:  # steps of another K are not compared with those before
             for i in range(nz):
                 s.z[i] = where_less(share, 1.0, s.best[i], s.z[i])
             share, least = where_less(least, 0.0, share, 1.0), where_less(least, 0.0, least, LONGEST)
-        size = newton_step(modes, theta, h, q, v, u, ws, s, lp, sweep == 0 or sweep >= KEPT)
+        size = newton_step(modes, theta, h, q, v, u, ws, s, lp, sweep < renewed or sweep >= KEPT)
         last = where_less(least, CLOSING, where_less(DONE, least, 1.0, 0.0), 0.0)
         wrong = where_less(0.5, last, where_less(size, STALLED * STALLED, 0.0, np.nan), wrong)
         share = where_less(least, 0.0, share, where_less(size, least, 1.0, 0.25 * share))
@@ -163,7 +169,8 @@ def solve_stage(modes, theta, h, q, v, u, ws, s, lp, exact):
             s.step[i] = where_less(size, least, s.change[i], s.step[i])
             ended = where_less(0.5, last, s.z[i] + s.change[i], s.z[i])
             s.z[i] = where_less(least, 0.0, ended, s.best[i] + share * s.step[i])
-        enough = where_less(share, 1.0, STALLED * STALLED, CLOSE * CLOSE)
+        stalled = CLOSE if sweep < KEPT else STALLED  # steps of a kept K grow before rounding makes them
+        enough = where_less(share, 1.0, stalled * stalled, CLOSE * CLOSE)
         found = where_less(size, least, size, least)
         found = where_less(found, enough, CLOSING - 0.5, where_less(found, np.inf, found, DONE))
         least = where_less(least, 0.0, DONE, found)
@@ -189,9 +196,11 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
             clear(as_vector(s.Rq), 2 * nv * nv)
         residual_derivatives(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R, s.Rq, s.G, s.M)
     else:
-        residual(tree, modes.pulls, s.q, s.v, s.a, u, s.no_fext, ws, s.tau, s.R)
-    if nc > 0:
-        push_loops(tree, loops, h, ws, s, lp, renew)
+        for r in range(nc):
+            s.force[r] = s.z[r] / h
+        residual(tree, loops, modes.pulls, s.q, s.v, s.a, u, s.no_fext, s.force, ws, lp, s.tau, s.R)
+    if renew and nc > 0:
+        push_loops(tree, loops, h, ws, s, lp)
     for i in range(nv):
         s.change[nc + i] = -h * s.R[i]
     for r in range(nc):
@@ -244,19 +253,14 @@ def factorise(modes, theta, h, s, lp):
 
 
 @kernel
-def push_loops(tree, loops, h, ws, s, lp, renew):
-    """Subtract Jᵀ λ of h λ in s.z from R and, to renew K, its derivative from R_q."""
-    if not renew:
-        for b in range(tree.nb):
-            if has_rod(tree, b):
-                span_rod(tree, b, ws)
+def push_loops(tree, loops, h, ws, s, lp):
+    """Subtract Jᵀ λ of h λ in s.z from R, and its derivative from R_q."""
     see_loops(tree, loops, s.q, ws, lp)
     for r in range(loops.nc):
         s.force[r] = s.z[r] / h
         for j in range(tree.nv):
             s.R[j] -= lp.J[r, j] * s.force[r]
-    if renew:
-        add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
+    add_loop_stiffness(tree, loops, -1.0, s.force, ws, lp, s.Rq)
 
 
 @kernel

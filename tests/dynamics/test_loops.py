@@ -209,8 +209,22 @@ def test_only_steps_that_hold_loops_take_a_robot_that_has_them():
     for function in (dynamics.forward_dynamics, dynamics.linearize):
         with pytest.raises(ModelError, match="four-bar has loops"):
             function(robot, robot.q0, zero, zero)
-    with pytest.raises(ModelError, match="four-bar has loops"):
-        dynamics.statics(robot)
+
+
+def test_a_four_bar_rests_where_its_energy_is_least():
+    robot = four_bar()
+    rest = dynamics.statics(robot)
+    assert rest.converged
+    assert rest.forces.shape == (2,)
+    system = RobotDynamics(robot, 0.01, integrator="implicit-euler")
+    x = np.append(rest.q, np.zeros(3))
+    np.testing.assert_allclose(system.step(x, np.zeros(3)), x, rtol=0, atol=1e-8)
+    data = robot.model.createData()
+    least = pin.computePotentialEnergy(robot.model, data, rest.q)
+    for turn in (-0.1, -0.05, 0.05, 0.1):
+        q = robot.closed(rest.q + turn * np.eye(3)[0])
+        assert np.abs(q - rest.q).max() > 0.01
+        assert pin.computePotentialEnergy(robot.model, data, q) > least - 1e-9
 
 
 def test_robots_with_loops_travel_to_other_processes():
