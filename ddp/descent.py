@@ -64,6 +64,8 @@ class Descent:
         while len(history) < limit:
             attempt = self.model.iterate(iterate)
             if attempt is None:
+                if iterate.limit():
+                    continue
                 if not history and (fault := iterate.fault_of_term()):
                     raise ProblemError(fault)
                 return self._why_no_step()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ddp.compiling.setup import Stopwatch
-from ddp.constraints.bounds import room
+from ddp.constraints.bounds import room, touches
 from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, missing
@@ -61,6 +62,7 @@ class Iterate:
     """The current trajectory and its derivatives, each of them computed once, when first asked for.
 
     known: which of them have been computed, see `derivatives.FIRST`.
+    limited: whether sweeps know of the limits of controls, see `limit`.
     separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
@@ -87,17 +89,21 @@ class Iterate:
         self.guess: Guess | None = guess
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
-        self.backward = Backward(
-            work.derivatives, problem.dynamics, multipliers, reuse, problem.limited, work.contract, segments,
-            problem.structure,
+        self.separable, self.limited = problem.separable, False
+        self._sweeps = partial(
+            Backward, work.derivatives, problem.dynamics, multipliers, reuse, contract=work.contract, segments=segments,
+            structure=problem.structure,
         )  # fmt: skip
-        self.separable = self.backward.separable = problem.separable
-        self.curved, self._limited, self.constrained = problem.curved, problem.limited, problem.constrained
+        self.backward = self._sweeps()
+        self.backward.separable = problem.separable
+        self.curved, self.constrained = problem.curved, problem.constrained
         self.control_weight = self.magnitude = self.unit = self.resolution = self.noise = float("nan")
         self._highest = -np.inf
         X, U, gaps, notes = self._started(guess)
         self._place(X, U, gaps)
         self.evaluate(notes)
+        if problem.limited and touches(U, problem.lower, problem.upper):
+            self.limit()
 
     def publish(self) -> None:
         """Take the multipliers and penalties of the problem's Lagrangian, here and wherever derivatives are made."""
@@ -128,7 +134,7 @@ class Iterate:
         problem, d = self.problem, self.problem.dynamics
         self.gaps, self.gap = self.backward.gaps, 0.0
         U = guess.U
-        if self._limited and (guess.imposed or guess.alone):
+        if self.problem.limited and (guess.imposed or guess.alone):
             U = np.clip(U, problem.lower, problem.upper)
         Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, self.gaps)
         X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
@@ -163,7 +169,7 @@ class Iterate:
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
             self.backward.gaps = gaps
-        if self._limited:
+        if self.limited:
             self.backward.limits = room(U, self.problem.lower, self.problem.upper)
 
     @property
@@ -174,6 +180,8 @@ class Iterate:
     def arrive(self, X: Array, U: Array, gaps: Array) -> None:
         """Move to another trajectory, with its gaps."""
         self._place(X, U, gaps)
+        if self.problem.limited and touches(U, self.problem.lower, self.problem.upper):
+            self.limit()
         if not gaps.any():
             self.gap = 0.0
         self.evaluate()
@@ -250,7 +258,7 @@ class Iterate:
     def accept(self, step: Step) -> None:
         """Move to where a line search arrived."""
         if step.alpha > 0.0:
-            if self.gap or self._limited:
+            if self.gap or self.limited:
                 self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
             else:
                 self.X, self.U = step.X, step.U
@@ -258,6 +266,22 @@ class Iterate:
             self._highest = max(self._highest, step.cost)
             self.known = 0
             self.backward.moved()
+        free = self.problem.limited and not self.limited
+        if free and (step.alpha == 0.0 or touches(self.U, self.problem.lower, self.problem.upper)):
+            self.limit()
+
+    def limit(self) -> bool:
+        """Sweep within the limits of controls from now on: whether there are any that sweeps did not know of.
+
+        They cost nothing until a control is at one, or no step is found without.
+        """
+        if self.limited or not self.problem.limited:
+            return False
+        self.limited, gaps = True, self.gaps
+        self.backward = self._sweeps(limited=True)
+        self.backward.separable, self.backward.gaps = self.separable, gaps
+        self._place(self.X, self.U, gaps)
+        return True
 
     def final_sweep(self, exact: bool) -> tuple[Sweep | None, bool]:
         """An unregularised sweep, and whether its Hessians are exact; Gauss-Newton's where those fail.

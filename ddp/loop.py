@@ -53,7 +53,7 @@ def run(
         elif iterate.constrained:
             end = solver.holding.minimise(descent, left > 0)
         else:
-            watch, begun = struggles if solver.hands_over(iterate.problem) else None, iterate.trajectory
+            watch, begun = _watch(iterate) if solver.hands_over(iterate.problem) else None, iterate.trajectory
             end = descent.run(solver.tolerance, solver.max_iterations, watch)
             if end.ending is Ending.STRUGGLES:
                 iterate.arrive(*begun)  # it is a better start than where short steps have led
@@ -99,6 +99,11 @@ def run(
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" where the exact Hessian is not positive definite (perhaps no minimum{gains})"
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
+
+
+def _watch(iterate: Iterate) -> Callable[[list[Record]], bool]:
+    """Whether an iterate struggles with limits of controls."""
+    return lambda history: iterate.limited and struggles(history)
 
 
 def _left_alone(descent: Descent) -> End | None:

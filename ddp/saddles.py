@@ -75,7 +75,7 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
     convex: a sweep with exact Hessians, if one has succeeded. That says it all, unless there are controls that cost
     nothing, which it leaves alone, or at limits that do not hold them.
     """
-    limited, d = iterate.problem.limited, iterate.work.derivatives
+    limited, d = iterate.limited, iterate.work.derivatives
     N, n, nu = d.B.shape
     free, free_at_limits = np.ones((N, nu), dtype=bool), False
     if limited:

@@ -115,6 +115,7 @@ def by_scipy(problem, U):
 def test_a_linear_quadratic_problem_in_a_box_keeps_its_promises_and_ends_where_scipy_does(rng):
     problem = linear(rng)
     U = np.zeros((10, 2))
+    U[-1, 0] = problem.lower[-1, 0]  # sweeps know of limits from the first one at which a control is
     rolled = problem.dynamics.rollout(problem.x0, U)
     solution = ddp.solve(problem, guess=(rolled, U))
     truth = by_scipy(problem, solution.U * 0.0)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp.compiling.kernel import kernel
 from ddp.constraints.placement import Placed, described
 from ddp.constraints.selection import Selected
 from ddp.errors import ProblemError, as_array, axes, known_shape
@@ -60,6 +61,16 @@ def room(U: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     low, high = lower - U, upper - U
     near = 1e-14 * (1.0 + np.abs(U))
     return np.where(low > -near, 0.0, low), np.where(high < near, 0.0, high)
+
+
+@kernel
+def touches(U, lower, upper):  # type: ignore[no-untyped-def]
+    """Whether any control is at a limit."""
+    for t in range(U.shape[0]):
+        for i in range(U.shape[1]):
+            if U[t, i] <= lower[t, i] or U[t, i] >= upper[t, i]:
+                return True
+    return False
 
 
 def boxed(lower: Array, upper: Array, nx: int, n: int, first: int) -> tuple[Placed, ...]:

@@ -26,8 +26,8 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
-SHORT, OFTEN, EARLY = 0.125, 2, 8
-"""Steps that are short, how many are too many, and among how many first iterations one is."""
+SHORT, OFTEN, SHORTER, EARLY = 0.125, 2, 0.0625, 8
+"""Steps that are short, how many are too many; of which length one is, and among how many first iterations."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -44,8 +44,8 @@ class Minimised(NamedTuple):
 
 def struggles(history: list[Record]) -> bool:
     """Whether steps by rollouts were short too often: where limits clip feedback in stiff valleys they stay short."""
-    short = [number for number, record in enumerate(history) if record.step <= SHORT]
-    return len(short) >= OFTEN or bool(short and short[0] < EARLY)
+    short = sum(record.step <= SHORT for record in history)
+    return short >= OFTEN or any(record.step <= SHORTER for record in history[:EARLY])
 
 
 def minimise(descent: Descent) -> Minimised:

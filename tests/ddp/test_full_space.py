@@ -81,6 +81,42 @@ def test_stiff_valleys_between_limits_are_gone_through(rng, share, weight):
         assert (solution.K[~held] != 0.0).any(axis=1).all()
 
 
+def test_limits_cost_no_iteration_where_nothing_reaches_them():
+    plain = arm.reach("ur5")
+    free, wide = ddp.solve(plain), ddp.solve(replace(plain, control_limits=(-1e4, 1e4)))
+    assert wide.iterations == free.iterations
+    np.testing.assert_array_equal(wide.U, free.U)
+    np.testing.assert_array_equal(wide.K, free.K)
+
+
+def test_rollouts_that_struggle_with_limits_hand_over(rng):
+    problem = point_to_point(0.25, 1e4)
+    solution = ddp.solve(problem, guess=noisy(problem, rng, 3.0))
+    assert solution.iterations <= 40
+    assert {record.contraction for record in solution.history} >= {"multipliers", "none"}
+    swung = ddp.solve(replace(pendulum.swing_up(horizon=150), control_limits=(-3.0, 3.0), guess=None))
+    assert swung.iterations <= 27
+    assert "multipliers" not in {record.contraction for record in swung.history}
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-3, 1e-2])
+def test_earlier_solutions_are_warm_starts_with_their_multipliers(rng, moved):
+    for problem in (point_to_point(0.5, 1e4), on_a_rail()):
+        first = ddp.solve(problem, LINEAR)
+        x0 = problem.x0 + moved * rng.uniform(-1.0, 1.0, problem.x0.size)
+        again = ddp.solve(problem.starting_at(x0), LINEAR, guess=first)
+        assert again.converged
+        assert again.iterations <= (3 if moved == 0.0 else 9)
+
+
+def test_constraints_that_cannot_be_met_are_named_and_confirmed():
+    problem = on_a_rail(control_limits=(-0.5, 0.5))
+    for solver in (LINEAR, ddp.DDP()):
+        solution = ddp.solve(problem, solver, throw=False)
+        assert solution.status.ending is ddp.Ending.INFEASIBLE
+        assert "terminal_constraints[0] (Equality)[1] is violated by 2." in solution.status
+
+
 def test_rails_limits_and_ends_are_kept_to_rounding(rng):
     problem = on_a_rail()
     for _ in range(3):
