@@ -4,11 +4,13 @@ JOBS ?= 2
 VENV := .venv
 BEFORE ?= HEAD
 CROCODDYL := .venv-crocoddyl
+CASADI := .venv-casadi
+OPTIMISERS := tests/benchmarks/optimisers
 AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-pages versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -51,6 +53,11 @@ abuse: $(VENV)/.developed
 bench-crocoddyl: $(VENV)/.developed $(CROCODDYL)/.installed
 	@$(BIN)/python $(AGAINST)/compare.py --python $(CROCODDYL)/bin/python $(OPTIONS)
 
+# Problems with limits and constraints beside IPOPT and FATROP, which live in an environment of their own; what they solve
+# is compiled: minutes, for all. `make bench-optimisers OPTIONS="--problems cartpole/rail"` has some.
+bench-optimisers: $(VENV)/.developed $(CASADI)/.installed
+	@PYTHONPATH=. $(BIN)/python $(OPTIMISERS)/compare.py --python $(CASADI)/bin/python $(OPTIONS)
+
 # Robots of MJCF files against MuJoCo's own dynamics: `make bench-mjcf OPTIONS=--help`.
 bench-mjcf: $(VENV)/.developed
 	@$(INSTALL) dm_control
@@ -84,6 +91,12 @@ $(CROCODDYL)/.installed: $(AGAINST)/requirements.txt
 	@echo "installing Crocoddyl into $(CROCODDYL) (first run only)..."
 	@$(PYTHON) -m venv $(CROCODDYL)
 	@$(CROCODDYL)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(CASADI)/.installed: $(OPTIMISERS)/requirements.txt
+	@echo "installing CasADi into $(CASADI) (first run only)..."
+	@$(PYTHON) -m venv $(CASADI)
+	@$(CASADI)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml

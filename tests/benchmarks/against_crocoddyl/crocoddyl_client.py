@@ -14,9 +14,9 @@ one free core, they wait for each other for a hundred times as long as they work
 class Crocoddyl:
     """One process that stays: ``ask`` waits for the answer, ``begin`` and ``finish`` do other work meanwhile."""
 
-    def __init__(self, python):
+    def __init__(self, python, server=SERVER):
         self._process = subprocess.Popen(
-            [python, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [python, str(server)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | ONE_THREAD,
         )  # fmt: skip
         self.versions = self._answer()
@@ -39,11 +39,11 @@ class Crocoddyl:
     def finish(self):
         answer = self._answer()
         if "error" in answer:
-            raise RuntimeError(f"Crocoddyl: {answer['error']}")
+            raise RuntimeError(answer["error"])
         return answer
 
     def _answer(self):
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"Crocoddyl's process ended:\n{self._process.stderr.read()}")
+            raise RuntimeError(f"the process ended:\n{self._process.stderr.read()}")
         return json.loads(line)
