@@ -1,6 +1,6 @@
 """Problems with limits and constraints: mayne beside IPOPT and FATROP, from the same starts, to the same violations.
 
-`make bench-optimisers` prints the table; `make bench-optimisers OPTIONS="--problems cartpole/rail --starts 3"` some of it.
+`make bench-optimisers` prints the table, `make bench-optimisers OPTIONS="--problems cartpole/rail --starts 3"` some.
 Problems that CasADi has no functions for are solved by mayne alone.
 """
 
