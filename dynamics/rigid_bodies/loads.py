@@ -163,6 +163,8 @@ def pressure(row, deep):
         force = force * root
     exponent = 0.5 * twice
     bent = 0.5 * square / (r * sigma * r * r) + (exponent - 1.0) / (r * r)
+    if epsilon == 0.0:  # so that lanes that do not touch are as if others did not, either
+        force = where_less(deep, 0.0, 0.0, force)
     return force, exponent * force / r, exponent * force * bent
 
 

@@ -13,7 +13,7 @@ A row of R that belongs to a prescribed joint is a_s - u instead, its control be
 
 Newton's method begins at v' = v and ends by one step more after one below CLOSE, so that results depend on where it
 began by rounding alone. K is made at the first step, kept for some, which need R alone, and made at every step beyond.
-Later stages begin with the acceleration, λ and K of the one before.
+Later stages begin with the acceleration and λ of the one before.
 A step that does not shorten the next is taken back by three quarters. Lanes that are done stay where they are, so that
 none depends on its neighbours; one that finds no end becomes NaN.
 """
@@ -154,7 +154,7 @@ def solve_stage(modes, later, theta, h, q, v, u, ws, s, lp, exact):
             s.z[i] = v[i - nc] + h * s.a[i - nc] if i >= nc else h * s.force[i]
         s.best[i] = s.z[i]
         s.step[i] = 0.0 * v[0]
-    renewed = 0 if later else (2 if nc > 0 else 1)  # the first K of loops knows no λ
+    renewed = 2 if nc > 0 and not later else 1  # the first K of loops knows no λ
     for sweep in range(SWEEPS):
         if sweep == KEPT:  # steps of another K are not compared with those before
             for i in range(nz):
@@ -180,6 +180,8 @@ def solve_stage(modes, later, theta, h, q, v, u, ws, s, lp, exact):
         newton_step(modes, theta, h, q, v, u, ws, s, lp, True)
         for i in range(nz):
             s.z[i] += s.change[i]
+    for i in range(tree.nv):
+        s.a[i] = (s.z[nc + i] - v[i]) / h
     for r in range(nc):
         s.force[r] = s.z[r] / h
     return wrong
