@@ -54,6 +54,10 @@ class ByKnot(ABC):
     def _called(self, x: Any, u: Any) -> Any:
         """The next state (nx,) of x (nx,), u (nu,), real or complex, its shape checked: see `checked_state`."""
 
+    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
+        """The next state (nx,) of a knot, where systems differ from knot to knot."""
+        return self._called(x, u)
+
     @property
     def traced(self) -> TracedFunction | None:
         """f as compiled code with its derivatives; None where Python is called, and f differenced."""
@@ -143,7 +147,7 @@ class ByKnot(ABC):
             for t in range(len(U)):
                 Unew[t] = np.clip(U[t] + K[t] @ self.difference(X[t], Xnew[t]), limits[0][t], limits[1][t])
                 try:
-                    following = self._called(Xnew[t], Unew[t])
+                    following = self._called_at(Xnew[t], Unew[t], t)
                 except ModelError as failure:
                     if not is_undefined(failure.__cause__):
                         raise

@@ -203,6 +203,9 @@ class Augmented(ByKnot):
     def _called(self, x: Any, u: Any) -> Any:
         return self.step(x, u)
 
+    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
+        return self.step(x, u, knot)
+
     def check_state(self, field: str, x: Array) -> None:
         """Raise ProblemError naming ``field`` unless x is a state of the system, with finite numbers behind it."""
         states, _ = np.split(as_array(field, x, (*(None,) * (axes(x) - 1), self.nx)), [self.system.nx], axis=-1)

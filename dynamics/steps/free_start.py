@@ -108,13 +108,16 @@ class FreeStart(ByKnot):
     def _called(self, x: Any, u: Any) -> Any:
         return self.system.step(x, u)
 
+    def _called_at(self, x: Any, u: Any, knot: int) -> Any:
+        return self.step(x, u, knot)
+
     def track(
         self, X: Array, U: Array, k: Array, K: Array, alphas: Array, gaps: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """Closed-loop rollouts, one for each alpha: see `System`; NaN from where they diverge."""
         stepping = self.stepping(len(U), len(alphas))
         if stepping is None:
-            raise ProblemError("system: expected one whose steps are compiled")
+            return super().track(X, U, k, K, alphas, gaps, lower, upper)
         return tracked(stepping, self._space, X, U, k, K, alphas, gaps, (lower, upper))
 
     def stepping(self, count: int, lanes: int) -> Stepping | None:

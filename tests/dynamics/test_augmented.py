@@ -50,8 +50,6 @@ def robot():
 @pytest.mark.parametrize("make", COMPOSITIONS.values(), ids=COMPOSITIONS)
 @pytest.mark.parametrize("inner", ["own", "python", "robot"])
 def test_derivatives_of_compositions_are_those_of_their_steps(make, inner, robot, rng):
-    if inner == "python" and make is FreeStart:
-        inner = "own"
     system = make({"own": OWN, "python": PYTHON, "robot": robot}[inner])
     x = system.integrate(np.append(robot.robot.neutral(), np.zeros(system.nx - robot.robot.nq))
                          if inner == "robot" else np.zeros(system.nx), 0.3 * rng.normal(size=system.n))  # fmt: skip
@@ -93,6 +91,14 @@ def test_rollouts_of_compositions_are_their_steps(make, robot, rng):
         X = system.rollout(x0, U)
         for k, u in enumerate(U):
             np.testing.assert_allclose(X[k + 1], system.step(X[k], u, k), rtol=0, atol=1e-13)
+
+
+def test_systems_called_in_python_roll_out_as_traced_ones_do(rng):
+    for make in (FreeStart, lambda s: augment.rates(FreeStart(s)), lambda s: FreeStart(augment.delays(s, 1))):
+        slow, quick = make(PYTHON), make(OWN)
+        U = 0.3 * rng.normal(size=(6, quick.nu))
+        found, expected = (system.rollout(np.zeros(quick.nx), U) for system in (slow, quick))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
 def test_delays_are_the_same_controls_later():
