@@ -71,7 +71,7 @@ def subjects():
         Subject("solve with threads", ddp.solve, threads, ("problem", "guess", "callback")),
         Subject("check_derivatives", ddp.check_derivatives, {"problem": plain, "X": X, "U": U}),
         Subject("RecedingHorizon", ddp.RecedingHorizon, {"problem": plain}),
-        Subject("RecedingHorizon.plan", controller.plan, {"t": 0.0, "x": np.zeros(2)}, ("command",)),
+        Subject("RecedingHorizon.plan", _first_plan(controller), {"t": 0.0, "x": np.zeros(2)}),
         Subject("RecedingHorizon.solve", controller.solve, {"x": np.zeros(2)}),
         Subject("Solution.policy", solution.policy, {"t": 0.1, "x": X[1].copy()}),
         Subject("Solution.feedback", solution.feedback, {"feedback": "solver"}),
@@ -119,6 +119,16 @@ def _of_feedback(folder):
 def _varied(problem):
     """`Problem.varying` with one number."""
     return lambda x0: problem.varying(x0=x0)
+
+
+def _first_plan(controller):
+    """`RecedingHorizon.plan` as if it were asked for the first time."""
+
+    def plan(t, x):
+        controller.restart()
+        return controller.plan(t, x)
+
+    return plan
 
 
 def _turn(x, u):
