@@ -308,3 +308,14 @@ def move_segment_virtually(tree, b, k, at, unit, mu, m):
         m.unit_dchi[one] = add6(dm, cross_motion(w, m.unit_ds[one]))
     for j in range(n):
         m.chi[at + j] = add6(m.chi[at - n + j], of_units(tree, at, unit, iv, j, m.unit_dchi))
+
+
+@of_rods
+def reach_of_rod(tree, b, reach):
+    """reach := by how much a unit of each of the rod's coordinates turns, or stretches, a quarter of it [rad, 1]."""
+    r, iv, length = tree.rod[b], tree.iv[b], 0.0
+    for k in range(tree.first[r] + 1, tree.first[r] + tree.count[r]):
+        length += tree.length[k]
+    for i in range(iv, iv + tree.nj[b]):
+        if tree.strain[i] >= 3:
+            reach[i] = 0.25 * length

@@ -37,11 +37,14 @@ from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.loop import Loops
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.tree import HybridTree, Tree
+from dynamics.rods.memory import has_rod
+from dynamics.rods.motion import reach_of_rod
 
 Array = NDArray[np.float64]
 
 SWEEPS, CLOSE, FARTHEST = 200, 1e-9, 0.5
-"""Steps at most; the last but one is below CLOSE; none moves a joint farther than FARTHEST [rad, m]."""
+"""Steps at most; the last but one is below CLOSE; none moves a joint, or a quarter of a rod, farther
+than FARTHEST [rad, m]."""
 
 
 class Loaded(Struct):
@@ -59,10 +62,14 @@ class HybridLoaded(Loaded):
 
 
 class Resting(Fields):
-    """Scratch of some loads. q, u, fext; R, its torques; force: λ; Rq, Rv, M (nv, nv), K, which begin as zeros."""
+    """Scratch of some loads. q, u, fext; R, its torques; force: λ; Rq, Rv, M (nv, nv), K, which begin as zeros.
+
+    reach: how far a unit of a degree of freedom goes [rad, m].
+    """
 
     q, u, fext, still = vector("nq"), vector("nu"), matrix_of("wrenches", "6"), vector("nv")
     R, tau, change, outcome, force = vector("nv"), vector("nv"), vector("nv + nc"), vector("3"), vector("nc")
+    reach = vector("nv")
     Rq, Rv, M, K = matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv", "nv"), matrix_of("nv + nc", "nv + nc")
 
 
@@ -78,6 +85,11 @@ def rest(address, memory, Q, U, fext, force, outcome):
     x = Resting(ws.end, tree, nu, columns_of(fext) // 6, loops.nc)
     lp = looping(x.end, tree, loops)
     clear(x.still, nv)
+    for i in range(nv):
+        x.reach[i] = 1.0
+    for b in range(tree.nb):
+        if has_rod(tree, b):
+            reach_of_rod(tree, b, x.reach)
     clear(as_vector(x.Rq), 3 * nv * nv + nz * nz)
     for t in range(0, len(Q), width(ws.end)):
         pack(Q, t, x.q, nq)
@@ -134,12 +146,14 @@ def settle(tree, loops, pulls, ws, x, lp):
                     x.K[nc + i, nc + j] += stiff * lp.J[r, i] * lp.J[r, j]
         eliminate(loops.previous, nv + nc, x.K)
         solve(loops.previous, nv + nc, x.K, x.change)
-        length, convex = zero, 1.0 + zero
+        length, way, convex = zero, zero, 1.0 + zero
         for i in range(nc, nc + nv):
+            moved = x.reach[i - nc] * x.change[i]
             length += x.change[i] * x.change[i]
+            way += moved * moved
             convex = where_less(0.0, x.K[i, i], convex, 0.0)
-        length = square_root(length)
-        share = where_less(0.5, going * convex, where_less(FARTHEST, length, FARTHEST / length, 1.0), 0.0)
+        length, way = square_root(length), square_root(way)
+        share = where_less(0.5, going * convex, where_less(FARTHEST, way, FARTHEST / way, 1.0), 0.0)
         for r in range(nc):
             x.force[r] += where_less(0.0, share, share * (x.change[r] - x.force[r]), 0.0)
         for i in range(nc, nc + nv):
@@ -212,7 +226,8 @@ def statics(
     room = Workspace.size(tree) + Resting.size(tree, nu=U.shape[1], wrenches=wrenches.shape[1], nc=loops.nc)
     room += Looping.size(tree, nc=loops.nc, entries=loops.entries)
     force = np.empty((N, loops.nc))
-    rest(loaded if hybrid else loaded.address, working_memory(room), Q, U, wrenches, force, outcome)
+    memory = np.zeros(room) if hybrid and N == 1 else working_memory(room)
+    rest(loaded if hybrid else loaded.address, memory, Q, U, wrenches, force, outcome)
     residual, last, sweeps = outcome.T
     converged = last < CLOSE
     if not any(batched):
