@@ -141,7 +141,7 @@ def test_reaches_cost_what_their_definitions_say(name, rng):
 
 @pytest.mark.parametrize("name", REACHES)
 def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
-    exact, gauss_newton = solved(name, ddp.DDP()), solved(name, ddp.ILQR())
+    exact, gauss_newton = solved(name, ddp.DDP(step="rollout")), solved(name, ddp.ILQR())
     assert exact.converged
     assert gauss_newton.converged
     assert gauss_newton.cost == pytest.approx(exact.cost, rel=1e-6)
@@ -156,7 +156,7 @@ def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
 
 @pytest.mark.parametrize("name", REACHES)
 def test_ddp_ends_quadratically(solved, name):
-    history = solved(name, ddp.DDP(tolerance=1e-13)).history
+    history = solved(name, ddp.DDP(tolerance=1e-13, step="rollout")).history
     e = [record.expected for record in history if record.hessian != "gauss-newton" and record.step == 1.0][-2:]
     assert e[-2] < 1e-4
     assert e[-1] < 1e-3 * e[-2]
@@ -164,7 +164,7 @@ def test_ddp_ends_quadratically(solved, name):
 
 @pytest.mark.parametrize("name", ["soft/cable-arm", "soft/serial"])
 def test_first_gain_is_the_sensitivity_of_the_problem_solved_again(solved, name, rng):
-    solution = solved(name, ddp.DDP(tolerance=1e-13))
+    solution = solved(name, ddp.DDP(tolerance=1e-13, step="rollout"))
     problem, h = solution.problem, 1e-4  # so small that the controls at their limits stay the same ones
     d = rng.normal(size=problem.dynamics.n)
     d /= np.linalg.norm(d)
