@@ -245,7 +245,9 @@ def state_jacobian(layout, target, X, U, out):
         for b in range(layout.group.shape[0]):
             _, t, kind, nj = layout.group[b]
             joint_log_jacobian(kind, nj, twist_of(kind, r, t, 1.0), J)
-            out[k, t : t + nj, t : t + nj] = J[:nj, :nj]
+            for i in range(nj):
+                for j in range(nj):
+                    out[k, t + i, t + j] = J[i, j]
 
 
 @kernel
@@ -264,7 +266,9 @@ def state_curvature(layout, target, X, U, weight, out):
         for b in range(layout.group.shape[0]):
             _, t, kind, nj = layout.group[b]
             joint_log_hessian(kind, nj, twist_of(kind, r, t, 1.0), twist_of(kind, weight[k], t, 1.0), H)
-            out[k, t : t + nj, t : t + nj] += H[:nj, :nj]
+            for i in range(nj):
+                for j in range(nj):
+                    out[k, t + i, t + j] += H[i, j]
 
 
 @kernel
