@@ -81,12 +81,19 @@ def interrupted(work, delay):
         os.waitpid(child, 0)
 
 
+def _press_again(lost):
+    """Interrupt again where Python had to drop an interrupt, in the callback of a weak reference say, and told so."""
+    if lost.exc_type is KeyboardInterrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 def _work(pipe, work):
     try:
         silence = os.open(os.devnull, os.O_RDWR)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = _press_again
         signal.alarm(int(PATIENCE))  # whoever swallows the interrupt goes on for ever
         try:
             os.write(pipe, b".")
