@@ -82,9 +82,9 @@ def interrupted(work, delay):
 
 
 def _press_again(lost):
-    """Interrupt again where Python had to drop an interrupt, in the callback of a weak reference say, and told so."""
+    """Interrupt again, soon, where Python had to drop an interrupt, in the callback of a weak reference say."""
     if lost.exc_type is KeyboardInterrupt:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
 
 
 def _work(pipe, work):
@@ -93,6 +93,7 @@ def _work(pipe, work):
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGVTALRM, signal.default_int_handler)
         sys.unraisablehook = _press_again
         signal.alarm(int(PATIENCE))  # whoever swallows the interrupt goes on for ever
         try:
