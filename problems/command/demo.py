@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import viz
 from ddp.errors import ProblemError
 from ddp.problem import Problem
@@ -13,6 +15,8 @@ from ddp.protocols import Array
 from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.augmented import Augmented
+from dynamics.steps.free_start import FreeStart
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.command.output import COLUMNS, console, print_table, row
 from problems.command.progress import progress
@@ -78,6 +82,16 @@ def check_robot(entry: Entry, problem: Problem) -> RobotDynamics | PhasedDynamic
     return system
 
 
+def inside(system: Any, X: Array) -> tuple[Any, Array]:
+    """The system in compositions, and its part of their states."""
+    while isinstance(system, (Augmented, FreeStart)):
+        if isinstance(system, FreeStart):
+            X = X[system.before :]
+        system = system.system
+        X = np.ascontiguousarray(X[:, : system.nx])
+    return system, X
+
+
 def draw(
     entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False,
     signals: Mapping[str, viz.Signal] | None = None,
@@ -87,7 +101,11 @@ def draw(
     Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
     open_browser: for what is live.   signals: numbers to plot beside it.
     """
-    system = check_robot(entry, problem)
+    system, X = inside(problem.dynamics, X)
+    if system is problem.dynamics or not hasattr(system, "robot"):
+        system = check_robot(entry, problem)
+    else:
+        U = None  # forces are those of the composition's controls
     robot = system.robot
     frames = [name for name in entry.frames if robot.has_frame(name)]  # another robot may lack some
     about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "signals": signals}

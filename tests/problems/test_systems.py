@@ -10,6 +10,7 @@ from scipy.linalg import expm
 
 import ddp
 import problems
+from problems.command.demo import inside
 from problems.systems import acrobot, ballbot, car, glider, integrator, rocket
 
 
@@ -210,3 +211,10 @@ def test_the_trot_ends_as_it_began_a_stride_ahead(solved):
     np.testing.assert_allclose(pin.difference(robot.model, q0, q1), 0.0, atol=1e-7)
     np.testing.assert_allclose(last[robot.nq :], first[robot.nq :], atol=1e-7)
     assert abs(first[robot.nq]) > 0.1  # it does not start from rest
+
+
+def test_motions_of_robots_in_compositions_are_drawn_without_what_is_beside_them(solved):
+    solution = solved("quadruped/periodic-trot")
+    system, X = inside(solution.problem.dynamics, solution.X)
+    assert type(system).__name__ == "PhasedDynamics"
+    assert X.shape == (system.knots + 1, system.nx)
