@@ -63,14 +63,13 @@ def magnitudes(name: str, value: ArrayLike, size: int, group: NDArray[np.int64])
 
 def limits_of(field: str, value: ArrayLike, size: int, group: NDArray[np.int64]) -> Array:
     """Limits (size,) of which those of a group count: given as a number, one for each of the group, or all."""
-    given = np.shape(value) if axes(value) <= 1 else None
-    if given == (size,):
-        return checks.limits(field, value, size)
-    if given not in ((), (len(group),)):
-        raise ProblemError(f"{field}: expected a number or shape ({len(group)},), got {said(value)}")
+    array = as_array(field, value, (None,) if axes(value) > 0 else (), finite=False)
+    if array.shape == (size,):
+        return checks.limits(field, array, size)
+    if array.shape not in ((), (len(group),)):
+        raise ProblemError(f"{field}: expected a number or shape ({len(group)},), got shape {array.shape}")
     limits = np.zeros(size)  # of others nobody asks
-    several = np.broadcast_to(as_array(field, value, given, finite=False), len(group))
-    limits[group] = checks.limits(field, several, len(group))
+    limits[group] = checks.limits(field, np.broadcast_to(array, len(group)), len(group))
     return limits
 
 

@@ -62,6 +62,8 @@ def subjects():
         Subject("Equality", ddp.Equality, {"function": _end}),
         Subject("Inequality", ddp.Inequality, {"function": _room}),
         Subject("JittedTerm", ddp.JittedTerm, {"value": _value}),
+        Subject("JittedConstraint", ddp.JittedConstraint, {"function": _room}),
+        Subject("Soft", ddp.Soft, {"constraint": ddp.Inequality(_room), "price": 1.0}),
         Subject(
             "solve", ddp.solve, {"problem": plain, "guess": U}, ("workers", "callback"), others,
             {"guess": ("a tuple",)},

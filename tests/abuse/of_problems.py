@@ -74,6 +74,24 @@ def subjects():
             "FrameVelocity", costs.FrameVelocity,
             {"robot": ur5, "frame": "tool0", "target": np.ones(6), "weights": np.ones(6)},
         ),
+        Subject("Quadratic", costs.Quadratic, {"target": np.zeros(2), "Q": np.ones(2), "R": np.ones(1)}),
+        Subject("GravityTorqueCost", costs.GravityTorqueCost, {"dynamics": arms, "weights": np.ones(6)}),
+        Subject(
+            "FramePositionLimits", constraints.FramePositionLimits,
+            {"robot": ur5, "frame": "tool0", "lower": np.zeros(3), "upper": np.ones(3), "axes": np.eye(3)},
+        ),
+        Subject(
+            "FrameVelocityLimits", constraints.FrameVelocityLimits,
+            {"robot": ur5, "frame": "tool0", "lower": -np.ones(6), "upper": np.ones(6)},
+        ),
+        Subject(
+            "CenterOfMassLimits", constraints.CenterOfMassLimits,
+            {"robot": ur5, "lower": np.zeros(3), "upper": np.ones(3), "axes": np.eye(3)},
+        ),
+        Subject(
+            "SelfClearance", constraints.SelfClearance,
+            {"robot": ur5, "pairs": [("wrist_1_joint", "shoulder_lift_joint")], "margin": 0.0},
+        ),
         Subject("JointLimits", constraints.JointLimits, {"robot": ur5}),
         Subject("VelocityLimits", constraints.VelocityLimits, {"robot": ur5}),
         Subject("TorqueLimits", constraints.TorqueLimits, {"dynamics": arms}),
