@@ -1,8 +1,8 @@
 """The backward sweep compiled for its sizes, when a sweep of few states is first prepared.
 
 The source is that of every size; known sizes let LLVM unroll its loops and drop its tests. Measured on one core, in
-microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .33 and .09; 4, 1 .38 and .12; 12, 6
-1.64 and 1.01; 36, 12 20.0 and 19.4. So sizes beyond `MOST_STATES` are not worth the compiler's time.
+microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .04; 4, 1 .29 and .06; 12, 6
+.74 and .38; 36, 12 5.3 and 4.8, which takes the compiler 5 s. So sizes beyond `MOST_STATES` are not worth its time.
 """
 
 from __future__ import annotations
