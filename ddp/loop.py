@@ -15,7 +15,7 @@ from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
 from ddp.saddles import away, described, judged
 from ddp.solution import Record
-from ddp.status import End, Ending, Status
+from ddp.status import Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -44,12 +44,10 @@ def run(
     exact = descent.model.exact
     while True:
         if solver.full_space(iterate.problem):
-            end = _left_alone(descent) if solver.may_leave_alone(iterate.problem) else None
-            if end is None:
-                minimised = minimise(descent)
-                end = minimised.end
-                if iterate.constrained:
-                    return _constrained(iterate, history, minimised)
+            minimised = minimise(descent)
+            end = minimised.end
+            if iterate.constrained:
+                return _constrained(iterate, history, minimised)
         elif iterate.constrained:
             end = solver.holding.minimise(descent, left > 0)
         else:
@@ -104,23 +102,6 @@ def run(
 def _watch(iterate: Iterate) -> Callable[[list[Record]], bool]:
     """Whether an iterate struggles with limits of controls."""
     return lambda history: iterate.limited and struggles(history)
-
-
-def _left_alone(descent: Descent) -> End | None:
-    """Descend without constraints: how that ended, or None where one would not hold, back at the beginning then."""
-    iterate, solver = descent.iterate, descent.solver
-    begun = iterate.trajectory
-
-    def crossed(history: list[Record]) -> bool:
-        return iterate.problem.violation(iterate.X, iterate.U) > 0.0
-
-    if iterate.problem.violation(iterate.X, iterate.U) == 0.0:
-        end = descent.run(solver.tolerance, solver.max_iterations, crossed)
-        if end.ending is not Ending.STRUGGLES:
-            iterate.multipliers = np.zeros(iterate.problem.multiplier_count)
-            return end
-        iterate.arrive(*begun)
-    return None
 
 
 def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> Outcome:

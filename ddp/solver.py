@@ -28,7 +28,10 @@ from ddp.solution import Record, Solution
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
-FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE
+PATIENCE = 200
+"""Iterations after which constraints are held in another way."""
+
+FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS
 """Endings of full-space steps after which constraints are held in another way."""
 
 Hessian = Literal["auto", "gauss-newton", "exact"]
@@ -82,8 +85,8 @@ class DDP:
         "linear"   as the linear model says, gaps open on the way: the full-space primal-dual interior point of
                    `ddp.interior`, with its own multipliers, Hessians and search. Limits of controls and constraints are
                    rows with slacks, and never violated by more than the tolerance
-        "auto"     linear with constraints, and where rollouts within limits of controls struggle; else by rollouts, as
-                   always with options of theirs: another ``hessian``, ``multipliers`` or ``constraints`` than these
+        "auto"     linear with equalities, and where rollouts struggle with limits of controls or other bounds; else by
+                   rollouts, as always with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``
     """
 
     tolerance: float = 1e-9
@@ -128,17 +131,22 @@ class DDP:
         """Whether steps of a problem are linear; those of one with soft constraints are not."""
         if problem.constrained and problem.rows.softened:
             return False
-        return self.step == "linear" or (self._open and problem.constrained)
-
-    def may_leave_alone(self, problem: Problem) -> bool:
-        """Whether constraints are left out until a step would cross one; equalities never are."""
-        return self._open and problem.constrained and not problem.rows.equal.any()
+        return self.step == "linear" or (self._open and bool(problem.rows.equal.any()))
 
     @property
     def _open(self) -> bool:
         """Whether it is left to the solver how states move."""
         plain = self.hessian == "auto" and self.multipliers == "auto" and self.constraints is None
         return plain and self.step == "auto"
+
+    def attempts(self, problem: Problem) -> list[DDP]:
+        """Solvers to try one after the other where one fails; the first may end early if others follow."""
+        if not (self._open and problem.constrained) or problem.rows.softened:
+            return [self]
+        if self.full_space(problem):
+            return [self, replace(self, step="rollout")]
+        early = replace(self, step="rollout", max_iterations=min(self.max_iterations, PATIENCE))
+        return [early, replace(self, step="linear"), replace(self, step="rollout")]
 
     def hands_over(self, problem: Problem) -> bool:
         """Whether steps of a problem become linear where rollouts within its limits struggle."""
@@ -213,9 +221,10 @@ def solve(
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
     because iterations have come to their limit or costs have no minimum, has not converged.
 
-    Constraints are held by full-space steps (``step`` of `DDP`): gains leave them where they are at their bounds. Where
-    these steps fail, or end at no minimum, an augmented Lagrangian is tried (`augmented`), whose gains give way to what
-    disturbs them as much as the last penalties let them. Where constraints cannot be met the status says so.
+    Equalities are held by full-space steps (``step`` of `DDP`), with all other constraints beside them: gains keep what
+    is at its bound. Bounds alone are held by an augmented Lagrangian (`augmented`), whose gains give way to what
+    disturbs them as much as the last penalties let them. Where one fails, or ends at no minimum, the other is tried;
+    where constraints cannot be met the status says so.
 
     Raises ProblemError for bad input, before any work, or when a term's own code fails; SolveError, whatever
     ``throw`` is, if a worker dies. KeyboardInterrupt ends the solve at once; like every other way out, it
@@ -235,9 +244,13 @@ def solve(
     policy = start_policy(problem, guess)
     crew = as_workers(workers)
     history: list[Record] = []
-    outcome = _solved(problem, solver, guess, policy, crew, callback, start, history)
-    if solver.step == "auto" and problem.constrained and _may_be_better(outcome, solver):
-        other = replace(solver, step="rollout")
+    first, *others = solver.attempts(problem)
+    outcome = _solved(problem, first, guess, policy, crew, callback, start, history)
+    tried = first
+    for other in others:
+        if not _may_be_better(outcome, solver, tried.full_space(problem)):
+            break
+        tried = other
         second = _solved(problem, other, guess, start_policy(problem, guess), crew, callback, start, history)
         if second.converged or not outcome.converged or second.status.ending is Ending.SADDLE:
             outcome = second
@@ -247,11 +260,13 @@ def solve(
     return outcome
 
 
-def _may_be_better(outcome: Solution, solver: DDP) -> bool:
-    """Whether it is worth to hold constraints in another way after full-space steps."""
+def _may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
+    """Whether it is worth to hold constraints in another way; ``linear``: after full-space steps."""
     if outcome.multipliers.size == 0 or outcome.iterations >= solver.max_iterations:
         return False
-    return outcome.kind != MINIMUM if outcome.converged else outcome.status.ending in FAILED
+    if outcome.converged:
+        return linear and outcome.kind != MINIMUM
+    return outcome.status.ending in FAILED
 
 
 def _solved(
