@@ -49,7 +49,7 @@ def simulate(
     """
     if not isinstance(system, RobotDynamics):
         raise ProblemError(f"system: expected a RobotDynamics, got {said(system)}")
-    followed = _followed(system, prescribed or {})
+    followed = _followed(system, {} if prescribed is None else prescribed)
     if followed and set(system.prescribed) != set(followed):
         s = system
         options = s.damping, s.springs, s.control_limits, tuple(followed)
