@@ -1,8 +1,9 @@
 """Soft and hybrid arms bring their tips to points and rest there, within the tensions of their cables.
 
 Cables only pull, so that controls have limits, and rods damp fast modes, so that steps are L-stable ones (SDIRK2).
-Where a tip arrives, the residual vanishes and Gauss-Newton's model misses little: DDP and iLQR take about as many
-iterations. Out of reach it takes several times more.
+Where a tip arrives, the residual vanishes and Gauss-Newton's model misses little: of `reach` iLQR takes 11 iterations,
+DDP 10. Out of reach both first struggle where the arm folds up: by rollouts, ``DDP(step="rollout")``, DDP takes 52 and
+iLQR 59, of which the last ones are quadratic and linear; full-space steps, the default there, end at a higher cost.
 """
 
 from __future__ import annotations
