@@ -13,7 +13,7 @@ from ddp.protocols import Array
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space
 from dynamics.robots.equipment import pairs_of_limits
-from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.space import space_of_states
 
 
@@ -32,7 +32,7 @@ class KinematicDynamics(ByKnot):
     def __init__(
         self, robot: Robot, dt: float, rates: ArrayLike | None = None, control_limits: ArrayLike | None = None
     ) -> None:
-        check_robot(robot, ProblemError)
+        check_rigid(robot)
         self.robot, self.dt = robot, positive("dt", dt)
         self.rates = as_array("rates", np.eye(robot.nv) if rates is None else rates, (robot.nv, None)).copy()
         self.nx, self.nu = robot.nq + robot.nv, self.rates.shape[1]

@@ -12,8 +12,8 @@ from ddp.sweeps.riccati import (
     bend,
     factorize,
     forget_idle,
-    load,
     load_hessian,
+    load_step,
     policy,
     value,
 )
@@ -35,7 +35,7 @@ def sweep(room, h, bent, A, B, H, l, V, v, k, K, T, factor):
     write_value(room, V, v, v)
     for t in range(N - 1, -1, -1):
         load_hessian(r, H[t].ctypes.data)
-        load(r, bent, A[t].ctypes.data, B[t].ctypes.data)
+        load_step(r, bent, A[t].ctypes.data, B[t].ctypes.data)
         blocks = T[t].ctypes.data if len(T) > 0 else 0
         if blocks != 0:
             bend(r, factor, blocks, bent)
@@ -76,7 +76,7 @@ def random_problem(rng, N, n, nu):
 def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     N, nz = l.shape
     n = len(v)
-    room = RoomOwner(n, nz - n, h > 0.0)
+    room = RoomOwner(n, nz - n, h > 0.0, len(bent))
     k, K, V, v = np.empty((N, nz - n)), np.empty((N, nz - n, n)), V.copy(), v.copy()
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
     failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, V, v, k, K, T, factor)

@@ -193,7 +193,7 @@ def test_auto_says_why_it_stays_alone(monkeypatch):
 def test_the_sweep_is_compiled_once_whoever_owns_the_memory():
     ddp.solve(pendulum())
     ddp.solve(pendulum(), workers=2)
-    assert len(sweep_of(2, 1, False).signatures) == 1
+    assert len(sweep_of(2, 1, False, 0).signatures) == 1
 
 
 def test_more_workers_than_knots_are_not_needed():
