@@ -20,6 +20,7 @@ MADE_BY_OTHERS = {
     "AdaptivePolicy", "ForwardTensors",
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
+    "S1", "SE2", "SE3", "SO3",
     "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",
     "Solutions", "TendonDerivatives",
     "TendonHessian", "Tracking",

@@ -74,6 +74,8 @@ def _limit(which: str, limit: ArrayLike, values: Array) -> Array:
 
 def signals_of(solution: Told) -> dict[str, Signal]:
     """Positions, velocities and controls of a solution, with the limits of its robot and its problem."""
+    if not isinstance(solution, Told):
+        raise ProblemError(f"solution: expected a Solution, got {said(solution)}")
     problem, t = solution.problem, solution.t
     model = getattr(getattr(problem.dynamics, "robot", None), "model", None)
     if model is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp.errors import DDPError, ProblemError, as_array, flag, items, said, text
+from ddp.errors import DDPError, ProblemError, as_array, flag, items, line_of, said, text
 
 logger = logging.getLogger("mayne")
 
@@ -78,13 +78,26 @@ def explore(
             asked = json.loads(request)
             numbers = {s.name: min(max(float(asked[s.name]), s.low), s.high) for s in given}
             with one_at_a_time:
-                motion, told = make(numbers)
+                motion, told = _made(make, numbers)
                 return json.dumps({"told": told, "scene": block(build(motion, frames=frames))})
         except (DDPError, ValueError, TypeError, KeyError) as reason:
             return json.dumps({"told": str(reason), "scene": None})
 
-    motion, told = make({slider.name: slider.value for slider in given})
+    motion, told = _made(make, {slider.name: slider.value for slider in given})
     heading, written = text("title", title), text("notes", notes)
     address = show(page(build(motion, frames=frames), heading, given, told, written), open_browser, answer)
     logger.info("%s is at %s", heading, address)
     return address
+
+
+def _made(make: Callable[[Mapping[str, float]], Found], numbers: Mapping[str, float]) -> Found:
+    """Call a user's function, and say what is wrong with it."""
+    try:
+        found = make(numbers)
+    except DDPError:
+        raise
+    except Exception as reason:
+        raise ProblemError(f"make: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str)):
+        raise ProblemError(f"make: expected a motion and a line of text, got {said(found)}")
+    return found

@@ -102,6 +102,7 @@ def _of_compositions(arm):
     found = [
         Subject("Euclidean", Euclidean, {"size": 3}, others={"size": ("Euclidean",)}),
         Subject("Space", Space, {"parts": [SO3()]}, others={"parts": ("state",)}),
+        Subject("Augmented", dynamics.Augmented, {"system": own, "inputs": _chosen, "nr": 1}),
         Subject("augment.rates", augment.rates, {"system": own, "control_limits": [[-1.0, 1.0]]}),
         Subject("augment.delays", augment.delays, {"system": own, "steps": 2}),
         Subject("augment.motors", augment.motors, {"system": own, "time": 0.1}),
@@ -124,6 +125,10 @@ def _of_compositions(arm):
             Subject(f"{name}.check_state", made.check_state, {"x": at, "field": "x"}, spare=("field",)),
         ]
     return found
+
+
+def _chosen(x, s, r):
+    return r
 
 
 def _same(x, r):

@@ -34,6 +34,20 @@ def subjects():
         Subject("plot_errors", viz.plot_errors, {"errors": {"pd": (flat, flat)}, "path": folder / "e.png"}),
         Subject("plot_schedule", viz.plot_schedule, {"schedule": flags, "dt": 0.1, "path": folder / "s.png"}),
         Subject("plot_forces", viz.plot_forces, {"forces": forces, "dt": 0.1, "path": folder / "f.png", "mu": 0.5}),
+        Subject("plot_solution", viz.plot_solution, {"solutions": solution, "path": folder / "p.png"}),
+        Subject("signals_of", viz.signals_of, {"solution": solution}),
+        Subject(
+            "viz.Signal", viz.Signal, {"t": flat, "values": flat, "names": ("a",), "lower": -1.0, "upper": 1.0},
+            others={"names": ("values",)},
+        ),
+        Subject(
+            "viz.Slider", viz.Slider, {"name": "a", "value": 0.5, "low": 0.0, "high": 1.0},
+            others={name: ("a", "low") for name in ("value", "low", "high", "logarithmic")},
+        ),
+        Subject(
+            "explore", viz.explore, {"sliders": [viz.Slider("a", 0.5, 0.0, 1.0)], "make": lambda _: (solution, "")},
+            ("open_browser",),
+        ),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),
         Subject("viz.Capsule", viz.Capsule, {"a": np.ones(3), "b": np.zeros(3), "radius": 0.1}),
     ]
