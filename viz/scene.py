@@ -98,7 +98,8 @@ def build(
 ) -> Scene:
     """The scene of one motion or several; the arguments as in ``save_html``."""
     motions = as_motions(robot, X, dt)
-    first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **as_signals(signals or {})})
+    own = {} if signals is None else as_signals(signals)
+    first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **own})
     if tensions is not None:
         first = motions[0] = first._replace(tensions=_tensions(first, tensions))
     model, Q = first.robot.model, first.Q
@@ -267,9 +268,10 @@ def _camera(points: Array, camera: tuple[ArrayLike, ArrayLike] | None) -> tuple[
     low, high = points.min(axis=0), points.max(axis=0)
     center, eye = 0.5 * (low + high), None
     if camera is not None:
-        if len(items("camera", camera, "a point to look from and one to look at")) != 2:
+        points_of = items("camera", camera, "a point to look from and one to look at")
+        if len(points_of) != 2:
             raise ProblemError(f"camera: expected a point to look from and one to look at, got {said(camera)}")
-        eye, center = (as_array(f"camera[{k}]", point, (3,)) for k, point in enumerate(camera))
+        eye, center = (as_array(f"camera[{k}]", point, (3,)) for k, point in enumerate(points_of))
         eye = eye - center
         if not 1e-3 < np.linalg.norm(eye) < 1e6:
             raise ProblemError("camera: expected points that are at least 1 mm and at most 1000 km apart")
