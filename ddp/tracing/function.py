@@ -184,8 +184,12 @@ class TracedFunction:
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, size) at X (M, nx), U (M, nu)."""
-        out = np.empty((len(X), self.size))
-        evaluate.evaluate_all(self._code.addresses["value"], X, U, self.p, out)
+        out, address = np.empty((len(X), self.size)), self._code.addresses["value"]
+        count, (block,), _ = self.layout("value")
+        if count == self.size:
+            evaluate.evaluate_all(address, X, U, self.p, out)
+        else:  # constants are no outputs
+            evaluate.evaluate(address, X, U, np.empty((len(X), 0)), self.p, count, *block, out)
         return out
 
     def first(self, X: Array, U: Array, A: Array, B: Array) -> None:
