@@ -13,9 +13,10 @@ import numpy as np
 from ddp.descent import Descent
 from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
+from ddp.protocols import Array
 from ddp.saddles import away, described, judged
 from ddp.solution import Record
-from ddp.status import Ending, Status
+from ddp.status import End, Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 
@@ -54,10 +55,7 @@ def run(
             watch, begun = _watch(iterate) if solver.hands_over(iterate.problem) else None, iterate.trajectory
             end = descent.run(solver.tolerance, solver.max_iterations, watch)
             if end.ending is Ending.STRUGGLES:
-                iterate.arrive(*begun)  # it is a better start than where short steps have led
-                end = minimise(descent).end
-                if not end.ending.converged and len(history) < solver.max_iterations:
-                    end = descent.run(solver.tolerance, solver.max_iterations)
+                end = _handed_over(descent, begun)
         settled = end.ending.converged or end.ending is Ending.STATIONARY
         if not settled and not (end.ending is Ending.NO_STEP and iterate.gap < CLOSED):
             again = solver.last_sweep or end.ending is not Ending.ITERATIONS
@@ -97,6 +95,23 @@ def run(
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
         status += f" where the exact Hessian is not positive definite (perhaps no minimum{gains})"
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
+
+
+def _handed_over(descent: Descent, begun: tuple[Array, Array, Array]) -> End:
+    """End of full-space steps from where rollouts began, or of more rollouts where those had reached a lower cost.
+
+    The beginning is a better start than where short steps have led.
+    """
+    iterate, solver = descent.iterate, descent.solver
+    reached, cost = iterate.trajectory, iterate.cost
+    iterate.arrive(*begun)
+    end = minimise(descent).end
+    lower = end.ending.converged and iterate.cost <= cost
+    if lower or len(descent.history) >= solver.max_iterations:
+        return end
+    if cost < iterate.cost:
+        iterate.arrive(*reached)
+    return descent.run(solver.tolerance, solver.max_iterations)
 
 
 def _watch(iterate: Iterate) -> Callable[[list[Record]], bool]:

@@ -28,7 +28,7 @@ from ddp.solution import Record, Solution
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
-PATIENCE = 200
+PATIENCE = 60
 """Iterations after which constraints are held in another way."""
 
 FAILED = Ending.NO_STEP, Ending.INDEFINITE, Ending.ITERATIONS, Ending.NOT_FINITE, Ending.INFEASIBLE, Ending.ROUNDS

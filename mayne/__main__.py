@@ -28,6 +28,7 @@ COMMANDS = {
     "simulate": "Simulate system NAME, a soft or hybrid robot; without NAME, list them.",
     "solve": "Solve problem NAME; its own parameters (`mayne list NAME`) are options as well.",
     "sweep": "Solve a problem many times by the plan in file PLAN, and keep the solutions in a store.",
+    "teach": "Open problem NAME (pendulum, cartpole, arm or another) as a page with sliders that solve it again.",
     "view": "Play the motion saved in FILE in the browser, until Ctrl-C, or write it with --html.",
     "warm": "Compile ahead what problems NAME, by default all, need, and keep it in the cache.",
 }

@@ -38,8 +38,8 @@ DDP_BARS = {
     "integrator/reach": (2, 0.26481),
     "acrobot/swing-up": (35, 44.513),
     "glider/perch": (110, 19.382),
-    "rocket/landing": (60, 3.9058),
-    "car/parking": (90, 1.9052),
+    "rocket/landing": (110, 3.9058),
+    "car/parking": (100, 1.9052),
     "car/circles": (280, 9.4355),
 }
 """Iterations to an expected decrease of 1e-9, and cost: a converged solution may be better, never worse."""

@@ -26,8 +26,8 @@ FEW, NEAR_BOUNDS, FURTHER = 20, 1e-5, 1e-3
 """Iterations that a warm start has; how far its slacks and controls begin from their bounds, at least, and times how
 far the initial state has moved."""
 
-SHORT, OFTEN, SHORTER, EARLY = 0.125, 2, 0.0625, 8
-"""Steps that are short, how many are too many; of which length one is, and among how many first iterations."""
+SHORT, IN_A_ROW = 0.0625, 2
+"""Steps that are short, and how many in a row are too many."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
@@ -43,9 +43,8 @@ class Minimised(NamedTuple):
 
 
 def struggles(history: list[Record]) -> bool:
-    """Whether steps by rollouts were short too often: where limits clip feedback in stiff valleys they stay short."""
-    short = sum(record.step <= SHORT for record in history)
-    return short >= OFTEN or any(record.step <= SHORTER for record in history[:EARLY])
+    """Whether steps by rollouts stay short, as they do where limits clip feedback in stiff valleys."""
+    return len(history) >= IN_A_ROW and all(record.step <= SHORT for record in history[-IN_A_ROW:])
 
 
 def minimise(descent: Descent) -> Minimised:
