@@ -26,7 +26,7 @@ def test_an_example_runs_and_converges(page, example, tmp_path, monkeypatch):
         assert names["solution"].converged
 
 
-PLANS = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+PLANS = [plan for page in PAGES for plan in re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda text: text.split(":", 1)[0])
