@@ -92,6 +92,7 @@ def of_numpy():
     return BatchDynamics(step, jacobian, second, 2, 1, 0.05)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch.func uses what torch deprecates
 @pytest.mark.parametrize("make", [of_numpy, *INSTALLED.values()], ids=["numpy", *INSTALLED])
 def test_batches_of_all_knots_find_the_same_optimum(make):
     same_optimum(make())
