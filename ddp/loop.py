@@ -23,6 +23,8 @@ from ddp.sweeps.inertia import MINIMUM, UNKNOWN
 if TYPE_CHECKING:
     from ddp.solver import DDP
 
+WORSE = 0.01
+"""Share of the cost by which full-space steps may end above what rollouts had reached."""
 MOST_LEFT = 30
 """Saddles and maxima that are left, at most."""
 
@@ -98,7 +100,7 @@ def run(
 
 
 def _handed_over(descent: Descent, begun: tuple[Array, Array, Array]) -> End:
-    """End of full-space steps from where rollouts began, or of more rollouts where those had reached a lower cost.
+    """End of full-space steps from where rollouts began, or of more rollouts where those had reached a much lower cost.
 
     The beginning is a better start than where short steps have led.
     """
@@ -106,8 +108,8 @@ def _handed_over(descent: Descent, begun: tuple[Array, Array, Array]) -> End:
     reached, cost = iterate.trajectory, iterate.cost
     iterate.arrive(*begun)
     end = minimise(descent).end
-    lower = end.ending.converged and iterate.cost <= cost
-    if lower or len(descent.history) >= solver.max_iterations:
+    as_low = end.ending.converged and iterate.cost <= cost + WORSE * abs(cost)
+    if as_low or len(descent.history) >= solver.max_iterations:
         return end
     if cost < iterate.cost:
         iterate.arrive(*reached)
