@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp.errors import DDPError, line_of
 from ddp.tracing import arrays, paths, rewriting
 from ddp.tracing.graph import Graph
 from ddp.tracing.numbers import Node, Number, TraceError
@@ -57,6 +58,8 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
                  for end, size in zip(ends, sizes, strict=True)]  # fmt: skip
         try:
             result = rewriting.Rewriter(reads).value(function)(*given)
+        except DDPError as reason:  # of a function on robots, say, that refuses numbers which remember
+            raise FollowError(f"it calls what takes plain numbers alone ({reason}){line_of(reason)}") from reason
         except Exception as reason:
             if isinstance(reason, TraceError) or not (is_undefined(reason) or (answers and is_raised(reason))):
                 raise

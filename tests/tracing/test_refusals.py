@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import ddp
+import dynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
+from problems import arm
 from tests.ddp.systems import Quadratic
 
 COST = Quadratic(np.ones(3), np.zeros(3))
@@ -207,3 +209,17 @@ def test_functions_that_are_dropped_leave_nothing():
     for k in range(20):
         FunctionDynamics(lambda x, u, k=k: x + (0.01 + k) * u, 2, 1)
     assert live() <= before
+
+
+def test_functions_on_robots_are_refused_with_the_line_that_calls_them(ur5_reach):
+    class Height:
+        def value(self, x, u):
+            return dynamics.frame_placement(ur5_reach.dynamics.robot, x[:6], "tool0")[2, 3] ** 2
+
+    with pytest.raises(ddp.ProblemError, match=r"plain numbers .*\(line \d+ of test_refusals.py\); .*differences"):
+        replace(ur5_reach, running=(Height(),))
+
+
+@pytest.fixture
+def ur5_reach():
+    return arm.reach("ur5", horizon=5)
