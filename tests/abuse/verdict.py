@@ -72,5 +72,5 @@ def same(a: Any, b: Any) -> bool:
         return same(np.array(a), np.array(b))
     if dataclasses.is_dataclass(a):
         kept = [item.name for item in dataclasses.fields(a) if isinstance(getattr(a, item.name), (np.ndarray, float))]
-        return all(same(getattr(a, name), getattr(b, name)) for name in kept if name != "seconds")
+        return all(same(getattr(a, name), getattr(b, name)) for name in kept if not name.endswith("seconds"))
     return type(a) is type(b)
