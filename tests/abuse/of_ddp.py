@@ -78,7 +78,7 @@ def subjects():
         Subject("check_derivatives", ddp.check_derivatives, {"problem": plain, "X": X, "U": U}),
         Subject("RecedingHorizon", ddp.RecedingHorizon, {"problem": plain}),
         Subject("RecedingHorizon.plan", _first_plan(controller), {"t": 0.0, "x": np.zeros(2)}),
-        Subject("RecedingHorizon.solve", controller.solve, {"x": np.zeros(2)}),
+        Subject("RecedingHorizon.solve", _first_solve(controller), {"x": np.zeros(2), "steps": 1}),
         Subject("Solution.policy", solution.policy, {"t": 0.1, "x": X[1].copy()}),
         Subject("Solution.feedback", solution.feedback, {"feedback": "solver"}),
         Subject("Policy.reference", solution.policy.reference, {"t": 0.1}),
@@ -135,6 +135,16 @@ def _first_plan(controller):
         return controller.plan(t, x)
 
     return plan
+
+
+def _first_solve(controller):
+    """`RecedingHorizon.solve` as if it were asked for the first time: others begin with the last solution."""
+
+    def solve(x, steps):
+        controller.restart()
+        return controller.solve(x, steps)
+
+    return solve
 
 
 def _turn(x, u):
