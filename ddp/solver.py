@@ -275,8 +275,13 @@ def _solved(
 ) -> Solution:  # fmt: skip
     """Solve with the derivatives of a crew."""
     goal = solver.relaxed(problem, guess)
-    with differentiator(goal, crew) as work:
-        return descend_from(goal, solver, policy, work, callback, start, history)
+    try:
+        with differentiator(goal, crew) as work:
+            return descend_from(goal, solver, policy, work, callback, start, history)
+    except RuntimeError as reason:
+        if isinstance(reason.__context__, KeyboardInterrupt):  # of a lock that Python's threading gave up for it
+            raise KeyboardInterrupt from reason
+        raise
 
 
 def descend_from(

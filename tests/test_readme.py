@@ -1,4 +1,4 @@
-"""What the README and the pages of the site show works as it stands there."""
+"""Examples of the README and of the pages of the site run as they stand there."""
 
 import re
 from pathlib import Path

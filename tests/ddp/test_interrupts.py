@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import ddp
 from ddp.compiling.interrupts import uninterrupted
+from problems import pendulum
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,3 +109,15 @@ def test_other_threads_leave_the_handler_alone():
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def test_an_interrupt_that_python_loses_a_lock_to_is_one_all_the_same(monkeypatch):
+    def descend(*_):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("cannot release un-acquired lock")  # as threading.Condition does
+
+    monkeypatch.setattr("ddp.solver.descend_from", descend)
+    with pytest.raises(KeyboardInterrupt):
+        ddp.solve(pendulum.swing_up())
