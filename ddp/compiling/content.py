@@ -18,6 +18,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -56,14 +57,41 @@ class _Known(NamedTuple):
     lasting: bool
 
 
-class _Open:
-    """A function or class whose digest is being made; ``low``: the lowest on the stack that it leads back to."""
+class _Content:
+    """What a function or class is, but for the functions and classes that it names: these are listed.
 
-    def __init__(self, place: int) -> None:
-        self.hash, self.low, self.lasting = hashlib.sha256(), place, True
+    hash: all the rest, with a mark where something is named. named: those, in order; in a list, what has no order.
+    reads, lasting: as in `_Known`. modules: those of itself.
+    """
+
+    def __init__(self) -> None:
+        self.hash, self.lasting = hashlib.sha256(), True
+        self.named: list[Any] = []
         self.reads: list[Any] = []
-        self.parts: list[tuple[Any, bytes]] = []
         self.modules: set[str] = set()
+
+    def digest(self, of: Callable[[Any], bytes]) -> bytes:
+        """The digest, by those of what is named."""
+        total = self.hash.copy()
+        for one in self.named:
+            total.update(b"".join(sorted(part.digest(of) for part in one)) if type(one) is list else of(one))
+        return total.digest()
+
+    def parts(self) -> Iterator[Any]:
+        """All functions and classes that are named."""
+        for one in self.named:
+            if type(one) is list:
+                yield from chain.from_iterable(part.parts() for part in one)
+            else:
+                yield one
+
+
+class _Visit:
+    """A function or class whose digest is being made; ``low``: the first on the stack that it leads back to."""
+
+    def __init__(self, thing: Any, content: _Content, place: int) -> None:
+        self.thing, self.content, self.place, self.low = thing, content, place, place
+        self.rest = content.parts()
 
 
 _known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
@@ -110,59 +138,83 @@ def _digest(thing: Any) -> bytes | None:
 
 
 class _Walk:
-    """The way from a function through all that it names, with Tarjan's stack of what is not finished.
-
-    What leads back to itself has one digest as a whole, by whichever of it was asked for.
-    """
+    """The way from a function through all that it names, by Tarjan's algorithm for what leads back to itself."""
 
     def __init__(self) -> None:
-        self._stack: list[Any] = []
-        self._places: dict[int, int] = {}
+        self._stack: list[_Visit] = []
+        self._open: dict[int, _Visit] = {}
 
     def of(self, thing: Any) -> Digest:
         """The digest of what is no part of anything."""
-        top = _Open(0)
+        top = _Content()
         self.add(top, thing)
-        return Digest(top.hash.digest(), frozenset(top.modules))
+        modules = set(top.modules)
+        for part in top.parts():
+            if not self._is_known(part):
+                self._settle(part)
+            modules |= _known[part].digest.modules
+        return Digest(top.digest(_own), frozenset(modules))
 
     # -- functions and classes: what has a digest of its own ------------------------------------------
 
-    def _node(self, parent: _Open, thing: Any, add: Callable[[_Open, Any], None]) -> None:
+    def _settle(self, thing: Any) -> None:
+        """Make the digests of a function or class and of all that it names."""
+        way = [self._enter(thing)]
+        while way:
+            visit = way[-1]
+            for part in visit.rest:
+                if id(part) in self._open:
+                    visit.low = min(visit.low, self._open[id(part)].place)
+                elif not self._is_known(part):
+                    way.append(self._enter(part))
+                    break
+            else:
+                way.pop()
+                if way:
+                    way[-1].low = min(way[-1].low, visit.low)
+                if visit.low == visit.place:
+                    self._close(self._stack[visit.place :])
+
+    def _enter(self, thing: Any) -> _Visit:
+        content = _Content()
+        (self._class if isinstance(thing, type) else self._function)(content, thing)
+        visit = self._open[id(thing)] = _Visit(thing, content, len(self._stack))
+        self._stack.append(visit)
+        return visit
+
+    def _close(self, those: list[_Visit]) -> None:
+        """Make the digests of functions and classes that all lead to each other, wherever one has begun.
+
+        All begin equal, and are told apart by what they name until no more of them differ (the refinement of a
+        partition). Equal digests at the end mean that whatever way one follows through both is the same.
+        """
+        digests, different, before = {id(one.thing): bytes(32) for one in those}, 1, 0
+
+        def of(part: Any) -> bytes:
+            return digests[id(part)] if id(part) in digests else _own(part)
+
+        while different > before:
+            digests, before = {id(one.thing): one.content.digest(of) for one in those}, different
+            different = len(set(digests.values()))
+        together = b"".join(sorted(digests.values()))
+        digests = {thing: hashlib.sha256(own + together).digest() for thing, own in digests.items()}
+        modules = set().union(*(one.content.modules for one in those))
+        for part in chain.from_iterable(one.content.parts() for one in those):
+            modules |= set() if id(part) in digests else _known[part].digest.modules
+        for one in those:
+            parts = tuple((weakref.ref(part), of(part)) for part in one.content.parts())
+            digest = Digest(digests[id(one.thing)], frozenset(modules))
+            _known[one.thing] = _Known(digest, tuple(one.content.reads), parts, one.content.lasting)
+            _current.add(one.thing)
+            del self._open[id(one.thing)]
+        del self._stack[-len(those) :]
+
+    def _is_known(self, thing: Any) -> bool:
         known = _known.get(thing)
-        if known is not None and self._is_current(thing, known):
-            parent.hash.update(known.digest.own)
-            parent.modules |= known.digest.modules
-            parent.parts.append((thing, known.digest.own))
-            return
-        if id(thing) in self._places:
-            place = self._places[id(thing)]
-            parent.low = min(parent.low, place)
-            parent.hash.update(b"back %d" % (len(self._stack) - place))
-            return
-        place = len(self._stack)
-        self._stack.append(thing)
-        self._places[id(thing)] = place
-        made = _Open(place)
-        add(made, thing)
-        parent.hash.update(made.hash.digest())
-        parent.modules |= made.modules
-        if made.low == place:
-            digest = Digest(made.hash.digest(), frozenset(made.modules))
-            parts = tuple((weakref.ref(part), own) for part, own in made.parts)
-            _known[thing] = _Known(digest, tuple(made.reads), parts, made.lasting)
-            _current.add(thing)
-            parent.parts.append((thing, digest.own))
-            for other in self._stack[place:]:
-                del self._places[id(other)]
-            del self._stack[place:]
-        else:
-            parent.low = min(parent.low, made.low)
-            parent.reads += made.reads
-            parent.parts += made.parts
-            parent.lasting = parent.lasting and made.lasting
+        return known is not None and self._is_current(thing, known)
 
     def _is_current(self, thing: Any, known: _Known) -> bool:
-        """Whether nothing has changed that a digest was made of; what leads back to itself is looked at once."""
+        """Whether nothing has changed that a digest was made of, and it leads to nothing that is on the way."""
         seen: dict[int, Any] = {}
         rest = [(thing, known)]
         while rest:
@@ -170,7 +222,7 @@ class _Walk:
             if one in _current or id(one) in seen:
                 continue
             seen[id(one)] = one
-            if not its.lasting:
+            if not its.lasting or id(one) in self._open:
                 return False
             for owner, name, value in its.reads:
                 if (of := owner()) is None or _look(of, name) is not value():
@@ -184,7 +236,7 @@ class _Walk:
         _current.update(seen.values())
         return True
 
-    def _function(self, into: _Open, function: FunctionType) -> None:
+    def _function(self, into: _Content, function: FunctionType) -> None:
         into.modules |= {str(function.__module__), str(function.__globals__.get("__name__"))}
         self.tell(into, "function", str(function.__module__), function.__qualname__)
         self._code(into, function.__code__, function.__doc__)
@@ -205,7 +257,7 @@ class _Walk:
             self.tell(into, "chosen")
             self.add(into, chosen[function])
 
-    def _named(self, into: _Open, value: Any, names: list[str], seen: set[int]) -> None:
+    def _named(self, into: _Content, value: Any, names: list[str], seen: set[int]) -> None:
         """Add the value of a name; of a module, all that may be read of it."""
         self.add(into, value)
         if isinstance(value, ModuleType) and not extensions.is_library_itself(value) and id(value) not in seen:
@@ -217,7 +269,7 @@ class _Walk:
                     self.tell(into, "attribute", name)
                     self._named(into, found, names, seen)
 
-    def _class(self, into: _Open, kind: type) -> None:
+    def _class(self, into: _Content, kind: type) -> None:
         into.modules.add(kind.__module__)
         self.tell(into, "class", str(kind.__module__), kind.__qualname__)
         self.each(into, "bases", kind.__bases__)
@@ -236,7 +288,7 @@ class _Walk:
 
     # -- values ---------------------------------------------------------------------------------------
 
-    def add(self, into: _Open, value: Any) -> None:
+    def add(self, into: _Content, value: Any) -> None:
         kind = type(value)
         if value is None or kind in (bool, int, float, complex, str, bytes, type(...)):
             self.tell(into, kind.__name__, repr(value))
@@ -247,12 +299,12 @@ class _Walk:
             if extensions.is_function_of_library(value):
                 self.tell(into, "library", value.__module__, value.__qualname__)
             else:
-                self._node(into, value, self._function)
+                self._refer(into, value)
         elif isinstance(value, type):
             if extensions.is_class_of_library(value):
                 self.tell(into, "library", value.__module__, value.__qualname__)
             else:
-                self._node(into, value, self._class)
+                self._refer(into, value)
         elif isinstance(value, ModuleType):
             self.tell(into, "module", value.__name__)
         elif isinstance(value, CodeType):
@@ -260,7 +312,11 @@ class _Walk:
         else:
             add_value(self, into, value)
 
-    def _code(self, into: _Open, code: CodeType, documentation: str | None) -> None:
+    def _refer(self, into: _Content, value: Any) -> None:
+        self.tell(into, "named")
+        into.named.append(value)
+
+    def _code(self, into: _Content, code: CodeType, documentation: str | None) -> None:
         """Instructions and constants, but for what says where they are from."""
         sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCUMENTED
         names = code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars
@@ -274,30 +330,32 @@ class _Walk:
 
     # -- how it is written ----------------------------------------------------------------------------
 
-    def each(self, into: _Open, what: str, values: Iterable[Any]) -> None:
+    def each(self, into: _Content, what: str, values: Iterable[Any]) -> None:
         values = list(values)
         self.tell(into, what, str(len(values)))
         for value in values:
             self.add(into, value)
 
-    def apart(self, into: _Open, value: Any) -> bytes:
-        """A value's own digest, to sort what has no order."""
-        made = _Open(into.low)
-        self.add(made, value)
-        into.reads += made.reads
-        into.parts += made.parts
-        into.modules |= made.modules
-        into.low, into.lasting = min(into.low, made.low), into.lasting and made.lasting
-        return made.hash.digest()
+    def unordered(self, into: _Content, what: str, values: Iterable[Any]) -> None:
+        contents = []
+        for value in values:
+            made = _Content()
+            self.add(made, value)
+            into.reads += made.reads
+            into.modules |= made.modules
+            into.lasting = into.lasting and made.lasting
+            contents.append(made)
+        self.tell(into, what, str(len(contents)))
+        into.named.append(contents)
 
     @staticmethod
-    def tell(into: _Open, *words: str) -> None:
+    def tell(into: _Content, *words: str) -> None:
         for word in words:
             raw = word.encode("utf-8", "surrogatepass")
             into.hash.update(struct.pack("<q", len(raw)) + raw)
 
     @staticmethod
-    def _read(into: _Open, owner: Any, name: str | int) -> Any:
+    def _read(into: _Content, owner: Any, name: str | int) -> Any:
         """A variable of a function's or a module's; it is noted that it was read."""
         value = _look(owner, name)
         into.reads.append((weakref.ref(owner), name, _reference(value)))
@@ -305,6 +363,10 @@ class _Walk:
 
 
 _MISSING = object()
+
+
+def _own(thing: Any) -> bytes:
+    return _known[thing].digest.own
 
 
 def _look(owner: Any, name: str | int) -> Any:

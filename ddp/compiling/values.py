@@ -84,7 +84,7 @@ def _add_builtin(walk: Any, into: Any, value: Any, base: Any) -> None:
     if base is dict:
         walk.each(into, "dict", [part for item in dict.items(value) for part in item])
     elif base in (set, frozenset):
-        walk.each(into, base.__name__, sorted(walk.apart(into, item) for item in base.__iter__(value)))
+        walk.unordered(into, base.__name__, base.__iter__(value))
     elif base in (tuple, list):
         walk.each(into, base.__name__, base.__iter__(value))
     else:

@@ -1,11 +1,14 @@
 """A cached kernel is that of the present source, whatever it depends on has been edited; else it is compiled."""
 
 import os
+import subprocess
+import sys
+from itertools import permutations
 from types import ModuleType
 
 import numpy as np
 import pytest
-from fresh import Fresh
+from fresh import ROOT, Fresh
 
 HEAD = "from ddp.compiling.kernel import by_types, inline, kernel, specialised\n"
 HEAD += "from typing import Any, NamedTuple\nimport numpy as np\n"
@@ -281,6 +284,91 @@ def test_a_part_that_changes_in_a_session_is_seen_whichever_is_asked_first():
     inner, outer = content.digest(names["inner"]), content.digest(names["outer"])
     assert inner != before[1]
     assert outer != before[0]
+
+
+def test_what_leads_back_to_itself_has_one_content_whichever_is_asked_first():
+    """By definition alone: three functions that call each other, made anew for each order of questions."""
+    from ddp.compiling import content
+
+    text = """
+def a(x): return b(x) + c(x)
+def b(x): return c(x) * number
+def c(x): return a(x) if x else {}(x)
+"""
+
+    def digests(order, last="c", number=6.0):
+        names = {"__name__": "asking", "number": number}
+        exec(text.format(last), names)
+        return {name: content.digest(names[name]) for name in order}
+
+    expected = digests("abc")
+    assert len(set(expected.values())) == 3
+    for order in permutations("abc"):
+        assert digests(order) == expected
+    assert not set(digests("abc", number=7.0).values()) & set(expected.values())
+    assert not set(digests("abc", last="b").values()) & set(expected.values())
+
+
+def test_a_part_that_is_looked_at_anew_leaves_what_leads_back_to_itself_as_it_is():
+    """``a`` and ``b`` name each other, and ``a`` a dictionary, which may have changed whenever it is asked for."""
+    from ddp.compiling import content
+
+    names = {"__name__": "asking", "table": {1: 2.0}}
+    exec("def one(x): return table[1]\ndef a(x): return b(x) + one(x)\ndef b(x): return a(x)", names)
+    expected = [content.digest(names[name]) for name in "ab"]
+    for order in ("ab", "ba"):
+        with content.unchanging():
+            found = {name: content.digest(names[name]) for name in order}
+        assert [found["a"], found["b"]] == expected
+
+
+ORDERS = """
+import hashlib, random, sys
+import {first}
+import mayne, problems.soft, problems.systems, problems.walking
+from ddp.compiling import content, kernel
+
+kernels = kernel.registered()
+random.Random({seed}).shuffle(kernels)
+alone = [content.digest(one) for one in kernels[:20]]
+with content.unchanging():
+    found = sorted((one.py_func.__module__, one.py_func.__qualname__, content.digest(one)) for one in kernels)
+    assert alone == [content.digest(one) for one in kernels[:20]]
+print(len(found), hashlib.sha256(repr(found).encode()).hexdigest())
+"""
+
+
+def test_contents_are_the_same_whatever_was_asked_or_imported_before():
+    found = []
+    for seed, first in enumerate(("problems", "dynamics.phases")):
+        done = subprocess.run(
+            [sys.executable, "-c", ORDERS.format(seed=seed, first=first)],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=True, cwd=ROOT,
+        )  # fmt: skip
+        found.append(done.stdout)
+    assert found[0] == found[1]
+    assert int(found[0].split()[0]) > 300
+
+
+SOLVES = """
+import ddp
+from ddp.compiling import kernel
+from problems import arm, pendulum
+
+told = []
+with kernel.compilations(told.append):
+    for build in ({builds}):
+        ddp.solve(build())
+print(told)
+"""
+
+
+def test_a_second_process_compiles_nothing_in_whatever_order_it_solves():
+    builds = ["pendulum.swing_up", "arm.reach", "arm.throw"]
+    for order in (builds, builds[::-1]):
+        text = SOLVES.format(builds=", ".join(order))
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
 
 
 def test_every_kernel_of_ours_has_a_content_of_its_own():
