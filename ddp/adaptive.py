@@ -1,18 +1,23 @@
-"""Feedback that finds out how late its controls act, and takes planned controls so much earlier.
+"""Feedback that learns while it is called how late its controls act, and whether feet slide.
 
-Errors bear being answered some milliseconds late; planned controls do not, where they jump with contacts. Between two
-calls velocities change, beside the plan's, by
+Planned controls are taken earlier by the delay that is believed. Errors bear being answered some milliseconds late;
+planned controls do not, where they jump with contacts. Between two calls velocities change, beside the plan's, by
 
     Δv - Δv_r = T B (u(t - d) - U(t)) + noise,        B: the response of accelerations to controls
 
 where u(t - d) are controls that were sent a delay d ago. Each candidate d has a likelihood, of noise with Student's t
 distribution, which pushes and touch-downs hardly count in. The most likely one is believed once the evidence for it
 against the delay that was given is strong: until controls have jumped, or been answered, there is none.
+
+What feedback adds is kept within cones of friction only from when a foot has slid. On ground that holds, forces beyond
+the friction that the plan counts on bring the robot back sooner; where feet slide, they are lost. A foot has slid that
+has gone too far while it should stand (`ddp.system.Footing`), with slow creeping taken off.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +28,7 @@ from ddp.policy import Policy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.regulators import linearized
-from ddp.system import Tracked, Tracking, ability
+from ddp.system import Footing, Tracked, Tracking, ability
 
 LATEST, APART = 0.01, 0.0005
 """Latest of the candidates, and how far they are apart [s]."""
@@ -41,25 +46,34 @@ bounds that are late by 2 ms learn it too late; with 12, a heavy base is taken f
 
 
 class AdaptivePolicy:
-    """Policy that is called again and again as time goes on, and learns its delay; see the module's docstring.
+    """Policy that is called as time goes on, and learns its delay and that feet slide; see the module's docstring.
 
     policy: the one with the delay that was given.   Time that does not go on begins the motion anew.
     Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
     """
 
-    def __init__(self, policy: Policy, response: Array, spread: Array) -> None:
-        """response (M, nv, nu): of accelerations to controls, by the policy's steps.   spread (nv,): of noise."""
+    def __init__(self, policy: Policy, response: Array, spread: Array, footing: Footing | None = None) -> None:
+        """response (M, nv, nu): of accelerations to controls, by the policy's steps.   spread (nv,): of noise.
+
+        footing: of the steps; without it, or where the policy has no cones, nothing is learned of feet.
+        """
         self.policy, self._response, self._spread = policy, response, spread
         self._delays = np.unique([*np.arange(0.0, LATEST + 0.5 * APART, APART), policy.delay])
         self._counting = np.isfinite(spread).sum()
         self._given = int(np.searchsorted(self._delays, policy.delay))
-        self._policies = {self._given: policy}
+        self._footing = footing if policy.cones is not None else None
+        self._policies: dict[tuple[int, bool], Policy] = {}
         self.restart()
 
     @property
     def delay(self) -> float:
         """From a measurement to the control that answers it [s], as believed now."""
         return float(self._delays[self._believed])
+
+    @property
+    def slid(self) -> bool:
+        """Whether a foot has slid, from when on what feedback adds is kept within cones of friction."""
+        return self._slid
 
     @property
     def duration(self) -> float:
@@ -69,6 +83,7 @@ class AdaptivePolicy:
     def restart(self) -> None:
         """Forget what was learned."""
         self._believed, self._unlikely = self._given, np.zeros(len(self._delays))
+        self._slid, self._gone = False, np.zeros(0 if self._footing is None else self._footing.rows.shape[1])
         self._last: tuple[float, Array] | None = None
         self._sent: deque[tuple[float, Array, Array]] = deque()
 
@@ -77,17 +92,36 @@ class AdaptivePolicy:
         time = float(as_array("t", t, ()))
         if self._last is not None and time <= self._last[0]:
             self.restart()
-        policy = self._policies[self._believed]
+        policy = self._now()
         u, nv = policy(time, x), len(self._spread)
         k, s = policy.part(time)
-        away = np.asarray(x, np.float64)[-nv:] - policy.X[k, -nv:] - s * policy.moved[k, -nv:]
-        if self._last is not None and self._sent[0][0] <= self._last[0] - self._delays[-1]:
-            self._weigh(k, *self._last, time, away)
-            if self._policies[self._believed] is not policy:
-                u = self._policies[self._believed](time, x)
+        v = np.asarray(x, np.float64)[-nv:]
+        away = v - policy.X[k, -nv:] - s * policy.moved[k, -nv:]
+        if self._last is not None:
+            self._watch(k, time - self._last[0], v)
+            if self._sent[0][0] <= self._last[0] - self._delays[-1]:
+                self._weigh(k, *self._last, time, away)
+        if (learned := self._now()) is not policy:
+            u = learned(time, x)
         self._last = time, away
         self._send(time, u)
         return u
+
+    def _now(self) -> Policy:
+        """The policy with what is believed."""
+        key = self._believed, self._footing is None or self._slid
+        if key not in self._policies:
+            policy = self.policy if key[1] else replace(self.policy, cones=None)
+            self._policies[key] = policy if key[0] == self._given else policy.later(self.delay)
+        return self._policies[key]
+
+    def _watch(self, k: int, T: float, v: Array) -> None:
+        """Add to how far feet have slid over T [s] at velocities v (nv,) in step k."""
+        if self._footing is None or self._slid:
+            return
+        fast = np.linalg.norm(self._footing.rows[k] @ v, axis=1)
+        self._gone = np.maximum(self._gone + T * (fast - 1.0), 0.0)
+        self._slid = bool((self._gone > self._footing.patience).any())
 
     def _weigh(self, k: int, before: float, was: Array, now: float, away: Array) -> None:
         """Weigh all delays by how errors of velocities changed over an interval of step k."""
@@ -105,8 +139,6 @@ class AdaptivePolicy:
         best = int(np.argmin(self._unlikely))
         sure = self._unlikely[self._given] - self._unlikely[best] > EVIDENCE
         self._believed = best if sure else self._given
-        if self._believed not in self._policies:
-            self._policies[self._believed] = plan.later(self.delay)
 
     def _send(self, t: float, u: Array) -> None:
         """Note a control that is sent at t, with the integral of all before it."""
@@ -123,11 +155,14 @@ def adaptive_policy(
     problem: Problem, X: Array, U: Array, weights: Tracking | None = None, step: float | None = None,
     delay: float = 0.0,
 ) -> AdaptivePolicy:  # fmt: skip
-    """The policy that tracks a motion, and learns its delay; arguments as of `tracking_policy`."""
+    """The policy that tracks a motion, and learns its delay and sliding; arguments as of `tracking_policy`."""
     system, m, _ = swept(problem, X, U, weights, step)
     nv = system.n // 2
     response = linearized(system, m.X, m.U).B[m.steps, nv:] / m.durations[:, None, None]
-    tracked: Tracked = ability(problem.dynamics, "tracked")
+    tracked: Tracked = ability(system, "tracked")
     units = np.where(tracked.driven(), SPREAD / np.sqrt(tracked.weights(X, U).state[nv:]), np.inf)
     policy = tracking_policy(problem, X, U, weights, step, delay)
-    return AdaptivePolicy(policy, np.asarray(response), units)
+    footing = tracked.footing(m.X[:-1])
+    if footing is not None:
+        footing = footing._replace(rows=footing.rows[m.steps])
+    return AdaptivePolicy(policy, np.asarray(response), units, footing)

@@ -210,9 +210,11 @@ class Solution:
     def adaptive(
         self, weights: Tracking | None = None, step: float | None = None, delay: float = 0.0
     ) -> AdaptivePolicy:
-        """Policy that tracks a robot's motion and learns how late its controls act; arguments as of `feedback`.
+        """Policy that tracks a robot's motion and learns while it is called; arguments as of `feedback`.
 
-        It is called at least every few milliseconds, from one loop; ``.delay`` [s] is what it believes.
+        ``.delay`` [s] is how late its controls act, as it believes; ``.slid`` tells whether a foot has slid, before
+        which feedback does not keep forces within cones of friction. Call it at least every few milliseconds, from one
+        loop.
         """
         return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, _delay(delay))
 

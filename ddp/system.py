@@ -170,6 +170,19 @@ class Cones(NamedTuple):
     D: Array
     b: Array
 
+
+class Footing(NamedTuple):
+    """Velocities by which feet that stand are seen to slide, at M knots.
+
+    rows (M, m, 2, n/2): on velocities of a state, those of m feet along the ground, in units of a speed that is slow;
+    zeros of feet that do not stand.
+    patience [s]: how long a foot moves with twice that speed until it is said to slide.
+    """
+
+    rows: Array
+    patience: float
+
+
 class Tracked(Protocol):
     """Knowledge of a system that makes its motions be tracked in the world: see `ddp.feedback`."""
 
@@ -190,6 +203,9 @@ class Tracked(Protocol):
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
+
+    def footing(self, X: Array) -> Footing | None:
+        """Velocities of feet that stand at the knots 0 .. M-1, in states X (M, nx); None if there are no feet."""
 
     def deviation(self) -> Contraction:
         """The C function ``void(context, at*, x*, out*)``: out (n,) := x ⊖ (X ⊕ dx), with X and dx in a row ``at``."""

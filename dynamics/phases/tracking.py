@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Cones, Contraction, Tracking
+from ddp.system import Cones, Contraction, Footing, Tracking
 from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
+from dynamics.phases.footing import footing
 from dynamics.phases.phase import Phase, stretches
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units, units_of
@@ -107,6 +108,11 @@ class TrackedPhases:
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """Limits of deviations from a motion that keep forces in their cones; None for none."""
         return cones(self.system, X, U, friction) if friction < np.inf else None
+
+    def footing(self, X: Array) -> Footing | None:
+        """Velocities along the ground of feet that stand; None if the robot has no legs."""
+        units = self.units(X)
+        return None if units is None else footing(self.system, X, units)
 
     def deviation(self) -> Contraction:
         """Errors on the manifold, compiled."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.system import Cones, Contraction, Tracking
+from ddp.system import Cones, Contraction, Footing, Tracking
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PLANAR, SPHERICAL, TRANSLATION
 from dynamics.steps.deviations import deviation
 
@@ -67,6 +67,10 @@ class TrackedRobot:
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         """None: there are no contacts."""
+        return None
+
+    def footing(self, X: Array) -> Footing | None:
+        """None: there are no feet."""
         return None
 
     def deviation(self) -> Contraction:

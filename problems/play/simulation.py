@@ -90,7 +90,7 @@ def simulate(
     mass: factor on mass and inertia of a floating base, or else of all bodies.
     friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
-    policy: "adaptive" (the default, ``solution.adaptive()``, which learns the delay), "tracking" (``solution.policy``),
+    policy: "adaptive" (the default, ``solution.adaptive()``, which learns the delay and sliding), "tracking" (``solution.policy``),
     "solver", "pd" (joints' stiffness and damping in proportion to the mass, about the plan's controls), "open" (the
     plan's controls alone), or a function of t [s] and x (nx,).
     softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise.

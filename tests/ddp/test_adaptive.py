@@ -1,6 +1,7 @@
-"""Policies learn how late their controls act, from how velocities change, and nothing where they are not late."""
+"""Policies learn how late their controls act and that feet slide, and nothing where neither is so."""
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from oracles import random_state, random_tree
 
 import ddp
 import dynamics
+from ddp.adaptive import AdaptivePolicy
+from ddp.system import Cones, Footing
 
 PERIOD = 0.001
 """Of the controller [s]."""
@@ -78,6 +81,35 @@ def test_policies_that_share_tables_are_those_made_anew():
         x = anew.system.integrate(anew.reference(t), 0.01 * rng.normal(size=anew.system.n))
         assert np.array_equal(shared(t, x), anew(t, x))
     assert solution.policy.delay == 0.0
+
+
+def test_limits_of_forces_act_from_when_a_foot_has_slid():
+    """A foot whose speed along the ground is that of the first two joints, on a plan that has limits everywhere."""
+    solution = moving(4)
+    plan, (nu, n) = solution.policy, solution.K.shape[1:]
+    M, nv = len(plan.starts), n // 2
+    tight = replace(plan, cones=Cones(np.tile(np.eye(nu), (M, 1, 1)), np.zeros((M, nu, n)), np.zeros((M, nu))))
+    rows = np.zeros((M, 1, 2, nv))
+    rows[:, 0, :, :2] = np.eye(2) / 0.25
+    policy = AdaptivePolicy(tight, np.zeros((M, nv, nu)), np.full(nv, np.inf), Footing(rows, 0.0045))
+
+    def sliding(speed):
+        """The time at which the foot has slid that moves with a speed, but for every fourth time."""
+        seen = []
+        for k in range(60):
+            x = plan.reference(PERIOD * k)
+            x[-nv:] = 0.0
+            x[-nv : 2 - nv] = (0.0 if k % 4 == 0 else speed) * np.array([0.6, -0.8])
+            u = policy(PERIOD * k, x)
+            seen.append(policy.slid)
+            assert np.array_equal(u, (tight if policy.slid else plan)(PERIOD * k, x))
+        assert seen == sorted(seen)
+        return seen.index(True) if seen[-1] else None
+
+    assert sliding(0.24) is None  # slower than what is slow
+    assert sliding(0.5) == 7  # how far after each: 0, 1, 2, 3, 2, 3, 4, 5 ms at twice what is slow
+    assert sliding(1.25) == 2  # 0, 4, 8
+    assert sliding(0.24) is None
 
 
 def test_bad_input_is_refused():

@@ -89,6 +89,23 @@ def _held_forces(robot, q, v, tau, feet):
     return both[model.nv :]
 
 
+def test_feet_that_stand_are_seen_to_slide_by_pinocchios_velocities(trot):
+    system, robot, rng = trot.dynamics, trot.dynamics.robot, np.random.default_rng(0)
+    X = trot.guess[0][:-1]
+    found, units = system.tracked.footing(X), system.tracked.units(X)
+    slow = 0.1 * np.sqrt(units.gravity * units.height)
+    assert found.patience == pytest.approx(0.01 * units.height / slow)
+    for k in (0, 3, 40, len(X) - 1):
+        v, data, seen = rng.normal(size=robot.nv), robot.model.createData(), []
+        pin.forwardKinematics(robot.model, data, X[k, : robot.nq], v)
+        for foot, standing in _standing(system).items():
+            velocity = pin.getFrameVelocity(robot.model, data, robot.frame_id(foot), pin.LOCAL_WORLD_ALIGNED).linear
+            seen.append(tuple(velocity[:2]) if standing[k] else (0.0, 0.0))
+        np.testing.assert_allclose(sorted(map(tuple, slow * found.rows[k] @ v)), sorted(seen), atol=1e-10)
+    arm = dynamics.RobotDynamics(dynamics.load("ur5"), 0.01)
+    assert arm.tracked.footing(np.zeros((3, 12))) is None
+
+
 def test_names_are_those_of_joints_and_their_numbers(trot):
     q, v, u = trot.dynamics.tracked.names()
     robot = trot.dynamics.robot

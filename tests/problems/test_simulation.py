@@ -50,13 +50,19 @@ def test_errors_of_attitude_are_angles_between_rotations(trot):
     assert 0.1 < run.attitude.max() < 5.0
 
 
-def test_a_bound_keeps_its_feet_on_slippery_ground():
+def test_a_bound_keeps_its_feet_on_slippery_ground_and_pushes_freely_where_none_has_slid():
     bound = ddp.solve(gaits.bound("hyq"))
-    run, loose = problems.simulate(bound, friction=0.5), bound.problem.dynamics.tracked.weights(bound.X, bound.U)
+    loose = bound.problem.dynamics.tracked.weights(bound.X, bound.U)._replace(friction=np.inf)
+    learning, freely = bound.adaptive(), bound.feedback(weights=loose)
+    run = problems.simulate(bound, friction=0.5, policy=learning)
+    assert learning.slid
     assert run.rms < 0.015 < problems.simulate(bound, friction=0.5, policy="pd").rms
-    freely = bound.feedback(weights=loose._replace(friction=np.inf))
     slipped = problems.simulate(bound, friction=0.5, policy=freely)
     assert slipped.fell or slipped.rms > 0.03
+    firm = problems.simulate(bound, softness=0.006, policy=learning)
+    assert not learning.slid
+    assert np.array_equal(firm.X, problems.simulate(bound, softness=0.006, policy=freely).X)
+    assert firm.rms < 0.6 * problems.simulate(bound, softness=0.006, policy="tracking").rms
 
 
 def test_weights_of_feedback_are_those_of_plans_in_their_units(trot):
@@ -80,14 +86,15 @@ def test_delay_that_is_known_is_made_up_for():
 
 def test_delay_that_nobody_knows_is_learned():
     bound = ddp.solve(gaits.bound("solo12"))
-    learning, late = bound.adaptive(), {"delay": 0.005}
+    loose = bound.problem.dynamics.tracked.weights(bound.X, bound.U)._replace(friction=np.inf)
+    learning, deaf, late = bound.adaptive(loose), bound.feedback(weights=loose), {"delay": 0.005}
     run = problems.simulate(bound, policy=learning, **late)
     assert learning.delay == pytest.approx(0.005, abs=0.001)
-    assert run.rms < 0.5 * problems.simulate(bound, policy="tracking", **late).rms
+    assert run.rms < 0.5 * problems.simulate(bound, policy=deaf, **late).rms
     for other in ({}, {"mass": 1.1}, {"noise": 1.0}):
         same = problems.simulate(bound, policy=learning, **other)
         assert learning.delay == 0.0
-        assert np.array_equal(same.X, problems.simulate(bound, policy="tracking", **other).X)
+        assert np.array_equal(same.X, problems.simulate(bound, policy=deaf, **other).X)
 
 
 def test_an_arm_follows_its_reach():
