@@ -50,6 +50,8 @@ def weighting(field: str, value: ArrayLike, size: int) -> Array:
     """Weights (size,), or a matrix (size, size) of them, symmetric and positive semidefinite."""
     if axes(value) != 2:
         return weights(field, value, size)
+    if size == 0:
+        raise ProblemError(f"{field}: expected at least one weight, got none")
     W = as_array(field, value, (size, size)).copy()
     largest = np.abs(W).max()
     if np.abs(W - W.T).max() > 1e-12 * largest:

@@ -20,7 +20,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose
-from problems.play.simulation import Play, Setting, at_least_zero, played, pushed, system_of, world_of
+from problems.play.simulation import Play, Setting, at_least_zero, lasting, played, pushed, system_of, world_of
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command, heading_of
 
@@ -121,6 +121,7 @@ def simulate_receding(
         raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
     mu, soft, factor = positive("friction", friction), positive("softness", softness), positive("mass", mass)
     late, spread = at_least_zero("delay", delay), at_least_zero("noise", noise)
+    lasting("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))
     planner.restart()
     control = _Replanned(planner, period, wanted)

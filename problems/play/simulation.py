@@ -90,9 +90,9 @@ def simulate(
     mass: factor on mass and inertia of a floating base, or else of all bodies.
     friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
-    policy: "adaptive" (the default, ``solution.adaptive()``, which learns the delay and sliding), "tracking" (``solution.policy``),
-    "solver", "pd" (joints' stiffness and damping in proportion to the mass, about the plan's controls), "open" (the
-    plan's controls alone), or a function of t [s] and x (nx,).
+    policy: "adaptive" (the default, ``solution.adaptive()``, which learns), "tracking" (``solution.policy``), "solver",
+    "pd" (joints' stiffness and damping in proportion to the mass, about the plan's controls), "open" (the plan's
+    controls alone), or a function of t [s] and x (nx,).
     softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise.
 
     Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
@@ -111,12 +111,11 @@ def simulate(
     policy = POLICIES[0] if policy is None else policy
     if isinstance(policy, str):
         choice("policy", policy, POLICIES)
-    elif not callable(policy):
+    elif not callable(policy) or isinstance(policy, type):
         known = ", ".join(POLICIES)
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
     plan = solution.policy
-    if late > plan.duration:
-        raise ProblemError(f"delay: expected at most {plan.duration:g} s, the motion's duration, got {late:g}")
+    lasting("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
     count = max(1, round(plan.duration / every))
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
@@ -259,6 +258,12 @@ def at_least_zero(field: str, value: float) -> float:
     if given < 0.0:
         raise ProblemError(f"{field}: expected at least 0, got {given:g}")
     return given
+
+
+def lasting(field: str, value: float, duration: float) -> None:
+    """Raise ProblemError for what takes longer than a motion [s]."""
+    if value > duration:
+        raise ProblemError(f"{field}: expected at most {duration:g} s, the motion's duration, got {value:g}")
 
 
 def _heading(x: Array) -> Array:
