@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
@@ -19,6 +20,7 @@ from ddp.tracing.groups import Euclidean
 from ddp.tracing.layout import Layout, arranged, whole
 from ddp.tracing.machine_code import Code, obtain
 from ddp.tracing.numbers import Number, digest
+from ddp.tracing.reads import recalled, remember
 from ddp.tracing.spaces import NOTHING, UNIT, Space
 from ddp.tracing.trace import Trace, compare, trace
 
@@ -46,20 +48,27 @@ class TracedFunction:
         self.nx, self.nu, self.p = nx, nu, NOTHING if p is None else p
         self.space, self.steps = Space((Euclidean(nx),)) if space is None else space, steps
         self.n, self.nz = self.space.n, self.space.n + nu
-        self._trace: Trace | None = trace(function, self._sizes())
-        self.shape, self.size = self._trace.shape, len(self._trace.outputs)
+        self._trace: Trace | None = None
+        known = recalled(function, self._kind)
+        if known is None:
+            found = self._trace = trace(function, self._sizes())
+            self.shape, self.digest, self._reads = found.shape, self._digest(found), found.reads
+        else:
+            (self.shape, self.digest), self._reads = known
+        self.size = math.prod(self.shape)
+        self.changes = self.n if steps else self.size
         if cost and self.size != 1:
             raise ValueError(f"expected a number, got an array of shape {self.shape}")
         if steps and self.shape != (nx,):
             raise ModelError(f"{name}: expected a next state of shape ({nx},), got {self.shape}")
-        self.changes = self.n if steps else self.size
-        self.digest = self._digest(self._trace)
         self._code = obtain(self.digest, self._cost if cost else self._functions)
-        self._reads, self._trace = self._trace.reads, None
-        points = self._points()
-        compare(name, function, self._called, points)
-        if steps:
-            self._check_units(name, points)
+        self._trace = None
+        if known is None:
+            points = self._points()
+            compare(name, function, self._called, points)
+            if steps:
+                self._check_units(name, points)
+            remember(function, self._kind, (self.shape, self.digest), self._reads)
         self.seconds = time.perf_counter() - begin
 
     def __reduce__(self) -> Any:
@@ -80,16 +89,28 @@ class TracedFunction:
     def _sizes(self) -> tuple[int, ...]:
         return (self.nx, self.nu) if self._made_of[4] is None else (self.nx, self.nu, len(self.p))
 
+    @property
+    def _kind(self) -> tuple[Any, ...]:
+        """All that its code depends on, but the function."""
+        return self._sizes(), self._made_of[5], self.space, self.steps
+
+    def _found(self) -> Trace:
+        """The trace; made again where only what it was is remembered, and code is not kept."""
+        return self._trace or trace(self._made_of[1], self._sizes())
+
     def _digest(self, found: Trace) -> bytes:
         of_space = "" if self.space.is_flat else repr(self.space)
         return digest(found.outputs, self.nx, self.nu, len(self.p), self._made_of[5], of_space, self.steps)
 
     def renewed(self) -> TracedFunction:
         """Itself, or what it is now if it is another function than when it was traced: what it reads may change."""
-        if self._reads.are_current():
+        if self._reads.are_those_of(self._made_of[1]):
             return self
-        same = self._digest(trace(self._made_of[1], self._sizes())) == self.digest
-        return self if same else TracedFunction(*self._made_of)
+        found = trace(self._made_of[1], self._sizes())
+        if self._digest(found) != self.digest:
+            return TracedFunction(*self._made_of)
+        self._reads = found.reads
+        return self
 
     def _points(self) -> list[tuple[Array, ...]]:
         """Arguments at random."""
@@ -128,13 +149,12 @@ class TracedFunction:
         """Operations of value and derivatives together."""
         return int(max(layout.operations for layout in self._code.layout.values()))
 
-    def _moved(self) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
+    def _moved(self, found: Trace) -> tuple[list[Number], range, Callable[[Iterable[Number]], list[Number]]]:
         """Outputs of which derivatives are taken, by which variables, and what puts values for those afterwards.
 
         In flat spaces they are by x and u themselves; elsewhere by (dx, du), behind all other variables, at zero.
         """
-        assert self._trace is not None
-        graph, outputs, _, count, _ = self._trace
+        graph, outputs, _, count, _ = found
         if self.space.is_flat:
             return outputs, range(self.nz), list
         by = range(count + self.changes, count + self.changes + self.nz)
@@ -150,10 +170,10 @@ class TracedFunction:
 
     def _functions(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value, Jacobian in blocks of x and u, and Hessian of the sum with weights, which come before parameters."""
-        assert self._trace is not None
-        graph, outputs, _, count, _ = self._trace
+        trace_of = self._found()
+        graph, outputs, _, count, _ = trace_of
         n, nu, nz, m = self.n, self.nu, self.nz, self.changes
-        moved, by, settled = self._moved()
+        moved, by, settled = self._moved(trace_of)
         rows = [dict(zip(row, settled(row.values()), strict=True)) for row in derivatives.jacobian(graph, moved, by)]
         by_x = {n * i + j: d for i, row in enumerate(rows) for j, d in row.items() if j < n}
         by_u = {nu * i + j - n: d for i, row in enumerate(rows) for j, d in row.items() if j >= n}
@@ -167,10 +187,10 @@ class TracedFunction:
 
     def _cost(self) -> tuple[dict[str, list[Number]], dict[str, Layout]]:
         """Value alone, and with gradient and Hessian, of a function of one number."""
-        assert self._trace is not None
-        graph, outputs, *_ = self._trace
+        trace_of = self._found()
+        graph, outputs, *_ = trace_of
         nz = self.nz
-        (moved,), by, settled = self._moved()
+        (moved,), by, settled = self._moved(trace_of)
         value = 1, {0: outputs[0]}
         slope, bends = derivatives.gradient(graph, moved, by), derivatives.hessian(graph, moved, by)
         slope = dict(zip(slope, settled(slope.values()), strict=True))

@@ -12,28 +12,19 @@ import builtins
 import dis
 import importlib
 import math
-import sys
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial, wraps
-from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from ddp.tracing.arrays import FUNCTIONS, MAKING, TracedArray, made, traced
+from ddp.tracing.arrays import FUNCTIONS, MAKING, made, traced
+from ddp.tracing.reads import ABSENT, LIBRARIES, PURE, UNSEEN, Reads, frozen, is_viewed
 from ddp.tracing.scalars import BUILTINS, MATH
 
 LARGEST = 100_000
 """Constant arrays of at most so many entries become arrays that numbers can be written into."""
-
-_LIBRARIES = {"numpy", "numba", "math", "scipy", "ddp", "llvmlite"}
-
-
-_FIXED = {"ddp.tracing.spaces", "ddp.tracing.groups"}
-"""Modules whose objects never change, and whose functions take numbers of a graph as they are."""
 
 
 class _Module:
@@ -56,44 +47,6 @@ def _taking_lists(function: Any) -> Any:
     return call
 
 
-class Reads:
-    """Values that a function has read of what it did not make: of globals, closures, attributes."""
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[Callable[[], Any], Any]] = []
-        self._is_known = True
-
-    def note(self, read: Callable[[], Any], value: Any) -> None:
-        """Note a value, and how to read it again. Others may write on lists and the like unseen."""
-        if isinstance(value, np.ndarray):
-            value = value.copy()
-        elif isinstance(value, ModuleType):
-            self._is_known &= value.__name__.partition(".")[0] in {"numpy", *sys.stdlib_module_names}
-        elif not isinstance(value, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType, type, np.ufunc)):
-            plain = isinstance(value, tuple) and all(isinstance(part, _PLAIN) for part in value)
-            fixed = plain or type(value).__module__ in _FIXED
-            self._is_known &= fixed or _is_viewed(value) or callable(getattr(value, "py_func", None))
-        self._kept.append((read, value))
-
-    def are_current(self) -> bool:
-        """Whether all values are known to be what they were."""
-        try:
-            return self._is_known and all(_is_same(read(), value) for read, value in self._kept)
-        except Exception:  # whatever reading raises by now
-            return False
-
-
-_PLAIN = int, float, complex, str, bytes, type(None), np.generic
-
-
-def _is_same(now: Any, before: Any) -> bool:
-    if isinstance(before, np.ndarray):
-        return isinstance(now, np.ndarray) and now.shape == before.shape and now.tobytes() == before.tobytes()
-    if isinstance(before, (*_PLAIN, tuple, MethodType)):
-        return type(now) is type(before) and (now is before or bool(now == before))
-    return now is before
-
-
 class Rewriter:
     """Copies of one call; arrays that it makes of constants live as long as it. ``reads`` takes what they read."""
 
@@ -102,40 +55,50 @@ class Rewriter:
         self._known: dict[int, tuple[Any, Any]] = {}
         self._builtins = {**vars(builtins), **BUILTINS, "__import__": self._import}
 
-    def value(self, value: Any) -> Any:
-        """A value as copies see it."""
+    def value(self, value: Any, place: int = 0) -> Any:
+        """A value as copies see it; place: its own among all that were read."""
         known = self._known.get(id(value))
         if known is not None:
             return known[1]
-        found = self._made(value)
+        found = self._made(value, place)
         if found is not value:
             self._known[id(value)] = value, found  # which keeps its id
         return found
 
-    def _made(self, value: Any) -> Any:
+    def _read(self, source: int, way: str, name: Any, value: Any) -> Any:
+        """A value that was read of one at ``source``, as copies see it."""
+        return self.value(value, self._reads.note(source, way, name, value))
+
+    def _made(self, value: Any, place: int) -> Any:
+        kind: Any = type(value)
         if isinstance(value, FunctionType):
             if value.__module__ is not None and value.__module__.partition(".")[0] == "numpy":
                 return self._of_numpy(value)
-            return self._function(value)
+            return self._function(value, place)
         if isinstance(value, MethodType):
-            return MethodType(self.value(value.__func__), self.value(value.__self__))
+            function = self._read(place, "attribute", "__func__", value.__func__)
+            return MethodType(function, self._read(place, "attribute", "__self__", value.__self__))
         if isinstance(value, ModuleType):
             return _Module(value, self) if value is math or value.__name__.partition(".")[0] == "numpy" else value
         if isinstance(value, partial):
-            self._reads.note(partial(getattr, value, "args"), value.args)
-            self._reads.note(lambda: tuple(value.keywords.items()), tuple(value.keywords.items()))
-            return partial(self.value(value.func), *value.args, **value.keywords)
+            func, args, named = (
+                self._read(place, "attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")
+            )
+            return partial(func, *args, **named)
         if callable(getattr(value, "py_func", None)):
-            return self.value(value.py_func)
+            return self._read(place, "attribute", "py_func", value.py_func)
         if isinstance(value, (BuiltinFunctionType, type(np.dot))) or value is float:
             return self._of_numpy(value)
-        if type(value) is np.ndarray and value.dtype.kind == "f" and value.size <= LARGEST:
+        if kind is np.ndarray and value.dtype.kind == "f" and value.size <= LARGEST:
             return made(value)
-        if type(value) is list:
-            return list(map(self.value, value))
-        if type(value) is dict:
-            return {name: self.value(part) for name, part in value.items()}
-        return set(value) if type(value) is set else self._object(value)
+        if kind in (list, tuple, dict):
+            pairs = value.items() if kind is dict else enumerate(value)
+            if frozen(value) is None:
+                made_of = {name: self._read(place, "item", name, part) for name, part in pairs}
+            else:  # which was noted as a whole
+                made_of = {name: self.value(part) for name, part in pairs}
+            return made_of if kind is dict else kind(made_of.values())
+        return set(value) if kind is set else self._object(value, place)
 
     def _of_numpy(self, value: Any) -> Any:
         for table in (MAKING, MATH):
@@ -146,84 +109,86 @@ class Rewriter:
         module = getattr(value, "__module__", None) or ""
         return _taking_lists(value) if value in FUNCTIONS or module.startswith("numpy") else value
 
-    def _function(self, function: FunctionType) -> Any:
+    def _function(self, function: FunctionType, place: int) -> Any:
         """A copy of a user's function."""
-        if function.__module__ is not None and function.__module__.partition(".")[0] in _LIBRARIES:
+        if function.__module__ is not None and function.__module__.partition(".")[0] in LIBRARIES:
             return function
-        closure = None if function.__closure__ is None else tuple(map(self._cell, function.__closure__))
+        note, cells = self._reads.note, function.__closure__ or ()
+        closure = None if function.__closure__ is None else tuple(map(self._cell, cells))
         names = {**function.__globals__, "__builtins__": self._builtins}
         copy = FunctionType(function.__code__, names, function.__name__, None, closure)
         self._known[id(function)] = function, copy  # it may call itself
-        copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
-        copy.__defaults__ = None if function.__defaults__ is None else tuple(map(self.value, function.__defaults__))
+        copy.__qualname__ = function.__qualname__
+        copy.__kwdefaults__ = self._read(place, "attribute", "__kwdefaults__", function.__kwdefaults__)
+        copy.__defaults__ = self._read(place, "attribute", "__defaults__", function.__defaults__)
         own = function.__globals__
         for name in _names(function.__code__):
             if name in own:
-                self._reads.note(partial(own.get, name), own[name])
-                names[name] = self.value(own[name])
-        for cell, theirs in zip(closure or (), function.__closure__ or (), strict=True):
-            with suppress(ValueError):  # it is empty
-                self._reads.note(partial(getattr, theirs, "cell_contents"), theirs.cell_contents)
-                cell.cell_contents = self.value(theirs.cell_contents)
+                names[name] = self._read(place, "global", name, own[name])
+            else:
+                note(place, "global", name, ABSENT)
+                if name in UNSEEN:
+                    self._reads.is_unknown()
+        for k, (cell, theirs) in enumerate(zip(closure or (), cells, strict=True)):
+            at = note(place, "cell", k, theirs)
+            try:
+                contents = theirs.cell_contents
+            except ValueError:  # it is empty
+                note(at, "contents", None, ABSENT)
+            else:
+                cell.cell_contents = self._read(at, "contents", None, contents)
         return copy
 
     def _cell(self, cell: CellType) -> CellType:
         """A cell in place of a user's, which functions may share."""
         return self._known.setdefault(id(cell), (cell, CellType()))[1]  # type: ignore[no-any-return]
 
-    def _object(self, value: Any) -> Any:
+    def _object(self, value: Any, place: int) -> Any:
         """A view of a user's object, whose methods are copies and whose attributes are seen as values are."""
-        kind, rewriter = type(value), self
-        if not _is_viewed(value):
+        kind, rewriter, note = type(value), self, self._reads.note
+        if not is_viewed(value):
             return value
 
         def attribute(view: Any, name: str) -> Any:
-            found = object.__getattribute__(view, name)
+            try:
+                found = object.__getattribute__(view, name)
+            except AttributeError:
+                note(place, "attribute", name, ABSENT)
+                raise
             if name.startswith("__") and name != "__call__":
+                rewriter._reads.is_unknown()  # all attributes, or the class, may be looked at
                 return found
             if isinstance(found, MethodType) and found.__self__ is view:
-                return MethodType(rewriter.value(found.__func__), view)
-            rewriter._reads.note(partial(getattr, value, name), found)
-            return rewriter.value(found)
+                return MethodType(rewriter._read(place, "method", name, found.__func__), view)
+            own = object.__getattribute__(view, "__dict__")
+            if name in own and own[name] is not value.__dict__.get(name, ABSENT):
+                return found  # which the function has written itself
+            return rewriter._read(place, "attribute", name, found)
 
         members: dict[str, Any] = {"__getattribute__": attribute, "__slots__": (), "__module__": kind.__module__}
         if callable(value) and "__call__" in _members(kind):
-            members["__call__"] = self.value(_members(kind)["__call__"])
+            members["__call__"] = self._read(place, "called", None, _members(kind)["__call__"])
         make: Any = type(kind)
         try:
             view = object.__new__(make(kind.__name__, (kind,), members))
             object.__setattr__(view, "__dict__", dict(value.__dict__))  # what a function writes is not the user's
         except Exception:  # whatever a class of classes has against it: the object is seen as it is
+            self._reads.is_unknown()
             return value
         return view
 
     def _import(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        module = builtins.__import__(name, *args, **kwargs)
-        if name.partition(".")[0] not in ("numpy", "math"):
+        module, room = builtins.__import__(name, *args, **kwargs), name.partition(".")[0]
+        if room not in PURE:
+            self._reads.is_unknown()
+        if room not in ("numpy", "math"):
             return module
         return self.value(module if not (len(args) > 2 and args[2]) else importlib.import_module(name))
-
-
-def _is_viewed(value: Any) -> bool:
-    """Whether a value is an object of a user's class, with attributes of its own."""
-    return _is_users(type(value)) and not isinstance(value, (type, tuple)) and hasattr(value, "__dict__")
 
 
 def _members(kind: type) -> dict[str, Any]:
     """Definitions of a class and of those that it is derived from."""
     return {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
-
-
-def _is_users(kind: type) -> bool:
-    """Whether a class is neither Python's own nor of an installed package."""
-    if "<locals>" in kind.__qualname__ or kind.__module__ == "__main__":
-        return True
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is None or issubclass(kind, np.ndarray | TracedArray) or kind.__module__ in _FIXED:
-        return False
-    return kind.__module__.partition(".")[0] not in sys.stdlib_module_names and not (
-        {"site-packages", "dist-packages"} & set(Path(file).parts)
-    )
 
 
 _global_names: weakref.WeakKeyDictionary[CodeType, frozenset[str]] = weakref.WeakKeyDictionary()

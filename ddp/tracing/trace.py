@@ -15,6 +15,7 @@ from ddp.errors import DDPError, line_of
 from ddp.tracing import arrays, paths, rewriting
 from ddp.tracing.graph import Graph
 from ddp.tracing.numbers import Node, Number, TraceError
+from ddp.tracing.reads import Reads
 from ddp.tracing.undefined import is_raised, is_undefined
 
 _HERE = Path(__file__).parent
@@ -35,7 +36,7 @@ class Trace(NamedTuple):
     outputs: list[Number]
     shape: tuple[int, ...]
     arguments: int
-    reads: rewriting.Reads
+    reads: Reads
 
 
 class FollowError(Exception):
@@ -48,7 +49,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
     Raises FollowError, and exceptions of the function: but where they say that it has no value, or it raises them
     itself behind a branch, it is NaN.
     """
-    graph, reads = Graph(), rewriting.Reads()
+    graph, reads = Graph(), Reads(function)
     variables = graph.variables(sum(sizes))
     ends = np.cumsum(sizes)
     shapes: list[tuple[int, ...]] = []
@@ -88,6 +89,7 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...]) -> Trace:
     if len(graph) > MOST_OPERATIONS:
         raise FollowError(f"it has {len(graph)} operations, more than {MOST_OPERATIONS}")
     graph.is_strict = False
+    reads.settle()
     return Trace(graph, outputs, shape, sum(sizes), reads)
 
 
