@@ -14,7 +14,7 @@ from ddp.costs.stretches import part, varying
 from ddp.costs.terms import DerivedTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
 from ddp.errors import ProblemError
-from ddp.protocols import Array, Term
+from ddp.protocols import Array
 from ddp.system import System
 from ddp.system import ability as of_system
 
@@ -52,7 +52,7 @@ def entries_of(name: str, terms: Any, weight: float, dynamics: System, x0: Array
                 batch = CompiledDerivedTerm(term, dynamics, x0, np.zeros(dynamics.nu))
         elif isinstance(term, BatchTerm):
             batch = term
-        elif isinstance(term, Term):
+        elif hasattr(term, "value"):
             batch = DerivedTerm(term, dynamics)
         else:
             raise ProblemError(

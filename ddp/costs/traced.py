@@ -16,10 +16,10 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, VALUES, bind
-from ddp.costs.jitted import JittedTerm, add_hessian
+from ddp.costs.jitted import add_hessian
 from ddp.costs.terms import DerivedTerm, TermError
 from ddp.machine.number import WIDTH
-from ddp.protocols import Array, Term
+from ddp.protocols import Array
 from ddp.system import System
 from ddp.tracing.evaluate import fill
 from ddp.tracing.function import TracedFunction, space_of
@@ -31,7 +31,7 @@ def is_traced(term: Any, dynamics: System) -> bool:
 
     Derivatives by states of a space that is not known are differences.
     """
-    if isinstance(term, (type, BatchTerm)) or not isinstance(term, (Term, JittedTerm)):
+    if isinstance(term, type) or not hasattr(term, "value") or isinstance(term, BatchTerm):
         return False
     given = getattr(term, "gradient", None), getattr(term, "hessian", None)
     plain = all(one is None for one in given) and getattr(term, "derivatives", None) != "differences"
@@ -68,7 +68,7 @@ class TracedTerm:
         if found is self.traced:
             return False
         self.traced = found
-        for name in ("_hessian", "separable", "is_convex", "compiled"):
+        for name in ("_hessian", "_curvature", "compiled"):
             vars(self).pop(name, None)
         return True
 
@@ -79,26 +79,37 @@ class TracedTerm:
         return template.reshape(self.traced.nz, self.traced.nz), places
 
     @cached_property
-    def separable(self) -> bool:
-        """Whether its Hessian is constant, diagonal and nowhere negative."""
+    def _curvature(self) -> tuple[bool, bool]:
+        """Whether the Hessian is constant and positive semidefinite, and whether it is diagonal then."""
         H, places = self._hessian
-        return self.is_convex and not len(places) and not (H - np.diag(np.diag(H))).any()
+        is_convex = not len(places) and bool(np.linalg.eigvalsh(H)[0] >= -1e-14 * np.abs(H).max())
+        return is_convex, is_convex and not (H - np.diag(np.diag(H))).any()
 
-    @cached_property
+    @property
     def is_convex(self) -> bool:
         """Whether its Hessian is constant and positive semidefinite."""
-        H, places = self._hessian
-        return not len(places) and bool(np.linalg.eigvalsh(H)[0] >= -1e-14 * np.abs(H).max())
+        return self._curvature[0]
+
+    @property
+    def separable(self) -> bool:
+        """Whether its Hessian is constant, diagonal and nowhere negative."""
+        return self._curvature[1]
 
     @cached_property
     def compiled(self) -> CompiledCost:
         """Its C function."""
+        code = self.traced.code
+        if "cost" not in code.known:
+            code.known["cost"] = self._bound(), self._curvature
+        bound, vars(self)["_curvature"] = code.known["cost"]
+        return bound._replace(owner=(bound.owner, code))  # type: ignore[no-any-return]
+
+    def _bound(self) -> CompiledCost:
         code, alone, all_of = self.traced.code, self.traced.layout("value"), self.traced.layout("all")
         blocks = [part for block in (alone.blocks[0], *all_of.blocks) for part in block]
         where = code.addresses["value"], code.addresses["all"], max(alone.outputs, all_of.outputs)
         cost = _separable_cost if self.separable else _cost
-        bound = bind(cost, *where, int(self.is_convex), *blocks, separable=self.separable)
-        return bound._replace(owner=(bound.owner, code))
+        return bind(cost, *where, int(self.is_convex), *blocks, separable=self.separable)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "compiled"}  # addresses are of a process

@@ -14,7 +14,9 @@ import numpy as np
 from numba import carray
 
 from ddp.compiling.kernel import call_contraction, callback, inline, integer_pointer, kernel, pointer
-from ddp.machine.number import WIDTH
+from ddp.machine.memory import rows_of
+from ddp.machine.number import WIDTH, spread, where_less
+from ddp.machine.simd import load, multiply_add, store
 from ddp.protocols import Array
 from ddp.system import Contraction
 from ddp.tracing.layout import Layout
@@ -140,56 +142,65 @@ def track(step, context, p, plus, minus, X, U, k, K, alphas, gaps, lower, upper,
     plus, minus: C functions of ⊕ and ⊖; 0 where states are plain numbers.   lower, upper (N, nu) or (1, nu).
     """
     S, nx, nu, n = alphas.shape[0], X.shape[1], U.shape[1], gaps.shape[1]
-    inputs, outputs = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * nx)
-    pair, dx = np.empty(WIDTH * (nx + max(nx, n))), np.empty(WIDTH * max(nx, n))
-    alpha, alive = np.empty(WIDTH), np.empty(WIDTH, np.bool_)
-    share(inputs, nx + nu, p)
+    given, found = np.empty(WIDTH * (nx + nu + p.shape[0])), np.empty(WIDTH * nx)
+    pair, deviation = np.empty(WIDTH * (nx + max(nx, n))), np.empty(WIDTH * max(nx, n))
+    lengths, shown = np.empty(WIDTH), np.empty(WIDTH * nu)
+    inputs, outputs, dx, own = rows_of(given), rows_of(found), rows_of(deviation), rows_of(shown)
+    share(given, nx + nu, p)
     for s in range(0, S, WIDTH):
         many = min(WIDTH, S - s)
-        alive[:] = True
         for lane in range(WIDTH):
-            alpha[lane] = alphas[min(s + lane, S - 1)]
-            for i in range(nx):
-                inputs[WIDTH * i + lane] = X[0, i]
-                if lane < many:
-                    Xs[s + lane, 0, i] = X[0, i]
+            lengths[lane] = alphas[min(s + lane, S - 1)]
+        alpha = load(rows_of(lengths), 0)
+        broken = 0.0 * alpha  # NaN from where a lane diverges
+        for i in range(nx):
+            store(inputs, WIDTH * i, spread(X[0, i], alpha))
+        write(given, many, Xs[s : s + many, 0])
         for t in range(U.shape[0]):
-            deviate(minus, X[t], inputs, pair, dx)
+            deviate(minus, X[t], given, pair, deviation)
             low, high = lower[min(t, lower.shape[0] - 1)], upper[min(t, upper.shape[0] - 1)]
+            after = broken
             for i in range(nu):
-                for lane in range(WIDTH):
-                    u = U[t, i] + alpha[lane] * k[t, i]
-                    for j in range(n):
-                        u += K[t, i, j] * dx[WIDTH * j + lane]
-                    inputs[WIDTH * (nx + i) + lane] = min(max(u, low[i]), high[i])
-            call_contraction(step, inputs.ctypes.data, outputs.ctypes.data, context, t)
-            for lane in range(many):
-                whole = alive[lane]
-                for i in range(nu):
-                    u = inputs[WIDTH * (nx + i) + lane]
-                    Us[s + lane, t, i] = u if alive[lane] else np.nan
-                    whole = whole and abs(u) < np.inf
-                for i in range(nx):
-                    whole = whole and abs(outputs[WIDTH * i + lane]) < np.inf
-                alive[lane] = whole
-            leave_open(plus, alpha, gaps[t], outputs, pair)
-            for lane in range(WIDTH):
-                own = min(lane, many - 1)
-                for i in range(nx):
-                    x = outputs[WIDTH * i + own] if alive[own] else np.nan
-                    inputs[WIDTH * i + lane] = x
-                    if lane < many:
-                        Xs[s + lane, t + 1, i] = x
+                u = alpha * k[t, i] + U[t, i]
+                for j in range(n):
+                    u = multiply_add(spread(K[t, i, j], u), load(dx, WIDTH * j), u)
+                u = where_less(u, low[i], low[i], u)
+                u = where_less(high[i], u, high[i], u)
+                store(inputs, WIDTH * (nx + i), u)
+                store(own, WIDTH * i, u - broken)
+                after = broken_by(u, after)
+            write(shown, many, Us[s : s + many, t])
+            call_contraction(step, given.ctypes.data, found.ctypes.data, context, t)
+            for i in range(nx):
+                after = broken_by(load(outputs, WIDTH * i), after)
+            broken = after
+            leave_open(plus, lengths, gaps[t], found, pair)
+            for i in range(nx):
+                store(inputs, WIDTH * i, load(outputs, WIDTH * i) - broken)
+            write(given, many, Xs[s : s + many, t + 1])
+
+
+@inline
+def broken_by(x, broken):
+    """NaN in lanes where x is no finite number."""
+    return where_less(x, np.inf, where_less(-np.inf, x, broken, np.nan), np.nan)
+
+
+@inline
+def write(lanes, many, out):
+    """out (many, .) := lanes of numbers, one behind the other."""
+    for lane in range(many):
+        for i in range(out.shape[1]):
+            out[lane, i] = lanes[WIDTH * i + lane]
 
 
 @kernel
 def deviate(minus, X, x, pair, dx):
     """dx := x ⊖ X of eight states x."""
-    nx = X.shape[0]
+    nx, own, out = X.shape[0], rows_of(x), rows_of(dx)
     if minus == 0:
         for i in range(nx):
-            for lane in range(WIDTH):
-                dx[WIDTH * i + lane] = x[WIDTH * i + lane] - X[i]
+            store(out, WIDTH * i, load(own, WIDTH * i) - X[i])
         return
     for i in range(nx):
         for lane in range(WIDTH):

@@ -247,7 +247,8 @@ def tracked(
     """Closed-loop rollouts of compiled steps, see `system.System.track`."""
     Xs, Us = np.empty((len(alphas), *X.shape)), np.empty((len(alphas), *U.shape))
     rows = (limit if limit.ndim == 2 else limit[None] for limit in limits)
-    given = [np.ascontiguousarray(part) for part in (X, U, k, K, alphas, gaps, *rows)]
+    parts = X, U, k, K, alphas, gaps, *rows
+    given = [part if part.flags.c_contiguous else np.ascontiguousarray(part) for part in parts]
     motions = (0, 0) if space.is_plain else (space.code.addresses["plus"], space.code.addresses["minus"])
     evaluate.track(step.address, step.context, step.parameters, *motions, *given, Xs, Us)
     return Xs, Us

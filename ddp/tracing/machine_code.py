@@ -23,11 +23,15 @@ LONG = 10_000
 
 
 class Code:
-    """Functions in memory, ``addresses`` by name, and the ``layout`` that was kept with them."""
+    """Functions in memory, ``addresses`` by name, and the ``layout`` that was kept with them.
+
+    known: what others have found out about them, by names of theirs.
+    """
 
     def __init__(self, objects: bytes, names: tuple[str, ...], imported: tuple[str, ...], layout: Any) -> None:
         self._linked, self.layout = Linked(objects, names, imported), layout
         self.addresses = self._linked.addresses
+        self.known: dict[str, Any] = {}
 
 
 _loaded: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
