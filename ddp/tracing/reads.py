@@ -87,16 +87,15 @@ class Reads:
         place = self._noted.get((source, way, name))
         if place is not None:
             if self._values[place] is not value:
-                expected = self._steps[place - 1].expected
-                self._is_known &= not isinstance(expected, int) and expected(value)
+                before = self._steps[place - 1].expected
+                self._is_known &= not isinstance(before, int) and before(value)
             return place
         place = self._noted[source, way, name] = len(self._values)
         self._values.append(value)
         is_object = _is_object(value)
-        expected: Any = self._places.setdefault(id(value), place) if is_object else place
-        if expected == place:
-            expected = expectation(value)
-            self._is_known &= expected is not None
+        first = self._places.setdefault(id(value), place) if is_object else place
+        expected: Any = first if first < place else expectation(value)
+        self._is_known &= expected is not None
         self._steps.append(_Step(source, WAYS[way], name, expected, is_object))
         return place
 
@@ -154,7 +153,7 @@ def remember(function: Any, kind: Any, found: Any, reads: Reads) -> None:
 
 
 def recalled(function: Any, kind: Any) -> tuple[Any, Reads] | None:
-    """What was remembered of a function with the same code that reads the same, if any was, and its reads."""
+    """Find what was remembered of a function with the same code that reads the same, and its reads; None if nothing."""
     code = _code_of(function)
     if code is not None:
         own = kind, type(function)
@@ -215,7 +214,7 @@ def _of_kind(kind: type) -> Callable[[Any], bool]:
 
 
 def _of_definition(value: Any) -> Callable[[Any], bool] | None:
-    """Of functions, classes and modules: those of users by their code, others are what they are."""
+    """`expectation` of functions, classes and modules: those of users by their code, others are what they are."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     room = (module or "").partition(".")[0]
     if isinstance(value, np.ufunc):  # of numpy, or made of a user's function
