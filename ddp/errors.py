@@ -142,6 +142,15 @@ def _shown(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("N" if s is None else str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
 
 
+def rows(what: str, value: Array, size: int) -> Array:
+    """States or controls (M, size) of a block of knots, as the kernels want them; ``what`` their numbers are."""
+    if value.ndim != 2:
+        raise ProblemError(f"expected an array of shape (M, {size}), got {value.shape}")
+    if value.shape[1] != size:
+        raise ProblemError(f"made for {size} {what}, the dynamics has {value.shape[1]}")
+    return np.ascontiguousarray(value, dtype=np.float64)
+
+
 def axes(value: Any) -> int:
     """How many axes an argument has as an array; 0 for what is none, of which `as_array` says what is wrong."""
     known = known_shape(value)

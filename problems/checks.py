@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ddp.derived_dynamics import as_system
 from ddp.errors import ProblemError, as_array, axes, nearest, said
+from ddp.errors import rows as rows
 from ddp.protocols import Array
 from ddp.system import System
 from dynamics.quantities import frames
@@ -136,15 +137,6 @@ def targets(field: str, value: Any, size: int) -> Array:
     if several and len(array) == 0:
         raise ProblemError(f"{field}: expected a target for at least one knot, got none")
     return array
-
-
-def rows(what: str, value: Array, size: int) -> Array:
-    """States or controls (M, size) of a block of knots, as the kernels want them; ``what`` their numbers are."""
-    if value.ndim != 2:
-        raise ProblemError(f"expected an array of shape (M, {size}), got {value.shape}")
-    if value.shape[1] != size:
-        raise ProblemError(f"made for {size} {what}, the dynamics has {value.shape[1]}")
-    return np.ascontiguousarray(value, dtype=np.float64)
 
 
 def limits(field: str, value: Any, size: int) -> Array:

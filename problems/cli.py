@@ -155,9 +155,9 @@ def solve(
     for path in filter(None, (save, plot, schedule, forces)):
         click.echo(f"wrote {path}", err=True)
     if html:
-        playing.animate(entry, problem, solution, html)
+        playing.animate(entry, solution, html)
     if view:
-        playing.animate(entry, problem, solution, None, not no_browser)
+        playing.animate(entry, solution, None, not no_browser)
     end(outcome.converged)
 
 
@@ -242,7 +242,7 @@ def mpc(
         rows = [[what.replace("_", " "), f"{value:.4g}"] for what, value in outcome.items()]
         print_table([f"{name}, N = {problem.horizon}, steps of {1e3 * problem.dynamics.dt:g} ms", ""], rows)
     if html:
-        where = demonstration.draw(entry, problem, run.X, Path(html), run.U)
+        where = demonstration.draw(entry, demonstration.Trajectory(run.X, run.U, problem), Path(html))
         click.echo(f"wrote {where}", err=True)
     end(bool(run.converged.all()))
 
@@ -278,7 +278,7 @@ def view(
     if dt is not None:
         raise click.UsageError("--dt: expected for the motion of a --robot alone, a problem has its own")
     entry, problem, _ = named(name or signed, robot, (), chosen)
-    playing.animate(entry, problem, Solution.load(file, problem), html, not no_browser)
+    playing.animate(entry, Solution.load(file, problem), html, not no_browser)
 
 
 @main.command(context_settings=OPEN)

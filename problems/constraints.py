@@ -22,6 +22,7 @@ from ddp.constraints.selection import selection
 from ddp.errors import ProblemError, as_array, flag, said
 from ddp.protocols import Array
 from ddp.system import System
+from dynamics.geometry.solids import Mark
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
@@ -217,6 +218,10 @@ class FramePositionEquality(RobotConstraint):
         checks.settle(self, target_xyz=as_array("target_xyz", self.target_xyz, (3,)).copy())
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(3), upper=np.zeros(3))
 
+    def marks(self) -> list[Mark]:
+        """Its target."""
+        return [Mark("target", self.target_xyz, self.target_xyz, frame=self.frame)]
+
     def _bound(self) -> CompiledConstraint:
         return bind(POSITION, self._branch, self.target_xyz, columns=self._branch.dof)
 
@@ -242,6 +247,11 @@ class FramePoseEquality(RobotConstraint):
         target = checks.pose("target", self.target)
         checks.settle(self, target=target, _pose=np.concatenate([target.rotation.ravel(), target.translation]))
         checks.settle(self, _branch=checks.branch(self.robot, self.frame), lower=np.zeros(6), upper=np.zeros(6))
+
+    def marks(self) -> list[Mark]:
+        """Its target."""
+        at = self.target.translation
+        return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
 
     def _bound(self) -> CompiledConstraint:
         return bind(POSE, self._branch, self._pose, columns=self._branch.dof)

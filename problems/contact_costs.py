@@ -20,9 +20,9 @@ from ddp.errors import ProblemError, as_array, axes, numbers, positive, positive
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.contacts.pyramids import pyramid
+from dynamics.phases.forces import Pushes, System, as_contacts, pushes
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.forces import Pushes, System, as_contacts, pushes
 from problems.kernels import contacts as contact_kernels
 from problems.layout import Layout, scalar_joints
 from problems.terms import KnotTerm, LimitTerm, MovingTerm

@@ -26,6 +26,7 @@ from ddp.costs.bound import bind
 from ddp.errors import ProblemError, as_array
 from ddp.protocols import Array
 from ddp.system import System
+from dynamics.geometry.solids import Mark
 from dynamics.quantities import frames
 from dynamics.robots.model import Robot
 from problems import checks
@@ -226,6 +227,10 @@ class CenterOfMass(MovingTerm, RobotTerm):
         checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.spatial("weight", self.weight))
 
+    def marks(self) -> list[Mark]:
+        """Its target, if it stays in place."""
+        return [Mark("target", self._targets[0], self._targets[0])] if len(self._targets) == 1 else []
+
     def _bound(self) -> CompiledCost:
         W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
         return bind(
@@ -269,6 +274,11 @@ class FramePose(RobotTerm):
         twin._aim()
         return twin
 
+    def marks(self) -> list[Mark]:
+        """Its target."""
+        at = self.target.translation
+        return [Mark("target", at, at, rotation=self.target.rotation, frame=self.frame)]
+
     def _bound(self) -> CompiledCost:
         own = self._branch, self._pose, checks.as_matrix(self.weights)
         return bind(frame_kernels.pose_cost, *own, blocks=[self._branch.dof])
@@ -294,6 +304,10 @@ class FramePosition(MovingTerm, RobotTerm):
         checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
         checks.settle(self, _branch=checks.branch(self.robot, self.frame, rods=True))
         checks.settle(self, weight=checks.spatial("weight", self.weight))
+
+    def marks(self) -> list[Mark]:
+        """Its target, if it stays in place."""
+        return [Mark("target", self._targets[0], self._targets[0], frame=self.frame)] if len(self._targets) == 1 else []
 
     def _bound(self) -> CompiledCost:
         own = self._branch, self._targets, checks.as_matrix(checks.weighting("weight", self.weight, 3))

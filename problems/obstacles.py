@@ -13,35 +13,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ddp.constraints.bound import CompiledConstraint, Kernels, bind
-from ddp.errors import ProblemError, as_array, flag, items, positive, said
+from ddp.errors import ProblemError, flag, items, said
 from ddp.protocols import Array
+from dynamics.geometry.solids import Capsule as Capsule
+from dynamics.geometry.solids import Mark
+from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.quantities import frames
+from dynamics.robots.capsules import BodyCapsule
 from dynamics.robots.model import Robot
 from problems import checks
 from problems.kernels import clearances
 from problems.state_constraints import RobotConstraint
-
-
-@dataclass(frozen=True, eq=False)
-class Capsule:
-    """All points within a radius [m] of the segment from start (3,) to end (3,) [m], in the world."""
-
-    start: Array
-    end: Array
-    radius: float
-
-    def __post_init__(self) -> None:
-        start, end = (as_array(name, getattr(self, name), (3,)).copy() for name in ("start", "end"))
-        checks.settle(self, start=start, end=end, radius=positive("radius", self.radius))
-
-
-def Sphere(center: ArrayLike, radius: float) -> Capsule:
-    """All points within a radius [m] of center (3,) [m]: a capsule without length."""
-    point = as_array("center", center, (3,))
-    return Capsule(point, point, radius)
 
 
 class Body(NamedTuple):
@@ -63,6 +47,23 @@ class Clearance(RobotConstraint, Protocol):
     obstacles: Sequence[Capsule]
     _body: Body
     _obstacles: Array
+
+    def marks(self) -> list[Mark]:
+        """Obstacles, one for each row."""
+        return [Mark("obstacle", one.start, one.end, one.radius, row=k) for k, one in enumerate(self.obstacles)]
+
+    def bodies(self) -> list[BodyCapsule]:
+        """The body, as far as one joint carries it."""
+        model, names = self.robot.model, self._frames()
+        found = [model.frames[self.robot.frame_id(name)] for name in names]
+        start, end = found[0], found[-1]
+        if start.parentJoint != end.parentJoint or self._body.radius == 0.0:
+            return []
+        a, b = (np.array(frame.placement.translation) for frame in (start, end))
+        return [BodyCapsule(int(start.parentJoint), a, b, self._body.radius)]
+
+    def _frames(self) -> tuple[str, ...]:
+        """Names of the frames that carry the body."""
 
     def _bound(self) -> CompiledConstraint:
         return bind(CLEARANCE, self._body, self._obstacles, columns=self._body.ends.dof)
@@ -91,6 +92,9 @@ class SphereClearance(Clearance):
         branch = checks.branch(self.robot, self.frame)
         body = Body(frames.pair(branch, branch), checks.weight("radius", self.radius), False)
         _settle(self, body, self.obstacles, self.margin)
+
+    def _frames(self) -> tuple[str, ...]:
+        return (self.frame,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +127,9 @@ class CapsuleClearance(Clearance):
             raise ProblemError(f"frames: no joint of {self.robot.name} moves {names[0]!r} or {names[1]!r}")
         body = Body(ends, checks.weight("radius", self.radius), True)
         _settle(self, body, self.obstacles, self.margin)
+
+    def _frames(self) -> tuple[str, ...]:
+        return tuple(self.frames)
 
 
 def _settle(constraint: Clearance, body: Body, obstacles: Sequence[Capsule], margin: float) -> None:

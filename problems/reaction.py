@@ -2,58 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pinocchio as pin
-from numpy.typing import ArrayLike, NDArray
-
-from ddp.errors import ProblemError, as_array, said
 from ddp.problem import Problem
-from ddp.protocols import Array
-from dynamics.phases.phase import stretches
-from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.phases.reaction import checked as checked
+from dynamics.phases.reaction import ground as ground
+from dynamics.phases.reaction import ground_forces as ground_forces
+from dynamics.phases.reaction import standing as standing
 from problems.contact_costs import ForceConstraint, ForceLimits
-from problems.forces import pushes
-
-
-def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
-    """The force (N, 3) on each frame [N], in world axes, along X (N+1, nx) under U (N, nu); zero without contact.
-
-    At an impact, which takes no time, it is zero as well: what acts there is an impulse.
-    """
-    checked(system)
-    U = as_array("U", U, (None, system.nu))
-    X = as_array("X", X, (len(U) + 1, system.nx))
-    if len(U) > system.knots:
-        raise ProblemError(f"U: expected controls of at most {system.knots} knots, got {len(U)}")
-    found = {contact.frame: np.zeros((len(U), 3)) for phase in system.phases for contact in phase.contacts}
-    for i, (phase, knots) in enumerate(zip(system.phases, stretches(system.phases), strict=True)):
-        if not phase.contacts or not knots:
-            continue
-        at = slice(knots.start, knots.stop)
-        F = pushes(system, phase.contacts, phase=i).values(X[at], U[at])
-        row = 0
-        for contact in phase.contacts:
-            force = F[:, row : row + 3]
-            turned = force if contact.reference != "local" else _in_world(system, contact.frame, X[at], force)
-            found[contact.frame][at] = turned
-            row += contact.size
-    return found
-
-
-def checked(system: PhasedDynamics) -> None:
-    """Raise ProblemError for what has no phases."""
-    if not isinstance(system, PhasedDynamics):
-        raise ProblemError(f"system: expected PhasedDynamics, got {said(system)}")
-
-
-def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
-    """For each frame, whether it is in contact at each knot (N,); at an impact, as in the phase that it begins."""
-    checked(system)
-    found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
-    for phase, knots in zip(system.phases, stretches(system.phases), strict=True):
-        for contact in phase.contacts:
-            found[contact.frame][knots.start - bool(phase.impact) : knots.stop] = True
-    return found
 
 
 def friction(problem: Problem) -> float | None:
@@ -61,19 +15,3 @@ def friction(problem: Problem) -> float | None:
     listed = [one for given in (problem.during, problem.constraints_at) for terms in given.values() for one in terms]
     found = [one.friction for one in listed if isinstance(one, (ForceLimits, ForceConstraint))]
     return next((mu for mu in found if mu is not None), None)
-
-
-def ground(system: PhasedDynamics) -> float | None:
-    """The height of the lowest place where a contact is held [m], if it is known."""
-    poses = [contact.target for phase in system.phases for contact in phase.contacts if contact.target is not None]
-    return min((float((p.translation if isinstance(p, pin.SE3) else p)[2]) for p in poses), default=None)
-
-
-def _in_world(system: PhasedDynamics, frame: str, X: Array, force: Array) -> Array:
-    """Forces (M, 3) in a frame's own axes as those in the world's."""
-    model, data = system.robot.model, system.robot.model.createData()
-    index, turned = system.robot.frame_id(frame), np.empty_like(force)
-    for k, x in enumerate(X):
-        pin.framesForwardKinematics(model, data, x[: model.nq])
-        turned[k] = data.oMf[index].rotation @ force[k]
-    return turned

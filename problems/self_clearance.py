@@ -46,6 +46,10 @@ class SelfClearance(RobotConstraint):
     _capsules: tuple[BodyCapsule, ...] = field(init=False, repr=False)
     _pairs: NDArray[np.int64] = field(init=False, repr=False)
 
+    def bodies(self) -> list[BodyCapsule]:
+        """Capsules around the robot's bodies."""
+        return [*self._capsules]
+
     def __post_init__(self) -> None:
         flag("at_end", self.at_end)
         robot, margin = checks.robot("robot", self.robot), checks.weight("margin", self.margin)

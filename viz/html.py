@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, said, text
 from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
+from viz.legend import Entry
 from viz.motions import Solved
 from viz.obstacles import Obstacle
 from viz.packing import pack
-from viz.scene import BESIDE, Entry, Scene, build
+from viz.scene import BESIDE, Scene, build
 from viz.shapes import css
 from viz.signals import Signal, panels
 from viz.sliders import Slider
@@ -48,14 +49,14 @@ def save_html(
     robot: Drawable | Solved | Mapping[str, Solved | ArrayLike],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
-    frames: Sequence[str] = (),
+    frames: Sequence[str] | None = None,
     ghost: ArrayLike | None = None,
     title: str | None = None,
     *,
     forces: Mapping[str, ArrayLike] | None = None,
     force_scale: float | None = None,
     cones: float | Mapping[str, float] | None = None,
-    obstacles: Sequence[Obstacle] = (),
+    obstacles: Sequence[Obstacle] | None = None,
     ground: float | None = None,
     beside: ArrayLike | None = None,
     beside_title: str = BESIDE,
@@ -71,6 +72,9 @@ def save_html(
     dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
     title: shown above.
+    A Solution brings what its problem knows: paths of frames with targets and of feet, its last state as a ghost,
+    forces and cones of friction, the ground, targets, footholds and obstacles, red while they hold the motion. What is
+    given here stands instead; ``forces={}``, ``frames=[]`` leave them out. Of several motions, forces are not drawn.
     forces: the force on each named frame in world axes [N], drawn as an arrow from the frame's origin; (N, 3), one for
     each interval, or (N+1, 3), one for each state, shown until the next; NaN or zero where there is no contact.
     force_scale: length of an arrow [m/N]; by default the robot's weight is as long as its centre of mass is far from
@@ -151,7 +155,8 @@ def _line(entry: Entry) -> str:
     if not entry.paths:
         return swatch
     paths = html.escape(json.dumps(entry.paths), quote=True)
-    return f'<label><input type="checkbox" checked data-paths="{paths}">{swatch}</label>'
+    box = f'<input type="checkbox"{" checked" if entry.shown else ""} data-paths="{paths}"'
+    return f'<label>{box} data-switches="{entry.switches}">{swatch}</label>'
 
 
 def _beside(name: str) -> Path:

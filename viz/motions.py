@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,11 +10,14 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, axes, said
+from dynamics.steps.augmented import Augmented
+from dynamics.steps.free_start import FreeStart
 from viz.bodies import Drawable
 from viz.chains import Chain, drawn
 from viz.contacts import instants, named
 from viz.shapes import Array
 from viz.signals import Signal, Told, signals_of
+from viz.world import World, world_of
 
 
 @runtime_checkable
@@ -42,6 +45,7 @@ class Motion(NamedTuple):
 
     name: for the legend.   signals: numbers over time to plot beside it.
     tensions (N, tendons) [N]: of the cables of its rods, in each interval; None: not known.
+    world: makes the surroundings that a solution knows; None: no solution.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Motion(NamedTuple):
     times: Array
     signals: Mapping[str, Signal] = {}
     tensions: Array | None = None
+    world: Callable[[], World] | None = None
 
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
@@ -97,11 +102,10 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
 
 def _solution(field: str, name: str, solution: Solved) -> Motion:
     """A solution's motion, up to its first state that is not finite."""
-    system = solution.problem.dynamics
+    system, X = inside(solution.problem.dynamics, np.asarray(solution.X))
     robot: Any = getattr(system, "robot", None)
     if not isinstance(getattr(robot, "model", None), pin.Model):
         raise ProblemError(f"{field}: expected the solution of a robot's problem, got one of {type(system).__name__}")
-    X = np.asarray(solution.X)
     finite = np.isfinite(X).all(axis=1)
     X = X[: len(X) if finite.all() else int(np.argmin(finite))]
     robot = drawn(robot)
@@ -110,7 +114,20 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     signals = signals_of(solution) if isinstance(solution, Told) and finite.all() else {}
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
     tensions = np.asarray(solution.U)[: len(Q) - 1, :pulled] if pulled else None
-    return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions)
+    U = np.asarray(solution.U)[: len(Q) - 1] if system is solution.problem.dynamics and len(Q) > 1 else None
+    return Motion(
+        name, robot, Q, instants(steps, len(Q)), signals, tensions, lambda: world_of(solution, system, X, U)
+    )
+
+
+def inside(system: Any, X: Array) -> tuple[Any, Array]:
+    """The system in compositions, and its part of their states X (N+1, .)."""
+    while isinstance(system, (Augmented, FreeStart)):
+        if isinstance(system, FreeStart):
+            X = X[system.before :]
+        system = system.system
+        X = np.ascontiguousarray(X[:, : system.nx])
+    return system, X
 
 
 def configurations(field: str, X: Any, robot: Any) -> Array:

@@ -33,12 +33,21 @@
     if (event.target.type === "checkbox" && event.key === " ") return;
     if (event.key in keys) { keys[event.key](); event.preventDefault(); }
   });
-  for (const box of document.querySelectorAll("[data-paths]")) {
-    box.onchange = () => {
-      for (const path of JSON.parse(box.dataset.paths)) {
+  function applySwitch(box) {
+    for (const path of JSON.parse(box.dataset.paths)) {
+      if (box.dataset.switches === "wireframe") {
+        viewer.scene_tree.find(path.split("/").filter(Boolean)).object.traverse((mesh) => {
+          if (mesh.isMesh) mesh.material.wireframe = box.checked;
+        });
+        viewer.set_dirty();
+      } else {
         viewer.handle_command({ type: "set_property", path: path, property: "visible", value: box.checked });
       }
-    };
+    }
+  }
+  for (const box of document.querySelectorAll("[data-paths]")) {
+    box.onchange = () => applySwitch(box);
+    if (!box.checked) applySwitch(box);
   }
 
   // The camera: a ball of scene.radius about the origin stays in the picture, however wide that is.

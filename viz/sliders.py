@@ -49,7 +49,7 @@ def explore(
     title: str = "mayne",
     open_browser: bool = False,
     *,
-    frames: Sequence[str] = (),
+    frames: Sequence[str] | None = None,
     notes: str = "",
 ) -> str:
     """Serve a page whose sliders call ``make``, and return its address; it answers until this process ends.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 import viz
 from ddp.errors import ProblemError
@@ -17,12 +14,10 @@ from ddp.solver import DDP, ILQR, solve
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.free_start import FreeStart
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.command.output import COLUMNS, console, print_table, row
 from problems.command.progress import progress
 from problems.command.timing import warm
-from problems.obstacles import CapsuleClearance, SphereClearance
-from problems.reaction import friction, ground, ground_forces, standing
+from problems.reaction import friction, ground_forces, standing
 from problems.registry import Entry, find
 
 PROBLEMS = ("arm/reach", "quadruped/reorientation")
@@ -44,7 +39,7 @@ def run(folder: Path) -> bool:
         stem = folder.resolve() / name.replace("/", "-")
         plot, page = stem.with_name(f"{stem.name}-convergence.png"), stem.with_suffix(".html")
         viz.plot_convergence(solutions, plot, title=entry.description)
-        draw(entry, problem, solutions["DDP"].X, page, solutions["DDP"].U, signals=viz.signals_of(solutions["DDP"]))
+        draw(entry, solutions["DDP"], page)
         files += [plot, page]
     print_table(["problem", "solver", *COLUMNS], rows)
     output = console()
@@ -65,71 +60,53 @@ def compare(entry: Entry, problem: Problem, solvers: dict[str, DDP], workers: in
     return solutions
 
 
+class Trajectory(NamedTuple):
+    """States X (M+1, nx) under controls U (M, nu) of a problem's system, for the viewer."""
+
+    X: Array
+    U: Array
+    problem: Problem
+
+
 def draw_several(entry: Entry, problem: Problem, solutions: dict[str, Solution], page: Path) -> str:
     """Draw solutions of a problem in one scene, and write its page; where it is."""
-    system = check_robot(entry, problem)
-    frames = [name for name in entry.frames if system.robot.model.existFrame(name)]
-    floor = ground(system) if isinstance(system, PhasedDynamics) else None
-    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "ground": floor}
-    return viz.save_html(page, solutions, frames=frames, **about).where
+    check_robot(entry, problem)
+    return viz.save_html(page, solutions, frames=_frames(entry, problem), title=entry.description).where
 
 
-def check_robot(entry: Entry, problem: Problem) -> RobotDynamics | PhasedDynamics:
-    """The system of a problem whose motion can be drawn; ProblemError for others."""
-    system = problem.dynamics
-    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
+def check_robot(entry: Entry, problem: Problem) -> None:
+    """Raise ProblemError for a problem whose motion cannot be drawn."""
+    system = _inside(problem.dynamics)
+    if not hasattr(system, "robot"):
         raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
+
+
+def draw(entry: Entry, solution: Solution | Trajectory, page: Path | None, open_browser: bool = False) -> str:
+    """Draw a motion with all that its problem knows, in a file or else live; where it was drawn.
+
+    open_browser: for what is live.
+    """
+    problem = solution.problem
+    assert problem is not None
+    check_robot(entry, problem)
+    frames = _frames(entry, problem)
+    if page is None:
+        return viz.animate(solution, frames=frames, title=entry.description, open_browser=open_browser).where
+    return viz.save_html(page, solution, frames=frames, title=entry.description).where
+
+
+def _inside(system: Any) -> Any:
+    """The system in compositions."""
+    while isinstance(system, (Augmented, FreeStart)):
+        system = system.system
     return system
 
 
-def inside(system: Any, X: Array) -> tuple[Any, Array]:
-    """The system in compositions, and its part of their states."""
-    while isinstance(system, (Augmented, FreeStart)):
-        if isinstance(system, FreeStart):
-            X = X[system.before :]
-        system = system.system
-        X = np.ascontiguousarray(X[:, : system.nx])
-    return system, X
-
-
-def draw(
-    entry: Entry, problem: Problem, X: Array, page: Path | None, U: Array | None = None, open_browser: bool = False,
-    signals: Mapping[str, viz.Signal] | None = None,
-) -> str:  # fmt: skip
-    """Draw a trajectory with its last state as a ghost, in a file or else live; where it was drawn.
-
-    Of legged motion, given U (N, nu), the forces on the feet as well, with cones of friction, and the ground.
-    open_browser: for what is live.   signals: numbers to plot beside it.
-    """
-    system, X = inside(problem.dynamics, X)
-    if system is problem.dynamics or not hasattr(system, "robot"):
-        system = check_robot(entry, problem)
-    else:
-        U = None  # forces are those of the composition's controls
-    robot = system.robot
-    frames = [name for name in entry.frames if robot.has_frame(name)]  # another robot may lack some
-    about: dict[str, Any] = {"obstacles": obstacles_of(problem), "title": entry.description, "signals": signals}
-    dt: Any = system.dt
-    if isinstance(system, PhasedDynamics):
-        frames += [name for name in standing(system) if name not in frames]
-        forces = None if U is None else ground_forces(system, X, U)
-        cones = None if forces is None else friction(problem)
-        dt = system.durations[: len(X) - 1]
-        about |= {"forces": forces, "cones": cones, "ground": ground(system)}
-    if page is None:
-        return viz.animate(robot, X, dt, frames, X[-1], open_browser, **about).where
-    return viz.save_html(page, robot, X, dt, frames, X[-1], **about).where
-
-
-def obstacles_of(problem: Problem) -> list[viz.Capsule]:
-    """Obstacles of a problem's constraints, each once, as the viewer draws them."""
-    lists = [
-        placed.constraint.obstacles
-        for placed in problem.placed
-        if isinstance(placed.constraint, (SphereClearance, CapsuleClearance))
-    ]
-    each = {id(obstacle): obstacle for obstacles in lists for obstacle in obstacles}.values()
-    return [viz.Capsule(obstacle.start, obstacle.end, obstacle.radius) for obstacle in each]
+def _frames(entry: Entry, problem: Problem) -> list[str]:
+    """Frames whose paths are drawn: the entry's, as far as the robot has them, and feet."""
+    system = _inside(problem.dynamics)
+    feet = [*standing(system)] if isinstance(system, PhasedDynamics) else []
+    return list(dict.fromkeys([*(name for name in entry.frames if system.robot.has_frame(name)), *feet]))
 
 
 def check_contacts(entry: Entry, problem: Problem) -> PhasedDynamics:

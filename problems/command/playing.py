@@ -14,7 +14,6 @@ import numpy as np
 import viz
 from ddp import archive
 from ddp.errors import ProblemError
-from ddp.problem import Problem
 from ddp.solution import Solution
 from dynamics import Motion, PhasedDynamics, RobotDynamics, load
 from dynamics.rods.assembly import HybridRobot
@@ -26,13 +25,10 @@ from problems.registry import Entry
 from problems.soft.system import SoftSystem
 
 
-def animate(entry: Entry, problem: Problem, solution: Solution, html: str | None, open_browser: bool = False) -> None:
+def animate(entry: Entry, solution: Solution, html: str | None, open_browser: bool = False) -> None:
     """Write an animation, or play it until it is interrupted."""
-    X = solution.X[np.isfinite(solution.X).all(axis=1)]
     with progress(f"{entry.name}, drawing"):
-        page = Path(html) if html else None
-        told = viz.signals_of(solution) if len(X) == len(solution.X) else None
-        where = demonstration.draw(entry, problem, X, page, solution.U[: len(X) - 1], open_browser, told)
+        where = demonstration.draw(entry, solution, Path(html) if html else None, open_browser)
     _play(entry.name, where, html)
 
 

@@ -49,5 +49,5 @@ def subjects():
             ("open_browser",),
         ),
         Subject("viz.Sphere", viz.Sphere, {"center": np.ones(3), "radius": 0.1}),
-        Subject("viz.Capsule", viz.Capsule, {"a": np.ones(3), "b": np.zeros(3), "radius": 0.1}),
+        Subject("viz.Capsule", viz.Capsule, {"start": np.ones(3), "end": np.zeros(3), "radius": 0.1}),
     ]

@@ -281,8 +281,8 @@ def test_bad_input_is_named(hopper, motion, forces, change, message):
         (lambda: viz.Sphere([0, 0], 1.0), r"center of a sphere: expected shape \(3,\), got \(2,\)"),
         (lambda: viz.Sphere([0, 0, np.nan], 1.0), "center of a sphere: expected finite numbers"),
         (lambda: viz.Sphere([0, 0, 0], -1.0), "radius of a sphere: expected a positive number"),
-        (lambda: viz.Capsule("a", [0, 0, 1], 1.0), "a of a capsule: expected real numbers"),
-        (lambda: viz.Capsule([0, 0, 0], [0, 0, np.inf], 1.0), "b of a capsule: expected finite numbers"),
+        (lambda: viz.Capsule("a", [0, 0, 1], 1.0), "start of a capsule: expected real numbers"),
+        (lambda: viz.Capsule([0, 0, 0], [0, 0, np.inf], 1.0), "end of a capsule: expected finite numbers"),
         (lambda: viz.Capsule([0, 0, 0], [0, 0, 1], 0.0), "radius of a capsule: expected a positive number"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, integer, items, said
+from ddp.errors import ProblemError, integer, items, rows, said
 from ddp.protocols import Array
 from ddp.system import Expansion
 from dynamics.contacts.contact import Contact, compile_contacts, forces
@@ -20,7 +20,6 @@ from dynamics.phases.contact_forces import ContactForces
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
-from problems import checks
 
 System: TypeAlias = RobotDynamics | PhasedDynamics
 
@@ -166,12 +165,12 @@ class _Impulses:
         return dynamics.noted_forces(self._arrays, knots.start, knots.stop - knots.start, self.restitution)
 
     def _split(self, X: Array) -> tuple[Array, Array]:
-        X = checks.rows("numbers in a state", X, self.system.nx)
+        X = rows("numbers in a state", X, self.system.nx)
         return X[:, : self.system.robot.nq], X[:, self.system.robot.nq :]
 
 
 def _knots(system: System, X: Array, U: Array) -> tuple[Array, Array]:
-    return checks.rows("numbers in a state", X, system.nx), checks.rows("controls", U, system.nu)
+    return rows("numbers in a state", X, system.nx), rows("controls", U, system.nu)
 
 
 def _are_held(system: System, contacts: Sequence[Contact]) -> bool:

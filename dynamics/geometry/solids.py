@@ -1,0 +1,55 @@
+"""Simple solids in the world, and places there that costs and constraints are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddp.errors import as_array, positive
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """All points within ``radius`` [m] of the segment from start (3,) to end (3,) [m], in world axes.
+
+    start may equal end: a ball. Raises ProblemError for what is no point, and for a radius that is not positive.
+    """
+
+    start: Any
+    end: Any
+    radius: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            object.__setattr__(self, name, as_array(f"{name} of a capsule", getattr(self, name), (3,)).copy())
+        object.__setattr__(self, "radius", positive("radius of a capsule", self.radius))
+
+
+def Sphere(center: ArrayLike, radius: float) -> Capsule:
+    """All points within ``radius`` [m] of ``center`` (3,) [m], in world axes: a capsule without length."""
+    point = as_array("center of a sphere", center, (3,))
+    return Capsule(point, point, positive("radius of a sphere", radius))
+
+
+class Mark(NamedTuple):
+    """Place in the world that a cost or a constraint is about, for pictures and reports.
+
+    kind: "target", where something shall be, or "obstacle".
+    start, end (3,) [m]: ends of a segment, equal for a point.   radius [m]: around it, 0 of a point.
+    rotation (3, 3): of a target with an orientation, else None.
+    frame: of the robot, that shall be there; "" where that is the centre of mass, or an obstacle.
+    row: of the constraint's numbers that belong to it, None: all.
+    """
+
+    kind: str
+    start: Array
+    end: Array
+    radius: float = 0.0
+    rotation: Array | None = None
+    frame: str = ""
+    row: int | None = None

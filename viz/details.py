@@ -1,0 +1,142 @@
+"""Details of a scene that its legend switches: targets, obstacles, limits, centre of mass, frames, solids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pinocchio as pin
+
+from viz.legend import Entry
+from viz.messages import Message, clip, set_object, set_property, set_transform, track
+from viz.obstacles import OBSTACLE, solid
+from viz.robots import Drawing, path_of
+from viz.shapes import SIDES, Array, Color, Mesh, capsule, lathe, merge, rod, tube
+from viz.world import World
+
+TARGET: Color = (0.72, 0.16, 0.55, 1.0)
+FOOTHOLD: Color = (0.16, 0.55, 0.50, 0.70)
+HELD = np.array([0.88, 0.12, 0.10])
+"""Colour (RGB) of what holds the motion."""
+CENTER: Color = (0.95, 0.76, 0.06, 1.0)
+AXES: list[Color] = [(0.84, 0.15, 0.16, 1.0), (0.17, 0.63, 0.17, 1.0), (0.12, 0.30, 0.80, 1.0)]
+SOLID: Color = (0.30, 0.55, 0.75, 0.30)
+
+
+@dataclass
+class Details:
+    """Messages, clips and lines of the legend."""
+
+    messages: list[Message] = field(default_factory=list)
+    clips: list[Message] = field(default_factory=list)
+    legend: list[Entry] = field(default_factory=list)
+
+    def add(self, other: Details) -> None:
+        """Append another's."""
+        self.messages += other.messages
+        self.clips += other.clips
+        self.legend += other.legend
+
+
+def of_world(world: World, times: Sequence[float], size: float) -> Details:
+    """Targets, footholds and obstacles of a motion; times (N+2,) [s]: of its states and the end, size [m]: of marks."""
+    found = Details()
+    for k, mark in enumerate(world.targets):
+        path = f"/mayne/targets/{k}"
+        if mark.rotation is None:
+            found.messages.append(set_object(path, capsule(0.3 * size, 0.0, TARGET).moved(np.eye(3), mark.start)))
+        else:
+            ball = capsule(0.18 * size, 0.0, TARGET)
+            for j, mesh in enumerate([ball, *triad(size)]):
+                found.messages.append(set_object(f"{path}/{j}", mesh.moved(mark.rotation, mark.start)))
+    if world.targets:
+        label = _names("target", [mark.frame for mark in world.targets])
+        found.legend.append(Entry(label, TARGET, ("/mayne/targets",)))
+    if len(world.footholds):
+        thin = 0.04 * size
+        disc = lathe(np.array([0.0, 0.5, 0.5, 0.0]) * size, np.array([0.0, 0.0, thin, thin]), FOOTHOLD)
+        found.messages.append(
+            set_object("/mayne/footholds", merge([disc.moved(np.eye(3), place) for place in world.footholds]))
+        )
+        found.legend.append(Entry("footholds", FOOTHOLD, ("/mayne/footholds",)))
+    for k, (obstacle, holding) in enumerate(world.obstacles):
+        path = f"/mayne/obstacles/{k}"
+        found.messages.append(set_object(path, solid(obstacle)))
+        if holding is not None and holding.any():
+            colors = np.where(np.append(holding, holding[-1])[:, None], HELD, np.array(OBSTACLE[:3]))
+            found.clips.append(clip(f"{path}/<object>", [track(".material.color", "color", times, colors, held=True)]))
+    if world.obstacles:
+        holds = any(holding is not None and holding.any() for _, holding in world.obstacles)
+        label = "obstacle, red while it holds the motion" if holds else "obstacle"
+        found.legend.append(Entry(label, OBSTACLE, ("/mayne/obstacles",)))
+    return found
+
+
+def of_limits(d: Drawing, world: World, times: Sequence[float], size: float) -> Details:
+    """A red ring around each joint while its control is at a limit."""
+    found = Details()
+    outline = np.linspace(0.0, 2.0 * np.pi, SIDES // 2 + 1)
+    ring = lathe(size * (1.0 + 0.18 * np.cos(outline)), 0.18 * size * np.sin(outline), (*HELD, 1.0))
+    for joint, holding in world.limits.items():
+        path = f"{path_of(d, d.root, joint)}/limit"
+        found.messages += [set_property(path, "visible", False), set_object(f"{path}/ring", ring)]
+        flags = np.append(holding, holding[-1])
+        found.clips.append(clip(path, [track(".visible", "bool", times, flags, held=True)]))
+    if world.limits:
+        paths = tuple(f"{path_of(d, d.root, joint)}/limit/ring" for joint in world.limits)
+        found.legend.append(Entry("ring: control at its limit", (*HELD, 1.0), paths))
+    return found
+
+
+def of_robot(d: Drawing, world: World, times: Sequence[float], size: float) -> Details:
+    """Centre of mass and its path, frames of the joints, solids of constraints, wireframe: hidden until asked for."""
+    found = Details()
+    model = d.motion.robot.model
+    masses = np.array([inertia.mass for inertia in model.inertias])
+    if masses[1:].sum() > 0.0 and model.njoints > 2:
+        path = center_of_mass(model, d.places)
+        root = "/mayne/center of mass"
+        found.messages += [
+            set_object(f"{root}/ball", capsule(0.35 * size, 0.0, CENTER)),
+            set_object(f"{root}/path", tube(path, 0.08 * size, CENTER)),
+            set_transform(f"{root}/ball", path[0]),
+        ]
+        moving = np.concatenate([path, path[-1:]])
+        found.clips.append(clip(f"{root}/ball", [track(".position", "vector3", times, moving)]))
+        found.legend.append(Entry("centre of mass and its path", CENTER, (root,), shown=False))
+    frames, axes = [], triad(0.8 * size)
+    for joint in range(1, model.njoints):
+        root = f"{path_of(d, d.root, joint)}/axes"
+        found.messages += [set_object(f"{root}/{k}", mesh) for k, mesh in enumerate(axes)]
+        frames.append(root)
+    found.legend.append(Entry("frames of joints: x red, y green, z blue", AXES[0], tuple(frames), shown=False))
+    solids = []
+    for k, body in enumerate(world.bodies):
+        root = f"{path_of(d, d.root, body.joint)}/solid {k}" if body.joint else f"/mayne/solids/{k}"
+        found.messages.append(set_object(root, solid(body)._replace(color=SOLID)))
+        solids.append(root)
+    if solids:
+        found.legend.append(Entry("solids that constraints keep apart", SOLID, tuple(solids), shown=False))
+    found.legend.append(Entry("wireframe", (0.5, 0.5, 0.5, 1.0), (d.root,), shown=False, switches="wireframe"))
+    return found
+
+
+def center_of_mass(model: pin.Model, places: Array) -> Array:
+    """Centre of mass (N, 3) [m] of a robot whose joints are at ``places`` (N, njoints, 7)."""
+    masses = np.array([inertia.mass for inertia in model.inertias])
+    levers = np.array([inertia.lever for inertia in model.inertias])
+    turned = np.array([[pin.Quaternion(place[3:]).matrix() @ lever for place, lever in zip(row, levers, strict=True)]
+                       for row in places])  # fmt: skip
+    return ((places[:, 1:, :3] + turned[:, 1:]) * masses[1:, None]).sum(axis=1) / masses[1:].sum()
+
+
+def triad(length: float) -> list[Mesh]:
+    """Axes x, y and z of a frame as rods of a length [m]."""
+    return [rod(np.zeros(3), length * axis, 0.06 * length, color) for axis, color in zip(np.eye(3), AXES, strict=True)]
+
+
+def _names(what: str, frames: Sequence[str]) -> str:
+    """Label of targets of some frames."""
+    known = list(dict.fromkeys(name or "the centre of mass" for name in frames))
+    return f"{what} of {', '.join(known[:3])}{' and more' if len(known) > 3 else ''}"

@@ -1,0 +1,130 @@
+"""Robots as they are drawn: their bodies as shapes of a scene, and how these move."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+from ddp.errors import ModelError, nearest, said
+from viz.bodies import Bodies, Drawable
+from viz.chains import shapes_of
+from viz.messages import Message, clip, safe, set_object, set_transform, track
+from viz.motions import Motion
+from viz.shapes import Array, Color
+
+ROBOT = "/mayne/robot"
+"""Where the first robot is in the scene."""
+GHOST: Color = (0.16, 0.50, 0.73, 0.28)
+
+
+class Drawing(NamedTuple):
+    """Motion as it is drawn.
+
+    places (N+1, njoints, 7): position and quaternion of its joints.   positions (F, N+1, 3): of frames that are traced.
+    root: where in the scene.   color: of the whole robot; None: its own colours.
+    """
+
+    motion: Motion
+    shapes: Bodies
+    places: Array
+    positions: Array
+    root: str
+    color: Color | None
+
+
+def drawings_of(
+    motions: Sequence[Motion], tints: Sequence[Color | None], frames: Sequence[str], names: Sequence[str]
+) -> tuple[list[Drawing], tuple[str, ...]]:
+    """Motions as they are drawn, the shapes of each robot read once; and the meshes that are missing."""
+    known: dict[int, tuple[Bodies, tuple[str, ...]]] = {}
+    found = []
+    for k, (motion, tint) in enumerate(zip(motions, tints, strict=True)):
+        robot = motion.robot
+        if id(robot) not in known:
+            known[id(robot)] = shapes_of(robot)
+        shapes, _ = known[id(robot)]
+        traced = names if k == 0 else frames if tint is not GHOST else ()
+        indices = [_frame(robot, "frames" if name in frames else "forces", name) for name in traced]
+        places, positions = kinematics(robot.model, motion.Q, indices)
+        found.append(Drawing(motion, shapes, places, positions, ROBOT if k == 0 else f"/mayne/motion {k}", tint))
+    return found, tuple(dict.fromkeys(name for _, missing in known.values() for name in missing))
+
+
+def draw(d: Drawing, end: float) -> tuple[list[Message], list[Message]]:
+    """Messages and clips of a motion that holds its last state until ``end`` [s]."""
+    messages = stand(d, d.root, d.places[0], d.color, world=d.root == ROBOT)
+    ends = [*d.motion.times.tolist(), end]
+    return messages, [_clip(path_of(d, d.root, joint), d.places[:, joint], ends) for joint in d.shapes if joint > 0]
+
+
+def stand(d: Drawing, root: str, places: Array, color: Color | None, world: bool = False) -> list[Message]:
+    """A robot's bodies where its joints are at ``places`` (njoints, 7), with those of the world if asked for."""
+    messages = []
+    for joint, meshes in d.shapes.items():
+        if joint == 0 and not world:
+            continue
+        path = path_of(d, root, joint)
+        messages += [
+            set_object(f"{path}/{k}", mesh, None if joint == 0 else color) for k, mesh in enumerate(meshes)
+        ]
+        if joint > 0:
+            place = places[joint]
+            messages.append(set_transform(path, place[:3], pin.Quaternion(place[3:]).matrix()))
+    return messages
+
+
+def _frame(robot: Drawable, field: str, name: str) -> int:
+    if not (isinstance(name, str) and name.isprintable() and robot.model.existFrame(name)):
+        known = [frame.name for frame in robot.model.frames]
+        raise ModelError(f"{field}: {robot.name} has no frame {said(name)}; {nearest(name, known)}")
+    return int(robot.model.getFrameId(name))
+
+
+def kinematics(model: pin.Model, Q: Array, frames: list[int]) -> tuple[Array, Array]:
+    """Position and quaternion (N, njoints, 7) of every joint, positions (len(frames), N, 3) of the frames."""
+    joints = [model.joints[j] for j in range(1, model.njoints)]
+    moved = [joint.createData() for joint in joints]  # a pinocchio.Data has tensors of nv³ numbers
+    parents, inside = list(model.parents)[1:], list(model.jointPlacements)[1:]
+    attached = [(model.frames[frame].parentJoint, model.frames[frame].placement) for frame in frames]
+    places, paths = np.empty((len(Q), model.njoints, 7)), np.empty((len(frames), len(Q), 3))
+    for k, q in enumerate(Q):
+        world = [pin.SE3.Identity()]
+        for joint, data, parent, here in zip(joints, moved, parents, inside, strict=True):
+            joint.calc(data, q)
+            world.append(world[parent] * here * data.M)
+        places[k] = [pin.SE3ToXYZQUAT(place) for place in world]
+        for i, (parent, here) in enumerate(attached):
+            paths[i, k] = world[parent].act(here.translation)
+    return places, paths
+
+
+def enclosing(shapes: Bodies, places: Array, paths: Array) -> Array:
+    """Points (P, 3) that enclose the robot and its traces, over some forty moments of the motion."""
+    seen = [paths.reshape(-1, 3)]
+    for joint, meshes in shapes.items():
+        points = np.concatenate([mesh.vertices for mesh in meshes])
+        ends = np.stack([points.min(axis=0), points.max(axis=0)])
+        corners = np.array(list(itertools.product(*ends.T)))
+        for place in places[:: max(1, len(places) // 40), joint]:
+            seen.append(corners @ pin.Quaternion(place[3:]).matrix().T + place[:3])
+    return np.concatenate(seen)
+
+
+def _clip(path: str, places: Array, times: Sequence[float]) -> Message:
+    held = np.concatenate([places, places[-1:]])
+    moves = [track(".position", "vector3", times, held[:, :3]), track(".quaternion", "quaternion", times, held[:, 3:])]
+    return clip(path, moves)
+
+
+def path_of(d: Drawing, root: str, joint: int) -> str:
+    """Where a joint's bodies are in the scene."""
+    return f"{root}/{joint} {safe(d.motion.robot.model.names[joint])}"
+
+
+def trace_of(d: Drawing, frame: str) -> str:
+    """Where a frame's path is in the scene."""
+    return f"/mayne/traces/{safe(frame)}" + ("" if d.root == ROBOT else f" of {safe(d.root)}")
