@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddp.compiling.portable import portable
 from ddp.compiling.setup import working_time
 from ddp.errors import ProblemError
 from ddp.iterate import CLOSED, Iterate
-from ddp.models.attempt import Attempt, HessianModel, Limits, shift
+from ddp.models.attempt import HessianModel, Limits, shift
+from ddp.models.globalisation import swept
 from ddp.solution import Record
 from ddp.status import End, Ending
 
@@ -22,6 +24,10 @@ BOTTOMLESS, DEEP = -1e100, -1e8
 `FAR` out, too, and it has grown by a half `GROWN` times."""
 
 FAR, GROWN, GROWTH = 1e8, 10, 1.5
+
+GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
+ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
+"""Verdicts of `judged`, and endings by them."""
 
 SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
@@ -71,13 +77,8 @@ class Descent:
                 return self._why_no_step()
             ending: Ending | None = None
             if iterate.gap < CLOSED and attempt.expected <= max(tolerance * iterate.unit, iterate.noise):
-                settled = settled + 1 if _converged(iterate, attempt, iterate.resolution) else 0
-                if _converged(iterate, attempt, tolerance * iterate.unit):
-                    ending = Ending.CONVERGED
-                elif settled == SETTLED or (attempt.step.alpha == 0.0 and _converged(iterate, attempt, iterate.noise)):
-                    ending = Ending.ROUNDING
-                elif attempt.expected <= iterate.resolution and _indefinite(iterate, attempt):
-                    ending = Ending.STATIONARY
+                number, settled = judged(iterate, attempt, attempt.step.alpha, tolerance, settled)
+                ending = ENDINGS[number]
             else:
                 settled = 0
             iterate.accept(attempt.step)
@@ -139,7 +140,24 @@ class Descent:
         return End(Ending.NO_STEP, reason)
 
 
-def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
+@portable
+def judged(iterate, attempt, alpha, tolerance, settled):  # type: ignore[no-untyped-def]
+    """Judge an attempt that expects next to nothing; with how many in a row could not be told from rounding.
+
+    settled: how many of them there were before it.
+    """
+    settled = settled + 1 if is_converged(iterate, attempt, iterate.resolution) else 0
+    if is_converged(iterate, attempt, tolerance * iterate.unit):
+        return CONVERGED, settled
+    if settled == SETTLED or (alpha == 0.0 and is_converged(iterate, attempt, iterate.noise)):
+        return ROUNDING, settled
+    if attempt.expected <= iterate.resolution and is_indefinite(iterate, attempt):
+        return STATIONARY, settled
+    return GOES_ON, settled
+
+
+@portable
+def is_converged(iterate, attempt, limit):  # type: ignore[no-untyped-def]
     """Whether the model, without the regularisation's help, expects less than ``limit``."""
     if not attempt.expected <= limit:  # nor where that is no number
         return False
@@ -147,12 +165,15 @@ def _converged(iterate: Iterate, attempt: Attempt, limit: float) -> bool:
     if attempt.mu <= 2.0 * smallest:  # it is relative to controls' weights, which move a little from iterate to iterate
         return True
     for blend in (attempt.blend, 0.0):
-        sweep = iterate.sweep(blend, smallest)
+        sweep = swept(iterate, blend, smallest, False)
         if sweep.failed < 0:
             return sweep.expected <= limit
     return False
 
 
-def _indefinite(iterate: Iterate, attempt: Attempt) -> bool:
+@portable
+def is_indefinite(iterate, attempt):  # type: ignore[no-untyped-def]
     """Whether the models here fail without regularisation."""
-    return all(iterate.sweep(blend, shift(iterate)).failed >= 0 for blend in (attempt.blend, 0.0))
+    smallest = shift(iterate)
+    own = swept(iterate, attempt.blend, smallest, False)
+    return own.failed >= 0 and swept(iterate, 0.0, smallest, False).failed >= 0

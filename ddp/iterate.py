@@ -27,13 +27,8 @@ from ddp.sweeps.inertia import UNKNOWN
 FULL = np.array([1.0])
 """The step length of a rollout that is no search."""
 
-EPSILON = float(np.finfo(float).eps)
-
 CLOSED = 1e-10
 """Gaps smaller than this count as closed (norm: the largest component of any, in the units of the tangent space)."""
-
-DOWN_TO = 1e-6
-"""The cost does not count as less than this fraction of what it fell by: it may end at zero."""
 
 WEAKEST = 1e-2
 """The largest mu of a last sweep, relative to the control costs."""
@@ -237,15 +232,8 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        self.magnitude, effort, controls, states = scales(d.l, self.separable, H, d.diagonal, self.U)
-        self.control_weight = 1.0
-        for weight in (controls, states, self.magnitude):
-            if 0.0 < weight < np.inf:
-                self.control_weight = weight
-                break
-        changed = effort + max(0.0, self._highest - self.cost)
-        self.unit = max(min(self.magnitude, changed), DOWN_TO * changed)
-        self.resolution, self.noise = EPSILON * self.magnitude, 1e-12 * (self.unit + abs(self.cost))
+        found = scales(d.l, self.separable, H, d.diagonal, self.U, self.cost, self._highest)
+        self.magnitude, self.control_weight, self.unit, self.resolution, self.noise = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:
         """Search along the sweep's policy: see `ddp.search`."""
@@ -265,7 +253,8 @@ class Iterate:
             self.cost = step.cost
             self._highest = max(self._highest, step.cost)
             self.known = 0
-            self.backward.moved()
+            if self.backward.age is not None:
+                self.backward.moved()
         free = self.problem.limited and not self.limited
         if free and (step.alpha == 0.0 or touches(self.U, self.problem.lower, self.problem.upper)):
             self.limit()

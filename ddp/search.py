@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ddp.compiling.portable import portable
 from ddp.errors import ProblemError, positive
 from ddp.problem import Problem, Rollouts
 from ddp.protocols import Array
@@ -21,6 +22,9 @@ CHUNKS = (0, 1, 3)
 
 LONGER = np.array([2.0, 4.0])
 """Steps beyond the full one."""
+
+REFUSED, TAKEN, SURPASSED = range(3)
+"""Verdicts on a step: a shorter one is tried, it is taken, or longer ones are tried beside it."""
 
 
 class Step(NamedTuple):
@@ -119,16 +123,9 @@ class Backtracking:
             rolled = line.rolled_out(alphas)
             for lane, alpha in enumerate(alphas.tolist()):
                 step = line.step(alpha, rolled, lane)
-                if not abs(step.cost) < np.inf:
-                    continue
-                decrease = line.cost - step.cost
-                promised = alpha * line.slope - alpha * alpha * (line.slope - line.expected)
-                share = self.share if promised >= 0.0 else (2.0 if line.torn else 0.0)
-                if not (decrease > share * promised or _is_even(decrease, line)):
-                    continue
-                if alpha < 1.0 or line.torn or not decrease > self.generous * promised > 100.0 * line.resolution:
-                    return step
-                return _longer(step, line)
+                found = judged(line, self.share, self.generous, alpha, step.cost)
+                if found != REFUSED:
+                    return step if found == TAKEN else _longer(step, line)
         return line.nowhere()
 
 
@@ -153,7 +150,17 @@ def _longer(step: Step, line: Line) -> Step:
     return step
 
 
-def _is_even(decrease: float, line: Line) -> bool:
-    """Whether rounding may hide what is promised, and what has come of it."""
-    rounding = 1e-14 * (line.unit + abs(line.cost))
-    return abs(line.slope) <= max(1e-12 * line.unit, rounding) and decrease >= -rounding
+@portable
+def judged(line, share, generous, alpha, cost):  # type: ignore[no-untyped-def]
+    """`REFUSED`, `TAKEN` or `SURPASSED`, of a step alpha that leads to a cost: see `Backtracking`."""
+    if not abs(cost) < np.inf:
+        return REFUSED
+    decrease, promised = line.cost - cost, alpha * line.slope - alpha * alpha * (line.slope - line.expected)
+    wanted = share if promised >= 0.0 else (2.0 if line.torn else 0.0)
+    if not decrease > wanted * promised:
+        rounding = 1e-14 * (line.unit + abs(line.cost))  # may hide what is promised, and what has come of it
+        if not (abs(line.slope) <= max(1e-12 * line.unit, rounding) and decrease >= -rounding):
+            return REFUSED
+    if alpha < 1.0 or line.torn or not decrease > generous * promised > 100.0 * line.resolution:
+        return TAKEN
+    return SURPASSED

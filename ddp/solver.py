@@ -15,10 +15,10 @@ from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positi
 from ddp.guesses import Start, as_guess
 from ddp.iterate import Guess, Iterate
 from ddp.loop import run
-from ddp.models.attempt import SHIFT, HessianModel, Limits
-from ddp.models.mixed import Mixed
+from ddp.models.attempt import HessianModel, Limits
+from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt
+from ddp.models.globalisation import SHIFT
 from ddp.models.regularization import Regularization
-from ddp.models.shifted import gauss_newton, levenberg_marquardt
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.problem import Problem

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddp.compiling.kernel import kernel
+
+EPSILON = float(np.finfo(float).eps)
+
+DOWN_TO = 1e-6
+"""The cost does not count as less than this fraction of what it fell by: it may end at zero."""
 
 
 @kernel
-def scales(l, separable, H, diagonal, U):
-    """The sum of |l| (N+1,); that of ½ |H_ii| u_i² over controls; the means of their |H_ii|, and of all others."""
+def scales(l, separable, H, diagonal, U, cost, highest):
+    """Find what judgements are relative to, of `ddp.iterate.Iterate`: magnitude, weight, unit, resolution, noise.
+
+    l (N+1,): costs, in all ``cost``, which was ``highest`` once.
+    """
     nz, nu, magnitude, effort, own, others = H.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
     for t in range(H.shape[0]):
         magnitude += abs(l[t])
@@ -19,7 +29,13 @@ def scales(l, separable, H, diagonal, U):
             elif t < H.shape[0] - 1:
                 own += entry
                 effort += 0.5 * entry * U[t, i - nz + nu] ** 2
-    return magnitude, effort, own / ((H.shape[0] - 1) * nu), others / (H.shape[0] * (nz - nu))
+    weight = 1.0
+    for candidate in (magnitude, others / (H.shape[0] * (nz - nu)), own / ((H.shape[0] - 1) * nu)):
+        if 0.0 < candidate < np.inf:
+            weight = candidate
+    changed = effort + max(0.0, highest - cost)
+    unit = max(min(magnitude, changed), DOWN_TO * changed)
+    return magnitude, weight, unit, EPSILON * magnitude, 1e-12 * (unit + abs(cost))
 
 
 @kernel

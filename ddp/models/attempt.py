@@ -6,28 +6,24 @@ search along. It is an object with `HessianModel`'s methods; `ddp.DDP` takes suc
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ddp.models import globalisation
+from ddp.models.globalisation import Globalisation, shift
 from ddp.search import Step
 from ddp.sweeps.backward import Sweep
 
 if TYPE_CHECKING:
     from ddp.models.regularization import Regularization
 
+__all__ = ["Attempt", "HessianModel", "Limits", "Point", "Trials", "shift"]
+
 GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT = "gauss-newton", "exact", "exact+lm"
 """Names of models in a `Record`."""
 
-SHIFT = 1e-9
-"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs, so that it stays
-small beside them: convergence would end where the error is mu / l_uu."""
-
-TRUSTED = 0.02
-"""An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
-
-AGAIN = 1.0 / 64.0
-"""Searches begin no more than four times beyond where the last two ended, or this."""
+NAMES = GAUSS_NEWTON, EXACT, LEVENBERG_MARQUARDT
+"""Names by model of `globalisation`."""
 
 
 class Attempt(NamedTuple):
@@ -95,19 +91,19 @@ class HessianModel(Protocol):
 
 
 class Trials:
-    """Line searches of one model: how far its last two went, and whether the last one kept its promise."""
+    """Line searches of a model of one's own: how far its last two went, and whether the last one kept its promise."""
 
     def __init__(self, hessian: str) -> None:
-        self.hessian, self.trusted = hessian, False
-        self.alphas = deque([1.0, 1.0], maxlen=2)
+        self.hessian = hessian
+        self._numbers = Globalisation(Limits(), 0, True, -1)
 
     def restart(self) -> None:
         """Searches begin at 1 again."""
-        self.alphas.extend([1.0, 1.0])
+        globalisation.restart(self._numbers)
 
     def sweep(self, point: Point, blend: float, mu: float) -> Sweep:
         """A sweep with costates if the model kept its last promise, with V_x if not, or if that one fails."""
-        if self.trusted and blend == 1.0:
+        if self._numbers.trusted[0] and blend == 1.0:
             sweep = point.sweep(blend, mu, True)
             if sweep.failed < 0:
                 return sweep
@@ -115,24 +111,6 @@ class Trials:
 
     def search(self, point: Point, blend: float, mu: float, sweep: Sweep) -> Attempt:
         """The line search along a sweep."""
-        one, other = self.alphas
-        step = point.search(sweep, min(1.0, 4.0 * max(one, other, AGAIN)))
-        self.alphas.append(step.alpha)
-        miss = abs(point.cost - step.cost - sweep.expected)
-        self.trusted = step.alpha == 1.0 and miss <= TRUSTED * abs(sweep.expected)
+        step = point.search(sweep, self._numbers.longest[0])
+        globalisation.searched(self._numbers, 0, point, sweep, step.alpha, step.cost)
         return Attempt(self.hessian, blend, mu, sweep.expected, sweep.gradient, step, sweep.contraction)
-
-
-def shift(point: Point) -> float:
-    """The smallest mu of a sweep."""
-    return SHIFT * point.control_weight
-
-
-def kept(decrease: float, expected: float) -> float:
-    """The ratio of an actual to an expected decrease."""
-    return decrease / expected if expected != 0.0 else 1.0
-
-
-def lower(one: Attempt, other: Attempt | None) -> Attempt:
-    """The attempt with the lower cost, the first if they are equal."""
-    return one if other is None or other.step.cost >= one.step.cost else other

@@ -1,4 +1,7 @@
-"""Rules for the regularisation mu of a model: how it follows failed sweeps and the steps that were taken."""
+"""Rules for the regularisation mu of a model: how it follows failed sweeps and the steps that were taken.
+
+Batches of problems compile the methods of these two, of numbers by the same names.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from ddp.compiling.portable import portable
 from ddp.errors import positive
-from ddp.models.attempt import Attempt, kept
+from ddp.models.attempt import Attempt
 
 
 class Regularization(Protocol):
@@ -70,12 +74,13 @@ class ByRatio:
 
     def stepped(self, attempt: Attempt, cost: float, failed: float, unit: float) -> float:
         """By a factor of 1e-3 to 16; not below the geometric mean with what has just failed."""
-        factor = _damping_factor(attempt, cost)
+        factor = damping_factor(attempt, cost)
         least = self.floor * unit if factor > 1.0 else 0.0
         return max(factor * attempt.mu, least, math.sqrt(failed * attempt.mu))
 
 
-def _damping_factor(attempt: Attempt, cost: float) -> float:
+@portable
+def damping_factor(attempt, cost):  # type: ignore[no-untyped-def]
     """Factor for mu, by the ratio of actual to expected decrease and the step's length."""
     if attempt.step.alpha == 0.0:
         return 16.0
@@ -83,7 +88,8 @@ def _damping_factor(attempt: Attempt, cost: float) -> float:
         return 4.0
     if attempt.step.alpha < 1.0:
         return 2.0
-    ratio = kept(cost - attempt.step.cost, attempt.expected)
+    decrease = cost - attempt.step.cost
+    ratio = decrease / attempt.expected if attempt.expected != 0.0 else 1.0
     if abs(ratio - 1.0) < 0.2:
         return 1e-3
     if ratio > 0.5:

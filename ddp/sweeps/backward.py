@@ -114,7 +114,7 @@ class Backward:
         self._followed = False
         everywhere = (multipliers != VALUE and not self._blockwise) or reuse or whole
         self._second = np.zeros((N if everywhere else 1, nz, nz))
-        self._age: int | None = None
+        self.age: int | None = None
         self._limited = limited
         self._separable = np.zeros(N + 1, dtype=bool)
         self._contraction: Contraction | None = None
@@ -171,16 +171,16 @@ class Backward:
 
     def moved(self) -> None:
         """The derivatives are those of another trajectory."""
-        self._age = None if self._age is None or self._age >= self._reuse else self._age + 1
+        self.age = None if self.age is None or self.age >= self._reuse else self.age + 1
 
     def forget(self) -> None:
         """Forget all that is kept of earlier iterates."""
-        self._age = None
+        self.age = None
 
     @property
     def fresh(self) -> bool:
         """Whether the next sweep with blend > 0 contracts the second order, and does not take what is there."""
-        return self._age is None
+        return self.age is None
 
     def multiplier(self, costates: bool = False) -> str:
         """Vector that contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
@@ -201,7 +201,7 @@ class Backward:
 
     def _keeps(self, multiplier: str) -> bool:
         """Whether what is contracted already serves."""
-        return self._age is not None and (multiplier != VALUE or self._reuse > 0)
+        return self.age is not None and (multiplier != VALUE or self._reuse > 0)
 
     def __call__(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """Sweep once. ``derivatives.exact`` and the record's second order are read only if blend > 0.
@@ -213,9 +213,9 @@ class Backward:
         else:
             multiplier = self.multiplier(costates)
             kept = self._contracted(multiplier)
-            found = self._swept(blend, mu, KEPT if self._age else multiplier, kept, multiplier == COSTATE)
+            found = self._swept(blend, mu, KEPT if self.age else multiplier, kept, multiplier == COSTATE)
             if self._reuse and found.failed < 0:
-                self._age = self._age or 0
+                self.age = self.age or 0
         return self._kept_in_limits(blend, mu, found) if self._limited and found.failed < 0 else found
 
     def contract(self, weights: Array) -> None:
@@ -250,12 +250,12 @@ class Backward:
 
     def _contracted(self, multiplier: str) -> bool:
         """Whether the next sweep finds the second order contracted, and need not do it itself."""
-        if multiplier != VALUE and self._age is None:
+        if multiplier != VALUE and self.age is None:
             self._contract_before(multiplier)
             return True
         if self._keeps(multiplier):
             return True
-        self._age = None  # what is there is overwritten
+        self.age = None  # what is there is overwritten
         self._take(self._second)
         return False
 
@@ -278,7 +278,7 @@ class Backward:
         second = self._in_blocks if self._blockwise else self._second
         self._contract(self._weights, second, self._blockwise)
         self._take(second)
-        self._age = 0
+        self.age = 0
 
     def _weigh(self, start: int, stop: int, multiplier: str) -> None:
         """The weights of these knots, after those of the knots behind them."""
@@ -372,7 +372,7 @@ class Behind:
     def outcome(self) -> Sweep:
         """Result, when all blocks are done."""
         if self.weighted:
-            self._of._age = 0
+            self._of.age = 0
         self._of._followed = self._failed < 0 or self._of._left_gains()
         slope, change, gradient = self._sums
         return Sweep(self._of._k, self._of._K, -slope, -change, gradient, self._failed, self._multiplier)

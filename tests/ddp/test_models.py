@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, Limits
-from ddp.models.mixed import Mixed
-from ddp.models.shifted import gauss_newton, levenberg_marquardt
+from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT, NAMES, Limits
+from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt
 from ddp.search import Step
 from ddp.sweeps.backward import Sweep
 
@@ -35,7 +34,7 @@ class Scripted:
 )
 def test_costates_follow_a_full_step_that_kept_its_promise(mode, share, alpha, costates):
     model = Mixed(Limits())
-    model.mode = mode
+    model.numbers.mode = NAMES.index(mode)
     point = Scripted(share, alpha)
     model.iterate(point)
     model.iterate(point)
@@ -44,18 +43,18 @@ def test_costates_follow_a_full_step_that_kept_its_promise(mode, share, alpha, c
 
 def test_v_x_does_where_costates_fail():
     model = Mixed(Limits())
-    model.mode = EXACT
+    model.numbers.mode = NAMES.index(EXACT)
     point = Scripted(1.0, costates_fail=True)
     attempts = [model.iterate(point) for _ in range(2)]
     assert point.swept == [(1.0, False), (1.0, True), (1.0, False)]
     assert [attempt.hessian for attempt in attempts] == [EXACT, EXACT]
-    assert model.blended.blend == 1.0
+    assert model.numbers.blend[NAMES.index(EXACT)] == 1.0
 
 
 @pytest.mark.parametrize(("share", "models"), [(0.9, ["exact+lm"] * 6 + ["gauss-newton"]), (1.0, ["exact+lm"] * 7)])
 def test_levenberg_marquardt_stays_only_while_its_steps_bring_what_it_promised(share, models):
     model = Mixed(Limits())
-    model.mode = LEVENBERG_MARQUARDT
+    model.numbers.mode = NAMES.index(LEVENBERG_MARQUARDT)
     point = Scripted(share)
     assert [model.iterate(point).hessian for _ in models] == models
 

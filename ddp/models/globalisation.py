@@ -1,0 +1,300 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Decisions that protect a solve far from the optimum: which model of the Hessian, shifted by how much, comes next.
+
+An iteration is a sequence of attempts, each a sweep that succeeds and a line search along it: the first is that of the
+mode, and `follow_up` names the next model or `NOBODY`, when the best attempt stands. The mode changes when another
+model, tried at the same iterate because the first one struggled, reaches a lower cost; trials that do not pay are
+repeated at growing intervals. Near the optimum Gauss-Newton hands over to the exact model, unless at its present rate
+it needs no more than two iterations to the tolerance: the exact model would not be faster, and costs more. The damped
+one stays no longer than six iterations in a row whose steps do not bring what it promised.
+
+All of it is relative to the problem's own costs (`attempt.Point`): costs that are all multiplied by a number take the
+same way. These are functions of numbers: Python runs them in every solve, and batches of problems compile them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ddp.compiling.portable import portable
+
+if TYPE_CHECKING:
+    from ddp.models.attempt import Limits
+
+GAUSS_NEWTON, EXACT, DAMPED = range(3)
+"""Models, and so modes: GN + mu I; GN + blend (exact - GN), the share halved until it works; exact + mu I."""
+
+NOBODY = -1
+"""No model."""
+
+OWN, BESIDE, LAST = range(3)
+"""Why a model is tried: the mode wants it; another one struggled at this iterate; all steps stay short."""
+
+SHIFT = 1e-9
+"""The smallest mu, there in every sweep to settle flat directions; relative to the control costs, so that it stays
+small beside them: convergence would end where the error is mu / l_uu."""
+
+TRUSTED = 0.02
+"""An exact model whose full step brings what it promised, to this fraction, is near its minimum: V_x is the costate."""
+
+AGAIN = 1.0 / 64.0
+"""Searches begin no more than four times beyond where the last two ended, or this."""
+
+SMALLEST_BLEND = 0.125
+"""Below this share the model is Gauss-Newton's, which is for others to try."""
+
+LM_TRIES, LM_ASTRAY = 6, 6
+"""Sweeps that the damped model may fail at an iterate; iterations that it may go astray."""
+
+MOST_PATIENCE = 16
+"""Iterations to wait before a trial that did not pay is repeated, at most."""
+
+REMEMBERED = 6
+"""Iterations that are looked back on."""
+
+
+class Outcome(NamedTuple):
+    """Numbers of a sweep, as of `ddp.sweeps.backward.Sweep`."""
+
+    expected: float
+    gradient: float
+    failed: int
+
+
+NO_SWEEP = Outcome(0.0, 0.0, 0)
+"""One that did not succeed."""
+
+
+class Globalisation:
+    """Numbers of one solve. Lists are by model, of what it was last or last found.
+
+    tolerance, switch, most: of `Limits`.   alone: whether no model is tried but that of the mode.
+    mode, entered: the model that iterations begin with, now and when this one began; model, place: the one that is
+        being tried, and why: that of the mode first.
+    mu, blend: the next sweep's.   failed_mu: the largest mu whose sweep failed at the iterate, 0 if none did.
+    failed: the knot of the last failed sweep, -1 if none failed.   tries: how many may fail at an iterate; -1: any.
+    last, before: how far the last two searches went.   longest: what the next one begins with.
+    trusted: whether a full step kept its promise.
+    expected, gradient, alpha, cost, used_mu, used_blend: of its attempt at this iterate.   best: the model of the best.
+    wait, patience: iterations until it may be tried again, and how many it will be after the next disappointment.
+    past, steps, count: expected decreases and alphas of the last iterations, each at its number modulo `REMEMBERED`.
+    previous: the last expected decrease.   astray: iterations in a row in which the damped model broke its promise.
+    """
+
+    def __init__(self, limits: Limits, mode: int, alone: bool, tries: int) -> None:
+        self.tolerance, self.switch, self.most = limits.tolerance, limits.switch, limits.max_regularization
+        self.alone, self.mode, self.entered, self.model, self.place = int(alone), mode, mode, mode, OWN
+        self.mu, self.blend, self.failed_mu = [0.0] * 3, [0.0, 1.0, 1.0], [0.0] * 3
+        self.failed, self.tries = [-1] * 3, [-1, -1, tries]
+        self.last, self.before, self.longest, self.trusted = [1.0] * 3, [1.0] * 3, [1.0] * 3, [0] * 3
+        self.expected, self.gradient, self.alpha, self.cost = [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
+        self.used_mu, self.used_blend, self.best = [0.0] * 3, [0.0] * 3, NOBODY
+        self.wait, self.patience = [0] * 3, [1] * 3
+        self.past, self.steps, self.count = [0.0] * REMEMBERED, [0.0] * REMEMBERED, 0
+        self.previous, self.astray = np.inf, 0
+
+
+def swept(point: Any, blend: float, mu: float, costates: bool) -> Any:
+    """A backward sweep of an iterate: `attempt.Point.sweep`."""
+    return point.sweep(blend, mu, costates)
+
+
+def raised(s: Any, model: int, point: Any) -> float:
+    """mu after a sweep has failed, or has led nowhere: `regularization.Regularization.raised`."""
+    return float(s.rules[model].raised(s.mu[model], point.control_weight))
+
+
+def stepped(s: Any, model: int, point: Any) -> float:
+    """mu of the next iteration, after an attempt: `regularization.Regularization.stepped`."""
+    attempt = s.attempts[model]
+    return float(s.rules[model].stepped(attempt, point.cost, s.failed_mu[model], point.control_weight))
+
+
+@portable
+def shift(point):
+    """The smallest mu of a sweep."""
+    return SHIFT * point.control_weight
+
+
+# -- one attempt -----------------------------------------------------------------------------------------------------
+
+
+@portable
+def attempted(s, model, point):
+    """The first sweep of a model that succeeds, mu raised or the blend halved until one does; else one that failed.
+
+    With costates if the model kept its last promise, with V_x if not, or if that one fails.
+    """
+    smallest, failures, found = SHIFT * point.control_weight, 0, NO_SWEEP
+    most = s.most * max(1.0, point.control_weight)
+    s.failed_mu[model] = 0.0
+    s.mu[model] = smallest if model == EXACT else max(s.mu[model], smallest)
+    while s.mu[model] <= most and failures != s.tries[model]:
+        costates = s.trusted[model] != 0 and s.blend[model] == 1.0
+        found = swept(point, s.blend[model], s.mu[model], costates)
+        if costates and found.failed >= 0:
+            found = swept(point, s.blend[model], s.mu[model], False)
+        if found.failed < 0:
+            s.failed[model] = -1
+            return found
+        failures += 1
+        s.failed[model] = found.failed
+        if model == EXACT:
+            if s.blend[model] <= SMALLEST_BLEND:
+                break
+            s.blend[model] *= 0.5
+        else:
+            s.failed_mu[model] = s.mu[model]
+            s.mu[model] = raised(s, model, point)
+    return found
+
+
+@portable
+def searched(s, model, point, found, alpha, cost):
+    """Enter where the search along a sweep ended: the attempt of this model."""
+    s.before[model] = s.last[model]
+    s.last[model] = alpha
+    s.longest[model] = min(1.0, 4.0 * max(alpha, s.before[model], AGAIN))
+    miss = abs(point.cost - cost - found.expected)
+    s.trusted[model] = 1 if alpha == 1.0 and miss <= TRUSTED * abs(found.expected) else 0
+    s.expected[model], s.gradient[model], s.alpha[model], s.cost[model] = found.expected, found.gradient, alpha, cost
+    s.used_mu[model], s.used_blend[model] = s.mu[model], s.blend[model]
+
+
+# -- one iteration ---------------------------------------------------------------------------------------------------
+
+
+@portable
+def follow_up(s, point, made):
+    """The model to be tried next at the iterate, or `NOBODY`; made: whether the last one made an attempt."""
+    model = s.model
+    if s.place == OWN and not made:
+        s.best = NOBODY
+        if s.alone or model == GAUSS_NEWTON:
+            return NOBODY
+    if s.place == OWN:
+        if not made:
+            give_up(s, model)
+            s.model = GAUSS_NEWTON
+            return GAUSS_NEWTON
+        s.best = model
+        if model == EXACT:
+            follow_step(s)
+        else:
+            s.mu[model] = stepped(s, model, point)
+        if s.alone:
+            return NOBODY
+        if model == GAUSS_NEWTON:
+            struggles = s.alpha[model] == 0.0 or max(s.last[model], s.before[model]) < 0.1
+            other = EXACT if struggles and s.wait[EXACT] <= 0 else NOBODY
+            if other == NOBODY:
+                s.wait[EXACT] -= 1
+        else:
+            told = abs(s.expected[model]) > 1e-10 * (point.unit + abs(point.cost))
+            other = GAUSS_NEWTON if s.alpha[model] < 0.25 and told else NOBODY
+        if other != NOBODY:
+            s.model, s.place = other, BESIDE
+            return other
+        if model != GAUSS_NEWTON:
+            settle(s, model, point)
+    elif s.place == BESIDE:
+        owner = s.best
+        better = made and s.cost[model] < s.cost[s.best]
+        if better:
+            s.best = model
+        if model == GAUSS_NEWTON:
+            if better:
+                give_up(s, owner)
+            settle(s, owner, point)
+        else:
+            judge_trial(s, model, better)
+    else:
+        better = made and s.cost[model] < s.cost[s.best]
+        if made:
+            s.mu[model] = stepped(s, model, point)
+        if better:
+            s.best = model
+        judge_trial(s, model, better)
+    if s.place != LAST and s.entered != DAMPED:
+        s.wait[DAMPED] -= 1
+        s.count += 1
+        s.past[s.count % REMEMBERED], s.steps[s.count % REMEMBERED] = s.expected[s.best], s.alpha[s.best]
+        if s.alpha[s.best] <= 0.25 and s.wait[DAMPED] <= 0 and is_stuck(s):
+            s.model, s.place = DAMPED, LAST
+            return DAMPED
+    expected = s.expected[s.best]
+    if s.mode == GAUSS_NEWTON and s.wait[EXACT] <= 0:  # turn to exact Hessians where that pays
+        close = abs(expected) < s.switch * point.magnitude
+        rate = expected / s.previous if s.previous != 0.0 else 0.0  # 0: at the optimum
+        done_in_two = s.alpha[s.best] == 1.0 and abs(expected) * (rate * rate) < s.tolerance * point.unit
+        if close and not done_in_two:
+            s.mode = EXACT
+    s.previous = expected
+    return NOBODY
+
+
+@portable
+def settle(s, model, point):
+    """The end of the own attempt of a mode, Gauss-Newton's maybe beside it, in whose favour it may have given up."""
+    if model == EXACT:
+        if s.alpha[s.best] == 0.0 and s.used_blend[EXACT] <= SMALLEST_BLEND:  # nothing left here but a larger mu
+            give_up(s, EXACT)
+            s.mu[GAUSS_NEWTON] = raised(s, GAUSS_NEWTON, point)
+        elif s.best == EXACT:
+            s.patience[EXACT] = 1
+    elif model == DAMPED:
+        s.astray = 0 if s.trusted[DAMPED] else s.astray + 1
+        if s.astray == LM_ASTRAY:
+            s.mode = GAUSS_NEWTON
+        if s.mode != DAMPED:
+            s.astray = 0
+
+
+@portable
+def follow_step(s):
+    """Let the share of the exact Hessian follow the step."""
+    if s.alpha[EXACT] > 0.5:
+        s.blend[EXACT] = min(1.0, 2.0 * s.blend[EXACT])
+    elif s.alpha[EXACT] == 0.0:
+        s.blend[EXACT] = max(0.5 * s.blend[EXACT], SMALLEST_BLEND)
+
+
+@portable
+def is_stuck(s):
+    """Whether steps stay tiny, or short while the expected decrease does not fall."""
+    if s.count >= 2 and max(s.steps[s.count % REMEMBERED], s.steps[(s.count - 1) % REMEMBERED]) <= 1.0 / 64.0:
+        return True
+    oldest = (s.count + 1) % REMEMBERED
+    for i in range(REMEMBERED):
+        if i != oldest and s.steps[i] > 0.25:
+            return False
+    return s.count >= REMEMBERED and s.expected[s.best] > 0.7 * s.past[oldest]
+
+
+@portable
+def give_up(s, model):
+    """Leave a mode for Gauss-Newton's."""
+    s.mode = GAUSS_NEWTON
+    s.wait[model] = s.patience[model]
+    s.patience[model] = min(2 * s.patience[model], MOST_PATIENCE)
+
+
+@portable
+def judge_trial(s, model, better):
+    """Let the mode of a model that was tried beside another take over if it reached a lower cost."""
+    if better:
+        s.patience[model] = 1
+        s.mode = model
+    else:
+        s.wait[model] = s.patience[model]
+        s.patience[model] = min(2 * s.patience[model], MOST_PATIENCE)
+
+
+@portable
+def restart(s):
+    """Forget past steps, but not the mode: the cost has changed, though not by much."""
+    s.previous, s.count = np.inf, 0
+    for model in range(3):
+        s.last[model], s.before[model], s.longest[model] = 1.0, 1.0, 1.0
