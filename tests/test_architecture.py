@@ -89,7 +89,7 @@ def test_packages_export_and_do_nothing_else(package):
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
 
 
-KERNELS = re.compile(r"^@(kernel|inline|intrinsic|for_constants|by_types|specialised|register_model)\b", re.MULTILINE)
+KERNELS = re.compile(r"^@(kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model)\b", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -97,6 +97,27 @@ def test_only_modules_of_kernels_leave_their_types_to_numba(path):
     text = path.read_text(encoding="utf-8")
     if text.startswith("# mypy: allow"):
         assert KERNELS.search(text), "it has no kernel: annotate its functions"
+
+
+def _assigned_slices(function):
+    """Lines of a function that assign something other than a number to a slice of an array."""
+    for node in (one for one in ast.walk(function) if isinstance(one, ast.Assign)):
+        targets = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(targets)
+        for target, value in zip(targets, values, strict=False):
+            is_slice = isinstance(target, ast.Subscript) and any(isinstance(x, ast.Slice) for x in ast.walk(target.slice))
+            if is_slice and not isinstance(value, ast.Constant):
+                yield node.lineno
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_kernels_assign_no_arrays_to_slices(path):
+    """By numba's way of doing it such kernels can be kept in no file."""
+    text = path.read_text(encoding="utf-8")
+    if KERNELS.search(text):
+        functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
+        kernels = [one for one in functions if KERNELS.match("@" + "".join(map(ast.unparse, one.decorator_list[:1])))]
+        assert not [line for one in kernels for line in _assigned_slices(one)], "assign entry by entry"
 
 
 def test_contributing_names_files_that_exist():

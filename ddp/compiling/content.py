@@ -58,7 +58,7 @@ class _Known(NamedTuple):
 
 
 class _Content:
-    """What a function or class is, but for the functions and classes that it names: these are listed.
+    """Content of a function or class, but for the functions and classes that it names: these are listed.
 
     hash: all the rest, with a mark where something is named. named: those, in order; in a list, what has no order.
     reads, lasting: as in `_Known`. modules: those of itself.

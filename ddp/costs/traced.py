@@ -146,7 +146,9 @@ def _cost(
                 continue
             l[k] += scale * entry(l2, l2_places, outputs, lane)
             add_gradient(g, g_places, outputs, lane, scale, lz[k])
-            H[:] = h.reshape(nz, nz)
+            for i in range(nz):
+                for j in range(nz):
+                    H[i, j] = h[i * nz + j]
             for j in range(h_places.shape[0]):
                 H[h_places[j, 1] // nz, h_places[j, 1] % nz] = outputs[WIDTH * h_places[j, 0] + lane]
             add_hessian(H, scale, order == EXACT or convex != 0, lzz[k])

@@ -44,11 +44,20 @@ def improve(horizon, blend, mu, value, u, x):
             clipped = roll(p, True, gain, beta, u, x, W, U, X, y)
             cost, slope = model_cost(p, blend, mu, U, X, y)
             if cost < value:
-                u[:], x[:] = U, X
+                keep(u, U)
+                keep(x, X)
                 new = find_held(p, blend, mu, u, x, y)
                 return cost, slope, gain * beta == 1.0 and not clipped and not new
             beta *= 0.5
     return value, 0.0, True
+
+
+@kernel
+def keep(out, rows):
+    """out := rows."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            out[i, j] = rows[i, j]
 
 
 @kernel

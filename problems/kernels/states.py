@@ -152,7 +152,9 @@ def state_matrix_cost(layout, targets, W, first, X, U, scale, order, l, lz, lzz)
         l[k] += scale * 0.5 * total
         if order == VALUES:
             continue
-        H[:] = W
+        for i in range(n):
+            for j in range(n):
+                H[i, j] = W[i, j]
         for b in range(layout.group.shape[0]):
             t, kind, nj = layout.group[b, 1], layout.group[b, 2], layout.group[b, 3]
             xi, wr = twist_of(kind, r, t, 1.0), twist_of(kind, force, t, 1.0)
