@@ -89,7 +89,9 @@ def test_packages_export_and_do_nothing_else(package):
         assert isinstance(node, (ast.Import, ast.ImportFrom)) or exports or docstring, ast.unparse(node)
 
 
-KERNELS = re.compile(r"^@(kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model)\b", re.MULTILINE)
+DECORATORS = "kernel|inline|of_rods|apart|intrinsic|for_constants|by_types|specialised|register_model"
+
+KERNELS = re.compile(rf"^@({DECORATORS})\b", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -105,8 +107,9 @@ def _assigned_slices(function):
         targets = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(targets)
         for target, value in zip(targets, values, strict=False):
-            is_slice = isinstance(target, ast.Subscript) and any(isinstance(x, ast.Slice) for x in ast.walk(target.slice))
-            if is_slice and not isinstance(value, ast.Constant):
+            index = target.slice if isinstance(target, ast.Subscript) else target
+            has_slice = any(isinstance(part, ast.Slice) for part in ast.walk(index))
+            if has_slice and not isinstance(value, ast.Constant):
                 yield node.lineno
 
 
