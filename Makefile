@@ -10,7 +10,7 @@ AGAINST := tests/benchmarks/against_crocoddyl
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-pages versions kills abuse clean
+.PHONY: demo docs test lint bench bench-before bench-crocoddyl bench-optimisers bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -82,6 +82,10 @@ bench-walk: $(VENV)/.developed
 # The solver's gains beside a regulator's, from random errors of attitude; the table is printed.
 bench-feedback: $(VENV)/.developed
 	@$(BIN)/python -m pytest tests/benchmarks/test_feedback.py --benchmark-enable --capture no $(OPTIONS)
+
+# Dynamics on an NVIDIA GPU beside one core of the processor: `make bench-gpu OPTIONS="ur5 --samples 65536"`.
+bench-gpu: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/gpu.py $(OPTIONS)
 
 # Many solves beside a loop, from neighbours beside cold, and kills: `make bench-batches OPTIONS="kills --samples 3000"`.
 bench-batches: $(VENV)/.developed

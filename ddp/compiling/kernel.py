@@ -103,26 +103,26 @@ def by_types(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = inspect.signature(function)
 
     def register(choose: Callable[..., Any]) -> Callable[..., Any]:
-        def signature_of(*args: Any) -> Any:
-            return choose(*args).get_call_template(args, {})[0].signature
+        def typed(typing_context: Any, args: Any) -> Any:
+            """The chosen kernel as the target at hand knows it, and its signature."""
+            target = typing_context.resolve_value_type(choose(*args))
+            return target, target.get_call_type(typing_context, args, {})
 
         @type_callable(function)  # type: ignore[untyped-decorator]
         def typer(context: Any) -> Any:
             def result(*args: Any, **kws: Any) -> Any:
                 args = parameters.bind(*args, **kws).args
-                return signature_of(*args).return_type
+                return typed(context, args)[1].return_type
 
             result.pysig = result.__signature__ = parameters  # type: ignore[attr-defined]
             return result
 
         @lower_builtin(function, types.VarArg(types.Any))  # type: ignore[untyped-decorator]
         def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            chosen_one = choose(*sig.args)
-            full = signature_of(*sig.args)
+            target, full = typed(context.typing_context, sig.args)
             values = [context.cast(builder, *one) for one in zip(args, sig.args, full.args, strict=False)]
             values += [context.get_dummy_value()] * (len(full.args) - len(args))
-            implementation = context.get_function(types.Dispatcher(chosen_one), full)
-            return implementation(builder, values)
+            return context.get_function(target, full)(builder, values)
 
         chosen[function] = choose
         return choose

@@ -80,16 +80,22 @@ class _Block:
 
 
 class FieldsType(types.Type):
-    """A record of working memory of some numbers."""
+    """A record of working memory of some numbers, ``step`` apart."""
 
-    def __init__(self, fields: type[Fields], number: Any) -> None:
-        self.fields, self.number = fields, number
-        super().__init__(name=f"{named(fields, fields._described)}_{number}")
+    def __init__(self, fields: type[Fields], number: Any, step: int) -> None:
+        self.fields, self.number, self.step = fields, number, step
+        apart = "" if step == 1 else f"_{step}_apart"
+        super().__init__(name=f"{named(fields, fields._described)}_{number}{apart}")
 
     def field(self, name: str) -> RowsType:
         """The type of a field."""
         field, block = self.fields._fields[name], self.fields._blocks[self.fields._places[name][0]]
-        return RowsType(self.number, field.columns, None if field.columns is None else block.pitch)
+        return RowsType(self.number, field.columns, None if field.columns is None else block.pitch, step=self.step)
+
+    @property
+    def rest(self) -> RowsType:
+        """The type of what follows the record in memory."""
+        return RowsType(self.number, step=self.step)
 
 
 @register_model(FieldsType)
@@ -164,7 +170,7 @@ def _typer_of_fields(cls: type[Fields]) -> Any:
                 return None
             given = [one for one in (a, b, c, d) if one is not None]
             numbers = [types.intp if isinstance(one, types.Integer) else one for one in given]
-            return FieldsType(cls, memory.number)(memory, *numbers)
+            return FieldsType(cls, memory.number, memory.step)(memory, *numbers)
 
         return result
 
@@ -195,7 +201,7 @@ def _lower_fields(context, builder, sig, args):
         count = total(block.count)
         pitch = total(block.width) if block.width else word(block.pitch)
         words += [start, pitch, count] if block.width else [start]
-        start = after(builder, start, builder.mul(count, pitch))
+        start = after(builder, start, builder.mul(count, pitch), kind.step)
     return made(context, builder, kind, *words, start)
 
 
@@ -205,7 +211,7 @@ class _FieldsAttributes(AttributeTemplate):
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
         if name == "end":
-            return RowsType(kind.number)
+            return kind.rest
         return kind.field(name) if name in kind.fields._fields else None
 
 
@@ -215,8 +221,8 @@ def _fields_attribute(context, builder, kind, value, name):
     for block in kind.fields._blocks:
         places.append(places[-1] + (3 if block.width else 1))
     if name == "end":
-        return made(context, builder, RowsType(kind.number), part(builder, value, places[-1]))
+        return made(context, builder, kind.rest, part(builder, value, places[-1]))
     at, before = kind.fields._places[name]
-    start = after(builder, part(builder, value, places[at]), word(before))
+    start = after(builder, part(builder, value, places[at]), word(before), kind.step)
     sizes = [part(builder, value, places[at] + k) for k in (1, 2)] if kind.fields._blocks[at].width else []
     return made(context, builder, kind.field(name), start, *sizes)

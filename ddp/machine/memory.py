@@ -20,6 +20,8 @@ Where they come from:
     rows_of(array)                 a C-contiguous array: (n,) as a vector, (N, ...) as a matrix of N flat rows
     memory_of(array)               working memory: an array (n,) of its numbers, an array (n, 8) of n lanes
     rows_at(quads, 6)              makes a function, for kernels, of an address (int64)
+    rows_at(float64, step=32)      numbers 32 apart: memory that 32 threads of a GPU share, each with every 32nd number,
+                                   so that they read and write neighbours at once; no address, no registers of them
     as_quads(memory)               the memory of a vector of any numbers as a vector of quads
     Bodies(memory, tree).f         a declared record of working memory: see fields.py
     Tree(address).placement        a declared struct, written by Python: see struct.py
@@ -51,16 +53,27 @@ WORD = ir.IntType(64)
 
 
 class RowsType(types.Type):
-    """Rows of ``columns`` numbers, ``pitch`` numbers apart; columns None: a matrix, with pitch and count of its own."""
+    """Rows of ``columns`` numbers, ``pitch`` numbers apart; columns None: a matrix, with pitch and count of its own.
 
-    def __init__(self, number: Any, columns: int | None = 1, pitch: int | None = None, constant: bool = False) -> None:
-        self.number, self.columns, self.constant = number, columns, constant
+    step: how far a number is from the next one in memory, in numbers; more than one where threads share it.
+    """
+
+    def __init__(
+        self, number: Any, columns: int | None = 1, pitch: int | None = None, constant: bool = False, step: int = 1
+    ) -> None:
+        self.number, self.columns, self.constant, self.step = number, columns, constant, step
         self.pitch = columns if pitch is None else pitch
-        super().__init__(name=f"{'constant_' if constant else ''}rows_{number}_{columns}_{self.pitch}")
+        apart = "" if step == 1 else f"_{step}_apart"
+        super().__init__(name=f"{'constant_' if constant else ''}rows_{number}_{columns}_{self.pitch}{apart}")
 
     def of(self, columns: int | None, pitch: int | None = None) -> RowsType:
         """The type of rows of other columns in the same memory."""
-        return RowsType(self.number, columns, pitch, self.constant)
+        return RowsType(self.number, columns, pitch, self.constant, self.step)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether numbers follow each other, so that they can be read by registers."""
+        return self.step == 1
 
 
 @register_model(RowsType)
@@ -93,9 +106,9 @@ def part(builder: Any, value: Any, place: int) -> Any:
     return builder.extract_value(value, place)
 
 
-def after(builder: Any, start: Any, count: Any) -> Any:
-    """The place so many numbers behind a start."""
-    return builder.gep(start, [count], inbounds=True)
+def after(builder: Any, start: Any, count: Any, step: int = 1) -> Any:
+    """The place so many numbers, ``step`` apart, behind a start."""
+    return builder.gep(start, [count if step == 1 else builder.mul(count, word(step))], inbounds=True)
 
 
 def loaded(builder: Any, kind: RowsType, where: Any) -> Any:
@@ -163,13 +176,13 @@ def _row(context: Any, builder: Any, kind: RowsType, value: Any, index: Any, i: 
     """The start of a row."""
     i = context.cast(builder, i, index, types.intp)
     pitch = part(builder, value, 1) if kind.columns is None else word(kind.pitch or 0)
-    return after(builder, part(builder, value, 0), builder.mul(i, pitch))
+    return after(builder, part(builder, value, 0), builder.mul(i, pitch), kind.step)
 
 
 def _pair(context: Any, builder: Any, kind: RowsType, value: Any, index: Any, pair: Any) -> Any:
     """The place of a number in a row."""
     begin = _row(context, builder, kind, value, index[0], part(builder, pair, 0))
-    return after(builder, begin, context.cast(builder, part(builder, pair, 1), index[1], types.intp))
+    return after(builder, begin, context.cast(builder, part(builder, pair, 1), index[1], types.intp), kind.step)
 
 
 @lower_builtin(operator.getitem, RowsType, types.BaseTuple)
@@ -191,7 +204,7 @@ def _get_row(context, builder, sig, args):  # type: ignore[no-untyped-def]
     begin = _row(context, builder, kind, args[0], index, args[1])
     if kind.columns is None:
         return made(context, builder, sig.return_type, begin)
-    numbers = [loaded(builder, kind, after(builder, begin, word(k))) for k in range(kind.columns)]
+    numbers = [loaded(builder, kind, after(builder, begin, word(k), kind.step)) for k in range(kind.columns)]
     return numbers[0] if kind.columns == 1 else context.make_tuple(builder, sig.return_type, numbers)
 
 
@@ -201,7 +214,7 @@ def _set_row(context, builder, sig, args):  # type: ignore[no-untyped-def]
     begin = _row(context, builder, kind, args[0], index, args[1])
     for k in range(kind.columns):
         value = args[2] if kind.columns == 1 else part(builder, args[2], k)
-        builder.store(value, after(builder, begin, word(k))).align = 8
+        builder.store(value, after(builder, begin, word(k), kind.step)).align = 8
     return context.get_dummy_value()
 
 
@@ -231,9 +244,9 @@ def _len(context, builder, sig, args):  # type: ignore[no-untyped-def]
 # -- where rows come from ----------------------------------------------------------------------------
 
 
-def rows_at(number: Any, columns: int = 1, constant: bool = False) -> Any:
+def rows_at(number: Any, columns: int = 1, constant: bool = False, step: int = 1) -> Any:
     """A function, for kernels, that makes rows of an address (int64)."""
-    kind = RowsType(number, columns, constant=constant)
+    kind = RowsType(number, columns, constant=constant, step=step)
 
     @intrinsic
     def make(typingctx, address):  # type: ignore[no-untyped-def]
@@ -311,6 +324,8 @@ def as_vector(typingctx, rows):  # type: ignore[no-untyped-def]
 @intrinsic
 def as_quads(typingctx, rows):  # type: ignore[no-untyped-def]
     """The memory of a vector of numbers as a vector of quads."""
+    if not rows.is_contiguous:
+        return None
     kind = RowsType(quads)
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
@@ -325,7 +340,7 @@ def columns_from(typingctx, matrix, k):  # type: ignore[no-untyped-def]
     """A matrix without its first k columns, in the same memory."""
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
-        return builder.insert_value(args[0], after(builder, part(builder, args[0], 0), args[1]), 0)
+        return builder.insert_value(args[0], after(builder, part(builder, args[0], 0), args[1], matrix.step), 0)
 
     return matrix(matrix, types.intp), codegen
 
@@ -339,6 +354,8 @@ def columns_of(typingctx, matrix):  # type: ignore[no-untyped-def]
 @intrinsic
 def address_of(typingctx, rows):  # type: ignore[no-untyped-def]
     """Where rows begin (int64)."""
+    if not rows.is_contiguous:
+        return None
     return types.int64(rows), lambda context, builder, sig, args: builder.ptrtoint(part(builder, args[0], 0), WORD)
 
 
@@ -348,7 +365,7 @@ def numbers_between(typingctx, first, last):  # type: ignore[no-untyped-def]
 
     def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
         begin, end = (builder.ptrtoint(part(builder, arg, 0), WORD) for arg in args)
-        size = word(context.get_abi_sizeof(context.get_data_type(first.number)))
+        size = word(first.step * context.get_abi_sizeof(context.get_data_type(first.number)))
         return builder.sdiv(builder.sub(end, begin), size)
 
     return types.intp(first, last), codegen

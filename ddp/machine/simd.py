@@ -25,6 +25,7 @@ Counts may be larger than eight, or below zero. ``lanes`` of number.py have all 
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from llvmlite import ir
@@ -39,6 +40,17 @@ REGISTER = lanes.vector
 _MASK, _INT, _VOID = ir.VectorType(ir.IntType(1), WIDTH), ir.IntType(32), ir.VoidType()
 _INTS = ir.VectorType(ir.IntType(64), WIDTH)
 _FUSED = ("contract",)
+
+
+def _on_registers(define: Any) -> Any:
+    """An intrinsic that reads or writes registers: numbers that follow each other, so it refuses rows of others."""
+
+    @wraps(define)
+    def checked(typingctx: Any, *args: Any) -> Any:
+        follow = all(one.is_contiguous for one in args if isinstance(one, RowsType))
+        return define(typingctx, *args) if follow else None
+
+    return intrinsic(checked)
 
 
 def _place(builder: Any, x: Any, i: Any) -> Any:
@@ -78,13 +90,13 @@ def _masked(builder: Any, name: str, result: Any, *args: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), args)
 
 
-@intrinsic
+@_on_registers
 def load(typingctx, x, i):  # type: ignore[no-untyped-def]
     """Eight floats from x[i] on, as lanes."""
     return lanes(x, types.intp), lambda context, builder, sig, args: _load(builder, *args)
 
 
-@intrinsic
+@_on_registers
 def load_some(typingctx, x, i, count):  # type: ignore[no-untyped-def]
     """The first ``count`` of eight floats from x[i] on, then zeros; nothing is read beyond them."""
 
@@ -95,7 +107,7 @@ def load_some(typingctx, x, i, count):  # type: ignore[no-untyped-def]
     return lanes(x, types.intp, types.intp), codegen
 
 
-@intrinsic
+@_on_registers
 def load_between(typingctx, x, i, begin, end):  # type: ignore[no-untyped-def]
     """Read of eight floats from x[i] on from the ``begin``-th to before the ``end``-th; zeros else, none is read."""
 
@@ -118,7 +130,7 @@ def one_hot(typingctx, y, k):  # type: ignore[no-untyped-def]
     return lanes(types.float64, types.intp), codegen
 
 
-@intrinsic
+@_on_registers
 def store(typingctx, x, i, y):  # type: ignore[no-untyped-def]
     """Write eight floats from x[i] on."""
 
@@ -129,7 +141,7 @@ def store(typingctx, x, i, y):  # type: ignore[no-untyped-def]
     return types.void(x, types.intp, lanes), codegen
 
 
-@intrinsic
+@_on_registers
 def store_some(typingctx, x, i, y, count):  # type: ignore[no-untyped-def]
     """Write the first ``count`` of eight floats from x[i] on; nothing is written beyond them."""
 
@@ -223,7 +235,7 @@ def load_tile(typingctx, x, i, ld, rows, registers):  # type: ignore[no-untyped-
     return tile(x, types.intp, types.intp, rows, registers), codegen
 
 
-@intrinsic
+@_on_registers
 def store_tile(typingctx, x, i, ld, tile):  # type: ignore[no-untyped-def]
     """Write a tile from x[i] on, with rows ``ld`` apart."""
 
@@ -236,7 +248,7 @@ def store_tile(typingctx, x, i, ld, tile):  # type: ignore[no-untyped-def]
     return types.void(x, types.intp, types.intp, tile), codegen
 
 
-@intrinsic
+@_on_registers
 def add_outer(typingctx, tile, x, i, ld, y, j):  # type: ignore[no-untyped-def]
     """A tile + the column x[i], x[i + ld], .. times the row y[j], y[j + 1], .."""
 

@@ -27,6 +27,7 @@ Python makes a struct of numbers and arrays, which it keeps alive; kernels read 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -47,6 +48,14 @@ from numba.extending import (
 
 from ddp.machine.memory import WORD, RowsType, made, read_word
 
+Place = Callable[[Any], int]
+"""Gives the address of an array: where it is, or where a copy of it is on another device."""
+
+
+def _here(array: Any) -> int:
+    """Where an array is in the memory of the processor."""
+    return int(array.ctypes.data)
+
 
 class _Word:
     """A number of a struct."""
@@ -65,12 +74,12 @@ class _Word:
     def __set__(self, struct: Any, value: Any) -> None:
         struct._values[self.name] = value = self.checked(value)
         begin = struct._places[self.name]
-        struct._words[begin : begin + self.words] = self.written(value)
+        struct._words[begin : begin + self.words] = self.written(value, _here)
 
     def checked(self, value: Any) -> Any:
         return float(value) if self.is_real else int(value)
 
-    def written(self, value: Any) -> list[int]:
+    def written(self, value: Any, place: Place) -> list[int]:
         return [int(np.float64(value).view(np.int64)) if self.is_real else value]
 
     def described(self) -> str:
@@ -98,8 +107,8 @@ class _Rows(_Word):
             raise TypeError(f"{self.name}: expected rows of {self.kind.columns} numbers, got shape {array.shape}")
         return array
 
-    def written(self, value: Any) -> list[int]:
-        start = value.ctypes.data
+    def written(self, value: Any, place: Place) -> list[int]:
+        start = place(value)
         return [start] if self.words == 1 else [start, prod(value.shape[1:]), len(value)]
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
@@ -116,9 +125,11 @@ class _Nested(_Word):
     def checked(self, value: Any) -> Any:
         return value
 
-    def written(self, value: Any) -> list[int]:
+    def written(self, value: Any, place: Place) -> list[int]:
         if not isinstance(value, Struct):
             return [0]
+        if place is not _here:
+            return [place(value.words(place))]
         return [value.start if type(value).struct_type is self.kind else value.address]
 
     def read(self, context: Any, builder: Any, address: Any, begin: int) -> Any:
@@ -139,8 +150,10 @@ class _Several(_Word):
         kept.addresses = np.array([struct.address for struct in kept], dtype=np.int64)
         return kept
 
-    def written(self, value: Any) -> list[int]:
-        return [value.addresses.ctypes.data]
+    def written(self, value: Any, place: Place) -> list[int]:
+        if place is not _here:
+            return [place(np.array([place(struct.words(place)) for struct in value], dtype=np.int64))]
+        return [place(value.addresses)]
 
     read = _Rows.read
 
@@ -223,8 +236,7 @@ class Struct:
         if values.keys() != self._fields.keys():
             raise TypeError(f"expected values of {sorted(self._fields)}, got {sorted(values)}")
         self._values = {name: field.checked(values[name]) for name, field in self._fields.items()}
-        words = [word for name, field in self._fields.items() for word in field.written(self._values[name])]
-        self._words = np.array(words, dtype=np.int64)
+        self._words = self.words(_here)
         self.start = self.address = int(self._words.ctypes.data)
 
     def __init_subclass__(cls) -> None:
@@ -240,6 +252,12 @@ class Struct:
         type_callable(cls)(_typer_of_struct(cls.struct_type))
         lower_builtin(cls, types.Integer)(_itself)
         lower_builtin(cls, StructType)(_itself)
+
+    def words(self, place: Place) -> Any:
+        """The words of a copy whose arrays, and structs that it names, are where ``place`` puts them."""
+        items = self._fields.items()
+        words = [word for name, field in items for word in field.written(self._values[name], place)]
+        return np.array(words, dtype=np.int64)
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values of some names."""

@@ -81,7 +81,7 @@ def product(tree, n, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
 
 @by_types(product)
 def _product(tree, n, sign, A, B, begin, out):  # type: ignore[no-untyped-def]
-    are_floats = out.number == A.number == B.number == types.float64
+    are_floats = all(one.number == types.float64 and one.is_contiguous for one in (out, A, B))
     return _float_product if are_floats else _related_product
 
 
