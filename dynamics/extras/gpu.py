@@ -242,7 +242,7 @@ class GpuDynamics:
         return ForwardHessian(*found)
 
     def _run(
-        self, function: Any, q: Given, first: Any, second: Any, fext: Any, weight: Any = None, count: int = 0
+        self, function: Any, q: Any, first: Any, second: Any, fext: Any, weight: Any = None, count: int = 0
     ) -> list[Any]:
         """Results of a function of one sample, ``count`` matrices each or, if 0, a vector."""
         robot = self.robot
