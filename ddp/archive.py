@@ -12,10 +12,11 @@ import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
+from ddp.compiling.interrupts import uninterrupted
 from ddp.errors import ProblemError
 from ddp.files import shown, write_atomically
 
@@ -45,7 +46,12 @@ _METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
     """Write arrays by their names, all of them or nothing. Raises ProblemError if the file cannot be written."""
     plain = {name: np.asarray(array) for name, array in arrays.items()}
-    return write_atomically(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **plain))
+
+    def put(stream: BinaryIO) -> None:
+        with uninterrupted():
+            np.savez_compressed(stream, allow_pickle=False, **plain)
+
+    return write_atomically(path, put)
 
 
 def read(
@@ -67,7 +73,7 @@ def read(
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as stream:
+        with uninterrupted(), os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ValueError("it is no regular file")
             with zipfile.ZipFile(stream) as archive:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ddp.augmented import AugmentedLagrangian, ConstraintMethod
 from ddp.compiling import announce
+from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import ProblemError, SolveError, as_array, flag, integer, positive, positive_integer, said
 from ddp.guesses import Start, as_guess
@@ -279,7 +280,7 @@ def _solved(
         with differentiator(goal, crew) as work:
             return descend_from(goal, solver, policy, work, callback, start, history)
     except RuntimeError as reason:
-        if isinstance(reason.__context__, KeyboardInterrupt):  # of a lock that Python's threading gave up for it
+        if is_of_interrupt(reason):  # of a lock that Python's threading gave up for it
             raise KeyboardInterrupt from reason
         raise
 

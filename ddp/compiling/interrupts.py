@@ -1,4 +1,4 @@
-"""Keeps Ctrl-C out of the compiler: C calls Python in it, and in that an exception is printed and lost."""
+"""Keeps Ctrl-C out of what loses it: the compiler, where C calls Python, and zip files that are closed half-way."""
 
 from __future__ import annotations
 
@@ -47,3 +47,10 @@ def uninterrupted() -> Iterator[None]:
             deferred.deliver()
     else:
         yield
+
+
+def is_of_interrupt(reason: BaseException | None) -> bool:
+    """Whether an exception took the place of a KeyboardInterrupt that was on its way."""
+    while reason is not None and not isinstance(reason, KeyboardInterrupt):
+        reason = reason.__context__
+    return reason is not None

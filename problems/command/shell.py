@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,9 +36,20 @@ class Commands(click.Group):
             raise BadInput(str(reason)) from None
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
-        except KeyboardInterrupt:  # click would say that it failed
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        """Run a command; Ctrl-C, even while click reads options, ends it as shells end programs."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **kwargs)
+        try:
+            code = super().main(*args, standalone_mode=False, **kwargs)
+        except click.ClickException as reason:
+            reason.show()
+            code = reason.exit_code
+        except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+            code = INTERRUPTED
+        return sys.exit(code)
 
 
 NAME = click.argument("name")

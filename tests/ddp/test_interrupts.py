@@ -4,13 +4,16 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import ddp
 from ddp.compiling.interrupts import uninterrupted
-from problems import pendulum
+from problems import cli, pendulum
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,3 +124,32 @@ def test_an_interrupt_that_python_loses_a_lock_to_is_one_all_the_same(monkeypatc
     monkeypatch.setattr("ddp.solver.descend_from", descend)
     with pytest.raises(KeyboardInterrupt):
         ddp.solve(pendulum.swing_up())
+
+
+@pytest.mark.parametrize("name", ["_ZipWriteFile.close", "ZipExtFile.read"])
+def test_an_interrupt_within_a_zip_file_comes_after_it(tmp_path, monkeypatch, name):
+    """Which else complains that it is closed before what is written or read in it."""
+    solution = ddp.solve(pendulum.swing_up())
+    path = tmp_path / "solution.npz"
+    solution.save(path)
+    place = f"zipfile.{name}"
+    real = getattr(getattr(zipfile, name.split(".")[0]), name.split(".")[1])
+
+    def press(*args):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args)
+
+    monkeypatch.setattr(place, press)
+    with pytest.raises(KeyboardInterrupt):
+        solution.save(path) if "Write" in name else ddp.Solution.load(path)
+    monkeypatch.undo()
+    assert np.array_equal(ddp.Solution.load(path).X, solution.X)
+
+
+def test_ctrl_c_while_options_are_read_ends_a_command_with_its_exit_status(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.core.Command.parse_args", interrupt)
+    done = CliRunner().invoke(cli.main, ["solve", "arm/reach"])
+    assert (done.exit_code, done.stderr.strip()) == (130, "interrupted")

@@ -31,8 +31,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the 
 
 
 def shared_memory() -> set[str]:
-    folder = Path("/dev/shm")
-    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    """Files of multiprocessing's shared memory that this process has made, which carry its number."""
+    return {entry.name for entry in Path("/dev/shm").glob(f"*-{os.getpid()}-*")}
 
 
 @pytest.fixture(autouse=True)
