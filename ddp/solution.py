@@ -354,7 +354,7 @@ def _shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
 def _read(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """The arrays of a solution file, checked as far as that goes without a problem."""
     signs = read(path, {"format": "U0", "version": "i0", "iterations": "i0"})
-    if str(signs.get("format")) != FORMAT:
+    if "format" not in signs or signs["format"].item() != FORMAT:  # str() of arrays loses Ctrl-C
         raise ProblemError(f"path: {shown(path)} is not a solution file")
     if (version := int(signs.get("version", 0))) != VERSION:
         raise ProblemError(f"path: {shown(path)} has version {version} of the format, expected {VERSION}")

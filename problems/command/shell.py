@@ -37,12 +37,12 @@ class Commands(click.Group):
         except SolveError as reason:
             raise click.ClickException(str(reason)) from None
 
-    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+    def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; Ctrl-C, even while click reads options, ends it as shells end programs."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **kwargs)
+        if not kwargs.get("standalone_mode", True):
+            return super().main(*args, **kwargs)
         try:
-            code = super().main(*args, standalone_mode=False, **kwargs)
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as reason:
             reason.show()
             code = reason.exit_code
