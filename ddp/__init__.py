@@ -26,7 +26,7 @@ from ddp.protocols import Constraint, Dynamics, Term
 from ddp.receding import RecedingHorizon
 from ddp.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.search import Backtracking
-from ddp.solution import Record, Solution
+from ddp.solution import Record, Solution, Watcher
 from ddp.solver import DDP, ILQR, Newton, solve
 from ddp.status import Ending, Status
 from ddp.system import LinearSystem, Tracking
@@ -82,6 +82,7 @@ __all__ = [
     "Status",
     "Term",
     "Tracking",
+    "Watcher",
     "Workers",
     "check_derivatives",
     "discretize",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from ddp.errors import ProblemError
 from ddp.iterate import CLOSED, Iterate
 from ddp.models.attempt import HessianModel, Limits, shift
 from ddp.models.globalisation import swept
-from ddp.solution import Record
+from ddp.protocols import Array
+from ddp.solution import Record, Watcher
 from ddp.status import End, Ending
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
 
 
+class Trajectory(Protocol):
+    """States X (N+1, nx) and controls U (N, nu)."""
+
+    X: Array
+    U: Array
+
+
 class Descent:
     """One solve's way down: its iterate, the model that chooses sweeps, and a record of every iteration.
 
@@ -40,9 +48,11 @@ class Descent:
     """
 
     def __init__(
-        self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
+        self, iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None
     ) -> None:
-        self.iterate, self.solver, self.history, self._callback = iterate, solver, history, callback
+        self.iterate, self.solver, self.history = iterate, solver, history
+        self._watcher = callback if isinstance(callback, Watcher) else None
+        self._callback = None if isinstance(callback, Watcher) else callback
         self.limits = Limits(solver.tolerance, solver.switch, solver.max_regularization, solver.regularization)
         self.forget()
 
@@ -51,10 +61,13 @@ class Descent:
         self.limits.tolerance = self.solver.tolerance
         self.model: HessianModel = self.solver.model(self.limits)
 
-    def go_on(self, record: Record) -> None:
-        """Add a record, and show it."""
+    def go_on(self, record: Record, at: Trajectory | None = None) -> None:
+        """Add a record, and show it, with the trajectory ``at`` it, by default the iterate's."""
         self.history.append(record)
-        if self._callback is not None:
+        if self._watcher is not None:
+            now = self.iterate if at is None else at
+            self._watcher.watch(record, now.X, now.U)
+        elif self._callback is not None:
             self._callback(record)
 
     def run(
@@ -89,9 +102,7 @@ class Descent:
                 attempt.blend, now - before, iterate.gap, attempt.contraction, violation, penalty,
             )  # fmt: skip
             before = now
-            history.append(record)
-            if self._callback is not None:
-                self._callback(record)
+            self.go_on(record)
             if ending is not None:
                 return End(ending)
             if iterate.cost < 0.0 and self.endless():

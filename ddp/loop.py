@@ -15,7 +15,7 @@ from ddp.interior.solve import Minimised, minimise, struggles
 from ddp.iterate import CLOSED, Iterate
 from ddp.protocols import Array
 from ddp.saddles import away, described, judged
-from ddp.solution import Record
+from ddp.solution import Record, Watcher
 from ddp.status import End, Ending, Status
 from ddp.sweeps.backward import Sweep
 from ddp.sweeps.inertia import MINIMUM, UNKNOWN
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 def run(
-    iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | None
+    iterate: Iterate, solver: DDP, history: list[Record], callback: Callable[[Record], None] | Watcher | None
 ) -> Outcome:
     """Descend until there is a reason to stop; saddles and maxima are left along negative curvature."""
     if iterate.obstacle is not None:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class Record(NamedTuple):
     contraction: str
     violation: float = 0.0
     penalty: float = 0.0
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Callback of `solve` that sees the iterates too."""
+
+    def watch(self, record: Record, X: Array, U: Array) -> None:
+        """Called after each iteration; X (N+1, nx), U (N, nu) are the solver's own: copy what is kept."""
 
 
 WORDS = "hessian", "contraction"

@@ -25,7 +25,7 @@ from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiato
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.search import Backtracking, Search
-from ddp.solution import Record, Solution
+from ddp.solution import Record, Solution, Watcher
 from ddp.status import Ending, Status
 from ddp.sweeps.inertia import MINIMUM
 
@@ -199,7 +199,7 @@ def solve(
     problem: Problem,
     solver: DDP | None = None,
     guess: Start = None,
-    callback: Callable[[Record], None] | None = None,
+    callback: Callable[[Record], None] | Watcher | None = None,
     throw: bool = True,
     workers: int | str | Workers = 1,
 ) -> Solution:
@@ -212,7 +212,8 @@ def solve(
         policy ``u = U + K (x ⊖ X)`` is followed from x0, so that it also serves where motion is unstable; None: the
         problem's own, else the dynamics' nominal control at x0, at every knot, as if given as U. Controls are moved
         into the problem's limits.
-    callback: called with the `Record` of every iteration.
+    callback: called with the `Record` of every iteration; or a `Watcher`, which is shown states and controls too, such
+        as `viz.Live`.
     throw: raise SolveError, with ``.solution``, if the solve does not converge; else return the best iterate.
     workers: how many threads or processes share the derivatives; results are the same to the last bit. A number means
         threads if dynamics, terms and constraints are all built in, processes if one is not (`Workers`);
@@ -237,7 +238,7 @@ def solve(
     solver = DDP() if solver is None else solver
     if not isinstance(solver, DDP):
         raise ProblemError(f"solver: expected DDP(...) or ILQR(...), got {said(solver)}")
-    if callback is not None and not callable(callback):
+    if not (callback is None or callable(callback) or isinstance(callback, Watcher)):
         raise ProblemError(f"callback: expected a function of a Record, got {said(callback)}")
     flag("throw", throw)
     problem.renew()
@@ -272,7 +273,7 @@ def _may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:
 
 def _solved(
     problem: Problem, solver: DDP, guess: Start, policy: Guess, crew: Workers,
-    callback: Callable[[Record], None] | None, start: Stopwatch, history: list[Record],
+    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record],
 ) -> Solution:  # fmt: skip
     """Solve with the derivatives of a crew."""
     goal = solver.relaxed(problem, guess)
@@ -286,8 +287,8 @@ def _solved(
 
 
 def descend_from(
-    goal: Problem, solver: DDP, policy: Guess, work: Differentiator, callback: Callable[[Record], None] | None,
-    start: Stopwatch, history: list[Record] | None = None,
+    goal: Problem, solver: DDP, policy: Guess, work: Differentiator,
+    callback: Callable[[Record], None] | Watcher | None, start: Stopwatch, history: list[Record] | None = None,
 ) -> Solution:  # fmt: skip
     """Solve a problem without constraints, or relaxed, with the memory and the processes of ``work``.
 

@@ -51,6 +51,7 @@ from ddp import (
     Status as Status,
     Term as Term,
     Tracking as Tracking,
+    Watcher as Watcher,
     Workers as Workers,
     check_derivatives as check_derivatives,
     discretize as discretize,
@@ -179,6 +180,8 @@ from problems import (
 from viz import (
     Capsule as Capsule,
     Drawn as Drawn,
+    Iterations as Iterations,
+    Live as Live,
     Signal as Signal,
     Slider as Slider,
     Sphere as Sphere,

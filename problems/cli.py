@@ -22,19 +22,19 @@ from ddp.solution import Solution
 from ddp.solver import DDP, ILQR, Newton
 from ddp.solver import solve as solve_problem
 from problems.closed_loop import close_loop, terminal_cost
-from problems.command import demo as demonstration
 from problems.command import (
-    dynamics_bench,
+    benching,
     linearizing,
     listing,
     playing,
     replanning,
     simulating,
-    soft_bench,
     soft_simulating,
     sweeping,
     teaching,
+    watching,
 )
+from problems.command import demo as demonstration
 from problems.command.output import (
     COLUMNS,
     DRAWINGS,
@@ -63,7 +63,7 @@ from problems.command.shell import (
     named,
     solving,
 )  # fmt: skip
-from problems.command.timing import timings, warm
+from problems.command.timing import warm
 from problems.durations import TimedSolution, free_durations, solve_durations
 from problems.registry import ALL, find
 from problems.sensitivity import with_durations
@@ -105,6 +105,8 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @click.option("--schedule", type=click.Path(), help="Write who stands when (.png, .pdf, .svg).")
 @click.option("--forces", type=click.Path(), help="Write the forces on the feet (.png, .pdf, .svg).")
 @click.option("--view", is_flag=True, help="Play the motion in the browser, until Ctrl-C.")
+@click.option("--iterations", is_flag=True, help="With --html: a slider over the motions on the way.")
+@click.option("--live", is_flag=True, help="Show iterations in the browser while they are made, until Ctrl-C.")
 @click.option("--explain", is_flag=True, help="Tell what it costs, what holds it, and how the solve went.")
 @NO_BROWSER
 @click.option(
@@ -118,7 +120,8 @@ def list_problems(name: str | None, as_json: bool) -> None:
 def solve(
     name: str, options: tuple[str, ...], solver: str, tolerance: float, max_iterations: int, workers: str,
     robot: str | None, save: str | None, html: str | None, plot: str | None, schedule: str | None, forces: str | None,
-    view: bool, explain: bool, no_browser: bool, durations: str | None, price_of_time: float | None, as_json: bool,
+    view: bool, iterations: bool, live: bool, explain: bool, no_browser: bool, durations: str | None,
+    price_of_time: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve problem NAME; its own parameters (`mayne list NAME`) are options as well."""
     check_file("--save", save)
@@ -133,9 +136,11 @@ def solve(
         raise ProblemError("--price-of-time: expected together with --durations, which it is for")
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
+    seen = watching.Seen(entry, problem, free is None, iterations and bool(html), live, not no_browser)
     with progress(f"{name}, {TITLES[solver]}") as callback:
         if free is None:
-            solution = solve_problem(problem, method, callback=callback, throw=False, workers=workers)
+            watched = seen.and_tell(callback)
+            solution = solve_problem(problem, method, callback=watched, throw=False, workers=workers)
         else:
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
             solution, problem = timed.solution, with_durations(problem, timed.durations)
@@ -155,7 +160,8 @@ def solve(
     for path in filter(None, (save, plot, schedule, forces)):
         click.echo(f"wrote {path}", err=True)
     if html:
-        playing.animate(entry, solution, html)
+        playing.animate(entry, solution, html, iterations=seen.iterations)
+    seen.end(solution)
     if view:
         playing.animate(entry, solution, None, not no_browser)
     end(outcome.converged)
@@ -348,61 +354,4 @@ def demo(folder: str) -> None:
     end(demonstration.run(Path(folder)))
 
 
-@main.command()
-@click.argument("name", default="quadruped/reorientation")
-@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
-@click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
-@JSON
-def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
-    """Time the derivatives and the iterations of problem NAME on one thread.
-
-    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
-    robots beside those of a paper.
-    """
-    if name == "soft":
-        _bench_soft(repeat, as_json)
-        return
-    if name == "dynamics":
-        _bench_dynamics(seconds, cold, as_json)
-        return
-    _, problem, _ = named(name, None, ())
-    with progress(f"{name}, timing"):
-        times = timings(problem, repeat)
-    if as_json:
-        print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
-    else:
-        rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
-        print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
-
-
-def _bench_soft(repeat: int, as_json: bool) -> None:
-    with progress("soft and hybrid robots, timing"):
-        rows = soft_bench.rows(repeat)
-    if as_json:
-        print_json({"rows": [row._asdict() for row in rows]})
-        return
-    print_table(soft_bench.HEADER, [
-        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])] for r in rows
-    ])  # fmt: skip
-
-
-def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
-    with progress("dynamics, timing"):
-        rows = [
-            dynamics_bench.compare(case, seconds)
-            for robot in dynamics_bench.ROBOTS
-            for case in dynamics_bench.cases(robot)
-        ]
-        rows += dynamics_bench.scaling(4.0 * seconds)
-    starts = {}
-    if cold:
-        with progress("compiling all kernels of the dynamics from nothing"):
-            starts = dynamics_bench.starts()
-    if as_json:
-        print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
-        return
-    header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
-    print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
-    for start, time_taken in starts.items():
-        click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
+main.add_command(benching.bench)

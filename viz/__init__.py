@@ -4,14 +4,17 @@ from viz.differences import plot_differences
 from viz.errors import plot_errors
 from viz.gaits import plot_forces, plot_schedule
 from viz.html import Drawn, save_html
+from viz.iterations import Iterations
 from viz.live import animate
 from viz.obstacles import Capsule, Sphere
 from viz.plots import plot_convergence
 from viz.signals import Signal, signals_of
 from viz.sliders import Slider, explore
 from viz.solutions import plot_solution
+from viz.watching import Live
 
 __all__ = [
-    "Capsule", "Drawn", "Signal", "Slider", "Sphere", "animate", "explore", "plot_convergence", "plot_differences",
-    "plot_errors", "plot_forces", "plot_schedule", "plot_solution", "save_html", "signals_of",
+    "Capsule", "Drawn", "Iterations", "Live", "Signal", "Slider", "Sphere", "animate", "explore",
+    "plot_convergence", "plot_differences", "plot_errors", "plot_forces", "plot_schedule", "plot_solution",
+    "save_html", "signals_of",
 ]  # fmt: skip

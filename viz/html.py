@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike
 from ddp.errors import ProblemError, said, text
 from ddp.files import as_path, write_atomically
 from viz.bodies import Drawable
+from viz.iterations import Iterations, variants
 from viz.legend import Entry
+from viz.messages import Message
 from viz.motions import Solved
 from viz.obstacles import Obstacle
 from viz.packing import pack
@@ -63,6 +65,7 @@ def save_html(
     camera: tuple[ArrayLike, ArrayLike] | None = None,
     signals: Mapping[str, Signal] | None = None,
     tensions: ArrayLike | None = None,
+    iterations: Iterations | None = None,
 ) -> Drawn:
     """Write a motion, or several, as a self-contained HTML animation.
 
@@ -88,6 +91,7 @@ def save_html(
     camera: the point (3,) to look from and the one to look at, in world axes [m]; by default all that is seen fits.
     signals: numbers over time to plot beside the motion, by name; those of Solutions are there already.
     tensions (N, tendons) [N]: of a soft robot's tendons, which show them by their colours; a Solution has them.
+    iterations: the callback of the solve, ``viz.Iterations``; a slider goes through the motions on the way.
 
     Meshes that are missing are named in the result, in the log and in the file; a skeleton stands in for them.
     Bad input raises ProblemError, an unknown frame ModelError; both name the argument.
@@ -101,16 +105,21 @@ def save_html(
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
         beside=beside, beside_title=beside_title, camera=camera, signals=signals, tensions=tensions,
     )  # fmt: skip
-    write_atomically(target, page(scene, heading or scene.name))
+    system = robot.problem.dynamics if isinstance(robot, Solved) else None
+    on_the_way = variants(scene, system, iterations)
+    write_atomically(target, page(scene, heading or scene.name, iterations=on_the_way))
     return Drawn(str(target), scene.missing)
 
 
-def page(scene: Scene, title: str, sliders: Sequence[Slider] = (), told: str = "", notes: str = "") -> str:
+def page(
+    scene: Scene, title: str, sliders: Sequence[Slider] = (), told: str = "", notes: str = "",
+    iterations: Sequence[Message] = (), live: bool = False,
+) -> str:  # fmt: skip
     """The HTML text of a scene.
 
     sliders: numbers for which the page asks the program that serves it for another scene.   told: a line about the
     scene.   notes: text for the reader: lines that begin with a number and a point are paragraphs, and those that begin
-    with "Solution: " are shown on request.
+    with "Solution: " are shown on request.   iterations: variants of the scene.   live: the page asks for more of them.
     """
     viewer, licences = _viewer()
     about = [_line(entry) for entry in scene.legend]
@@ -123,21 +132,23 @@ def page(scene: Scene, title: str, sliders: Sequence[Slider] = (), told: str = "
         licences=licences.replace("--", "- -"),
         style=_beside("player.css").read_text(encoding="utf-8"),
         viewer=viewer,
-        scene=block(scene, sliders),
+        scene=block(scene, sliders, iterations, live),
         told=html.escape(told),
         notes="".join(_note(line) for line in re.split(r"\n(?=\d\.|Solution: )", notes) if line),
-        connect="'self'" if sliders else "'none'",
+        connect="'self'" if sliders or live else "'none'",
         player=_beside("player.js").read_text(encoding="utf-8"),
     )
 
 
-def block(scene: Scene, sliders: Sequence[Slider] = ()) -> str:
+def block(
+    scene: Scene, sliders: Sequence[Slider] = (), iterations: Sequence[Message] = (), live: bool = False
+) -> str:
     """A scene as its page unpacks it."""
     header = {
         "duration": scene.duration, "radius": scene.radius, "center": scene.center.tolist(),
         "field_of_view": FIELD_OF_VIEW, "room": ROOM,
         "times": scene.times.tolist(), "path": scene.path.tolist(), "plots": panels(scene.signals),
-        "sliders": [asdict(slider) for slider in sliders],
+        "sliders": [asdict(slider) for slider in sliders], "iterations": list(iterations), "live": live,
     }  # fmt: skip
     return pack(header, scene.messages)
 

@@ -13,9 +13,12 @@
     pane.textContent = "This browser cannot unpack the animation: " + reason;
     return;
   }
-  for (const message of scene.messages) viewer.handle_command(message);
+  for (const message of scene.messages) tell(message);
   viewer.gui.domElement.style.display = "none";
   window.viewer = viewer;
+  function tell(message) {  // meshcat writes into animations
+    viewer.handle_command(message.type === "set_animation" ? structuredClone(message) : message);
+  }
   const player = viewer.animator, time = find("time");
 
   find("play").onclick = () => player.playing ? player.pause() : player.play();
@@ -50,13 +53,15 @@
     if (!box.checked) applySwitch(box);
   }
 
+  let reach = 0;
   // The camera: a ball of scene.radius about the origin stays in the picture, however wide that is.
   function fit() {
     viewer.set_3d_pane_size();
     if (scene.radius === 0) return;
     const half = Math.tan(Math.PI / 180 * scene.field_of_view / 2);
     const ball = Math.tan(Math.asin(Math.sin(Math.atan(half)) / scene.room));
-    viewer.camera.zoom = Math.min(1, viewer.camera.aspect * half / ball);
+    const smaller = reach > scene.radius ? scene.radius / reach : 1;  // an iteration may go further than the solution
+    viewer.camera.zoom = smaller * Math.min(1, viewer.camera.aspect * half / ball);
     viewer.camera.updateProjectionMatrix();
     viewer.set_dirty();
   }
@@ -89,8 +94,13 @@
   // Plots: the curves of one quantity, a line where the motion is, and the numbers there.
   const canvas = find("curves");
   let curves = null;  // those drawn last, as a picture
-  scene.plots.forEach((plot, k) => find("plot").add(new Option(plot.title, k)));
-  find("plotting").hidden = scene.plots.length === 0;
+  function listPlots() {
+    const chosen = Math.max(find("plot").selectedIndex, 0);
+    find("plot").replaceChildren(...scene.plots.map((plot, k) => new Option(plot.title, k, false, k === chosen)));
+    find("plotting").hidden = scene.plots.length === 0;
+    find("plots").hidden = scene.plots.length === 0 || !find("plotted").checked;
+  }
+  listPlots();
   find("plotted").checked = !narrow;
   find("plotted").onchange = () => { find("plots").hidden = scene.plots.length === 0 || !find("plotted").checked; };
   find("plotted").onchange();
@@ -99,7 +109,7 @@
   function number(y) { return y === null || y === undefined ? "" : Number(y.toPrecision(4)).toString(); }
   function drawPlot(now) {
     if (find("plots").hidden) return;
-    const lines = scene.plots[find("plot").value].lines, duration = scene.duration, scale = devicePixelRatio || 1, pen = canvas.getContext("2d");
+    const lines = scene.plots[find("plot").value].lines, duration = scene.duration, scale = devicePixelRatio || 1, pen = canvas.getContext("2d", { willReadFrequently: true });
     const wide = canvas.clientWidth, tall = canvas.clientHeight, left = 46, right = 6, top = 8, bottom = 18;
     if (curves === null) {
       canvas.width = wide * scale; canvas.height = tall * scale;
@@ -164,6 +174,55 @@
   new ResizeObserver(fit).observe(pane);
   fit();
 
+  // Iterations: motions on the way to the solution, in place of it; the slider's last place is the solution.
+  const picker = find("iteration"), iterations = scene.iterations, solved = { told: "the solution", messages: null };
+  function offer(iteration) {
+    const newest = picker.value === picker.max;
+    if (iteration) iterations.push(iteration);
+    find("iterating").hidden = iterations.length === 0;
+    picker.max = iterations.length - (scene.live ? 1 : 0);
+    if (newest || !iteration) pick(Number(picker.max));
+  }
+  function pick(k) {
+    picker.value = k;
+    const shown = iterations[k] || solved;
+    reach = shown.reach || 0;
+    put(shown.messages || scene.messages.filter((m) => m.type === "set_animation" || m.path.startsWith("/mayne/traces/")));
+    if (!shown.messages) {
+      for (const path of ["/mayne/contacts", "/mayne/center of mass"]) {
+        viewer.handle_command({ type: "set_property", path: path, property: "visible", value: true });
+      }
+      document.querySelectorAll("[data-paths]").forEach(applySwitch);
+    }
+    find("told").textContent = shown.told;
+    fit();
+  }
+  picker.oninput = () => pick(Number(picker.value));
+  if (iterations.length) offer(null);
+  async function listen() {  // to a solve that goes on
+    for (let since = 0; ;) {
+      let answer;
+      try {
+        answer = await (await fetch(location.href, { method: "POST", body: JSON.stringify({ since: since }) })).json();
+      } catch (reason) {
+        find("told").textContent += " (the program has ended)";
+        return;
+      }
+      if (answer.variant) {
+        since = answer.since;
+        offer((await unpack({ textContent: answer.variant, remove() {} })).iterations[0]);
+      }
+      if (answer.ended) {
+        await show_instead(answer.scene);
+        solved.told = answer.told;
+        offer(null);
+        return;
+      }
+      await new Promise((done) => setTimeout(done, 1000 * answer.wait));
+    }
+  }
+  if (scene.live) listen();
+
   // Sliders: a new scene is asked for while they move, one at a time, and the picture stays where it is.
   let asked = false, asking = false;
   for (const slider of scene.sliders) {
@@ -198,13 +257,16 @@
     asking = false;
   }
   async function show_instead(block) {
-    const next = await unpack({ textContent: block, remove() {} }), now = player.time, playing = player.playing;
-    for (const message of next.messages) {
-      if (message.path.startsWith("/mayne/") || message.type === "set_animation") viewer.handle_command(message);
-    }
+    const next = await unpack({ textContent: block, remove() {} });
     scene = { ...next, sliders: scene.sliders, radius: scene.radius, center: scene.center };
     time.max = scene.duration;
     curves = null;
+    listPlots();
+    put(next.messages.filter((m) => m.path.startsWith("/mayne/") || m.type === "set_animation"));
+  }
+  function put(messages) {  // into the scene, and go on where the motion was
+    const now = player.time, playing = player.playing;
+    for (const message of messages) tell(message);
     playing ? player.time = now : seek(Math.min(now, scene.duration));
   }
 
@@ -252,7 +314,7 @@
       }
       return values;
     });
-    for (const message of scene.messages) {
+    for (const message of [...scene.messages, ...(scene.iterations || []).flatMap((one) => one.messages)]) {
       if (message.type !== "set_object") continue;
       for (const shape of message.object.geometries || []) {
         const parts = [shape.data.attributes.position, shape.data.index];

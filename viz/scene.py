@@ -19,7 +19,7 @@ from viz.legend import Entry
 from viz.messages import Message, safe, set_animation, set_object, set_transform
 from viz.motions import Motion, as_motions, configurations
 from viz.obstacles import Obstacle, as_obstacles, solid
-from viz.robots import GHOST, ROBOT, draw, drawings_of, enclosing, kinematics, stand, trace_of
+from viz.robots import GHOST, ROBOT, Drawing, draw, drawings_of, enclosing, kinematics, stand, trace_of
 from viz.shapes import COLORS, Array, Color, tube
 from viz.signals import Signal, as_signals
 from viz.surroundings import GROUND, grid_under, surroundings
@@ -42,6 +42,7 @@ class Scene(NamedTuple):
     name: of the robot.
     radius [m]: of a ball that all fits into, about the origin of the picture; 0: the camera was placed by hand.
     center (3,): that origin in the world [m].   times (M,) [s], path (M, 3) [m]: what a camera may follow.
+    size [m]: that radius, however the camera was placed.   drawing: of the first motion.   traced: frames with paths.
     """
 
     messages: list[Message]
@@ -54,6 +55,9 @@ class Scene(NamedTuple):
     times: Array
     path: Array
     signals: list[tuple[str, Color | None, Mapping[str, Signal]]]
+    size: float
+    drawing: Drawing
+    traced: tuple[str, ...]
 
 
 def build(
@@ -157,6 +161,7 @@ def build(
     return Scene(
         made.messages, made.legend, duration, missing, first.robot.name,
         radius if eye is None else 0.0, center, first.times, middle, plotted,
+        radius, drawings[0], tuple(frames),
     )  # fmt: skip
 
 

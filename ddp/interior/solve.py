@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -54,12 +55,12 @@ def minimise(descent: Descent) -> Minimised:
     _check_rows(iterate)
     point = _warm(iterate, scale)
     if point is not None:
-        interior = Interior(point, solver.tolerance, history, descent.go_on)
+        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if point is None or not (end.ending.converged or len(history) >= solver.max_iterations):
         first = START if iterate.constrained else START_LIMITED
         point = Point(iterate.problem, iterate.work, iterate.X.copy(), iterate.U.copy(), scale, first * scale)
-        interior = Interior(point, solver.tolerance, history, descent.go_on)
+        interior = Interior(point, solver.tolerance, history, partial(descent.go_on, at=point))
         end = interior.run(solver.max_iterations)
     iterate.guess = None
     sweep, exact = interior.sweep, False

@@ -81,10 +81,13 @@ def check_robot(entry: Entry, problem: Problem) -> None:
         raise ProblemError(f"{entry.name}: expected the motion of a robot to draw, got {type(system).__name__}")
 
 
-def draw(entry: Entry, solution: Solution | Trajectory, page: Path | None, open_browser: bool = False) -> str:
+def draw(
+    entry: Entry, solution: Solution | Trajectory, page: Path | None, open_browser: bool = False,
+    iterations: viz.Iterations | None = None,
+) -> str:  # fmt: skip
     """Draw a motion with all that its problem knows, in a file or else live; where it was drawn.
 
-    open_browser: for what is live.
+    open_browser: for what is live.   iterations: for a slider over them, of a file.
     """
     problem = solution.problem
     assert problem is not None
@@ -92,7 +95,7 @@ def draw(entry: Entry, solution: Solution | Trajectory, page: Path | None, open_
     frames = _frames(entry, problem)
     if page is None:
         return viz.animate(solution, frames=frames, title=entry.description, open_browser=open_browser).where
-    return viz.save_html(page, solution, frames=frames, title=entry.description).where
+    return viz.save_html(page, solution, frames=frames, title=entry.description, iterations=iterations).where
 
 
 def _inside(system: Any) -> Any:

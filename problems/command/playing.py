@@ -25,10 +25,13 @@ from problems.registry import Entry
 from problems.soft.system import SoftSystem
 
 
-def animate(entry: Entry, solution: Solution, html: str | None, open_browser: bool = False) -> None:
+def animate(
+    entry: Entry, solution: Solution, html: str | None, open_browser: bool = False,
+    iterations: viz.Iterations | None = None,
+) -> None:  # fmt: skip
     """Write an animation, or play it until it is interrupted."""
     with progress(f"{entry.name}, drawing"):
-        where = demonstration.draw(entry, solution, Path(html) if html else None, open_browser)
+        where = demonstration.draw(entry, solution, Path(html) if html else None, open_browser, iterations)
     _play(entry.name, where, html)
 
 

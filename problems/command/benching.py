@@ -1,0 +1,72 @@
+"""The command ``mayne bench``: how long things take here."""
+
+from __future__ import annotations
+
+import click
+import numpy as np
+
+from problems.command import dynamics_bench, soft_bench
+from problems.command.output import print_json, print_table
+from problems.command.progress import progress
+from problems.command.shell import JSON, named
+from problems.command.timing import timings
+
+
+@click.command()
+@click.argument("name", default="quadruped/reorientation")
+@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="For each row of `bench dynamics`.")
+@click.option("--cold", is_flag=True, help="With `bench dynamics`: also how long all kernels take to compile.")
+@JSON
+def bench(name: str, repeat: int, seconds: float, cold: bool, as_json: bool) -> None:
+    """Time the derivatives and the iterations of problem NAME on one thread.
+
+    NAME "dynamics": the derivatives of robots' dynamics against Pinocchio's, called per knot; "soft": soft and hybrid
+    robots beside those of a paper.
+    """
+    if name == "soft":
+        _bench_soft(repeat, as_json)
+        return
+    if name == "dynamics":
+        _bench_dynamics(seconds, cold, as_json)
+        return
+    _, problem, _ = named(name, None, ())
+    with progress(f"{name}, timing"):
+        times = timings(problem, repeat)
+    if as_json:
+        print_json({"problem": name, "horizon": problem.horizon, "milliseconds": times})
+    else:
+        rows = [[what, f"{milliseconds:.3f}"] for what, milliseconds in times.items()]
+        print_table([f"{name}, N = {problem.horizon}", "ms"], rows)
+
+
+def _bench_soft(repeat: int, as_json: bool) -> None:
+    with progress("soft and hybrid robots, timing"):
+        rows = soft_bench.rows(repeat)
+    if as_json:
+        print_json({"rows": [row._asdict() for row in rows]})
+        return
+    print_table(soft_bench.HEADER, [
+        [r.system, str(r.degrees_of_freedom), *("" if np.isnan(x) else f"{x:.3g}" for x in r[2:])] for r in rows
+    ])  # fmt: skip
+
+
+def _bench_dynamics(seconds: float, cold: bool, as_json: bool) -> None:
+    with progress("dynamics, timing"):
+        rows = [
+            dynamics_bench.compare(case, seconds)
+            for robot in dynamics_bench.ROBOTS
+            for case in dynamics_bench.cases(robot)
+        ]
+        rows += dynamics_bench.scaling(4.0 * seconds)
+    starts = {}
+    if cold:
+        with progress("compiling all kernels of the dynamics from nothing"):
+            starts = dynamics_bench.starts()
+    if as_json:
+        print_json({"knots": dynamics_bench.KNOTS, "rows": [r._asdict() for r in rows], "first calls [s]": starts})
+        return
+    header = ["per knot", "robot", "µs", "reference", "ratio", "at most"]
+    print_table(header, [[r.quantity, r.robot, *(f"{x:.3g}" for x in r[2:])] for r in rows])
+    for start, time_taken in starts.items():
+        click.echo(f"all kernels of the dynamics, {start}: {time_taken:.1f} s")
