@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/mayne demo
 
 test: lint docs
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.developed
 	@$(BIN)/ruff check .

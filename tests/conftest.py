@@ -1,8 +1,26 @@
 """What all tests share."""
 
+from pathlib import Path
+
 import numpy as np
 import pinocchio as pin
 import pytest
+
+SLOW = (
+    "test_abuse.py", "ddp/test_kills.py", "test_readme.py", "test_convergence.py", "ddp/test_cache.py",
+    "test_command_line.py", "test_command_line_files.py", "test_contributing.py", "ddp/test_interrupts.py",
+)  # fmt: skip
+"""Files whose few tests take a minute: first, so that no process does them alone at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort tests by their files, slow ones first; within a file they stay in order."""
+    slow = [Path(__file__).parent / name for name in SLOW]
+
+    def rank(item: pytest.Item) -> int:
+        return next((k for k, path in enumerate(slow) if item.path == path), len(slow))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture
