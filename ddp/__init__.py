@@ -4,6 +4,7 @@ from ddp.packages import check_packages as check_packages  # isort: skip  # firs
 
 from ddp.adaptive import AdaptivePolicy
 from ddp.augmented import AugmentedLagrangian
+from ddp.by_contact import ContactPolicy
 from ddp.check import DerivativeCheck, DerivativeReport, check_derivatives
 from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.constraint import Equality, Inequality
@@ -45,6 +46,7 @@ __all__ = [
     "Backtracking",
     "BatchTerm",
     "Constraint",
+    "ContactPolicy",
     "DDPError",
     "DerivativeCheck",
     "DerivativeReport",

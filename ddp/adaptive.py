@@ -48,7 +48,8 @@ bounds that are late by 2 ms learn it too late; with 12, a heavy base is taken f
 class AdaptivePolicy:
     """Policy that is called as time goes on, and learns its delay and that feet slide; see the module's docstring.
 
-    policy: the one with the delay that was given.   Time that does not go on begins the motion anew.
+    policy: the one with the delay that was given.   footing: feet by its steps, None if there are none.
+    Time that does not go on begins the motion anew.
     Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
     """
 
@@ -57,11 +58,11 @@ class AdaptivePolicy:
 
         footing: of the steps; without it, or where the policy has no cones, nothing is learned of feet.
         """
-        self.policy, self._response, self._spread = policy, response, spread
+        self.policy, self.footing, self._response, self._spread = policy, footing, response, spread
         self._delays = np.unique([*np.arange(0.0, LATEST + 0.5 * APART, APART), policy.delay])
         self._counting = np.isfinite(spread).sum()
         self._given = int(np.searchsorted(self._delays, policy.delay))
-        self._footing = footing if policy.cones is not None else None
+        self._watched = footing if policy.cones is not None else None
         self._policies: dict[tuple[int, bool], Policy] = {}
         self.restart()
 
@@ -83,7 +84,7 @@ class AdaptivePolicy:
     def restart(self) -> None:
         """Forget what was learned."""
         self._believed, self._unlikely = self._given, np.zeros(len(self._delays))
-        self._slid, self._gone = False, np.zeros(0 if self._footing is None else self._footing.rows.shape[1])
+        self._slid, self._gone = False, np.zeros(0 if self._watched is None else len(self._watched.names))
         self._last: tuple[float, Array] | None = None
         self._sent: deque[tuple[float, Array, Array]] = deque()
 
@@ -109,7 +110,7 @@ class AdaptivePolicy:
 
     def _now(self) -> Policy:
         """The policy with what is believed."""
-        key = self._believed, self._footing is None or self._slid
+        key = self._believed, self._watched is None or self._slid
         if key not in self._policies:
             policy = self.policy if key[1] else replace(self.policy, cones=None)
             self._policies[key] = policy if key[0] == self._given else policy.later(self.delay)
@@ -117,11 +118,12 @@ class AdaptivePolicy:
 
     def _watch(self, k: int, T: float, v: Array) -> None:
         """Add to how far feet have slid over T [s] at velocities v (nv,) in step k."""
-        if self._footing is None or self._slid:
+        feet = self._watched
+        if feet is None or self._slid:
             return
-        fast = np.linalg.norm(self._footing.rows[k] @ v, axis=1)
-        self._gone = np.maximum(self._gone + T * (fast - 1.0), 0.0)
-        self._slid = bool((self._gone > self._footing.patience).any())
+        speeds = np.linalg.norm(feet.moves[k, :, :2] @ v, axis=1)
+        self._gone = np.maximum(self._gone + T * (speeds / feet.slow - 1.0), 0.0)
+        self._slid = bool((self._gone > feet.patience).any())
 
     def _weigh(self, k: int, before: float, was: Array, now: float, away: Array) -> None:
         """Weigh all delays by how errors of velocities changed over an interval of step k."""
@@ -164,5 +166,5 @@ def adaptive_policy(
     policy = tracking_policy(problem, X, U, weights, step, delay)
     footing = tracked.footing(m.X[:-1])
     if footing is not None:
-        footing = footing._replace(rows=footing.rows[m.steps])
+        footing = footing._replace(moves=footing.moves[m.steps], legs=footing.legs[m.steps])
     return AdaptivePolicy(policy, np.asarray(response), units, footing)

@@ -14,6 +14,7 @@ from ddp import columns
 from ddp.adaptive import AdaptivePolicy, adaptive_policy
 from ddp.adjoint import control_gradient
 from ddp.archive import read, refuse, write
+from ddp.by_contact import ContactPolicy
 from ddp.columns import COLUMN, Columns
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
@@ -225,6 +226,15 @@ class Solution:
         loop.
         """
         return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, _delay(delay))
+
+    def by_contact(
+        self, weights: Tracking | None = None, step: float | None = None, delay: float = 0.0
+    ) -> ContactPolicy:  # fmt: skip
+        """Policy that is told which feet touch the ground, ``policy(t, x, touching)``; arguments as of `adaptive`.
+
+        On ground that is not as planned, feet are taken to stand where they have landed: see by_contact.py.
+        """
+        return ContactPolicy(self.adaptive(weights, step, delay))
 
     def shift(self, steps: int = 1) -> Solution:
         """The solution as it is ``steps`` knots later, a guess for the same problem from there.

@@ -172,14 +172,19 @@ class Cones(NamedTuple):
 
 
 class Footing(NamedTuple):
-    """Velocities by which feet that stand are seen to slide, at M knots.
+    """Feet that stand along a motion, at M knots.
 
-    rows (M, m, 2, n/2): on velocities of a state, those of m feet along the ground, in units of a speed that is slow;
-    zeros of feet that do not stand.
-    patience [s]: how long a foot moves with twice that speed until it is said to slide.
+    names: of m feet.
+    moves (M, m, r, n/2): velocities of each in its axes, along the ground twice, across it, then of turning for feet
+    that do not turn; on velocities of a state. Zeros of feet that do not stand.
+    legs (M, m, n/2, r): deviations of joints that move a foot that stands, and not the base.
+    slow [m/s], patience [s]: a foot slides that goes with twice this speed along the ground for this long.
     """
 
-    rows: Array
+    names: tuple[str, ...]
+    moves: Array
+    legs: Array
+    slow: float
     patience: float
 
 
@@ -205,7 +210,7 @@ class Tracked(Protocol):
         """Limits of deviations from a motion X (N+1, nx), U (N, nu) that keep forces in their cones; None for none."""
 
     def footing(self, X: Array) -> Footing | None:
-        """Velocities of feet that stand at the knots 0 .. M-1, in states X (M, nx); None if there are no feet."""
+        """Feet that stand at the knots 0 .. M-1, in states X (M, nx); None if there are no feet."""
 
     def deviation(self) -> Contraction:
         """The C function ``void(context, at*, x*, out*)``: out (n,) := x ⊖ (X ⊕ dx), with X and dx in a row ``at``."""

@@ -14,6 +14,7 @@ from ddp import (
     Backtracking as Backtracking,
     BatchTerm as BatchTerm,
     Constraint as Constraint,
+    ContactPolicy as ContactPolicy,
     DDPError as DDPError,
     DerivativeCheck as DerivativeCheck,
     DerivativeReport as DerivativeReport,

@@ -77,11 +77,12 @@ def test_the_motion_of_a_robot_is_viewed_without_a_problem(tmp_path):
 def test_a_motion_is_played_in_mujoco_beside_a_joint_pd(tmp_path):
     page, plot, gains = (tmp_path / name for name in ("trot.html", "errors.png", "gains.csv"))
     files = "--html", page, "--plot", plot, "--export", gains
-    result = mayne("play", "quadruped/trot", "--robot", "solo12", "--push", "0.3", *files)
+    disturbed = "--push", "0.05", "--uneven=-0.02,0", "--by-contact"
+    result = mayne("play", "quadruped/trot", "--robot", "solo12", *disturbed, *files)
     assert result.exit_code == 0, result.output
     rows = [line.split() for line in result.stdout.splitlines()[1:]]
-    assert [row[-2] for row in rows[:2]] == ["stayed", "stayed"]
-    assert float(rows[0][1]) < float(rows[1][-5]) < 10.0
+    assert [row[-2] for row in rows[:3]] == ["stayed", "stayed", "stayed"]
+    assert float(rows[0][-5]) < float(rows[1][-5]) < float(rows[2][-5]) < 10.0
     assert all(path.stat().st_size > 1000 for path in (page, plot, gains))
     assert "the plan" in page.read_text()
 
@@ -94,5 +95,7 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
     assert told["conditions"]["rate"] == 500.0
     assert set(told["runs"]) == {"policy", "joint PD", "torques alone"}
     fails_with(mayne("play", saved, "--push", "far"), 2, "--push: expected a number")
+    fails_with(mayne("play", saved, "--uneven", "hilly"), 2, "--uneven: expected a number, or some with commas")
+    fails_with(mayne("play", SMALL, "--by-contact"), 2, "by_contact: expected a motion of a robot with legs")
     fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
     fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")

@@ -110,7 +110,7 @@ class TrackedPhases:
         return cones(self.system, X, U, friction) if friction < np.inf else None
 
     def footing(self, X: Array) -> Footing | None:
-        """Velocities along the ground of feet that stand; None if the robot has no legs."""
+        """Feet that stand at the knots of X (M, nx); None if the robot has no legs."""
         units = self.units(X)
         return None if units is None else footing(self.system, X, units)
 

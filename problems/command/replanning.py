@@ -42,8 +42,8 @@ ITERATIONS = 2
 @JSON
 def replan(
     name: str, options: tuple[str, ...], wanted: str | None, duration: float, every: float, latency: float,
-    push: str | None, mass: float, friction: float | None, delay: float, noise: float, rate: float, plot: str | None,
-    robot: str | None, html: str | None, as_json: bool,
+    push: str | None, mass: float, friction: float | None, delay: float, noise: float, rate: float, seed: int,
+    plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Control the robot of problem NAME in MuJoCo by plans made again and again, of gaits by commands."""
     check_file("--html", html)
@@ -57,7 +57,7 @@ def replan(
     with planner, progress(f"{entry.name}, playing"):
         run = simulate_receding(
             planner, duration, command, every, pushes, mass=mass, friction=0.7 if friction is None else friction,
-            rate=rate, delay=delay, noise=noise,
+            rate=rate, delay=delay, noise=noise, seed=seed,
         )  # fmt: skip
     told = run.steady() if by_command else []
     if as_json:

@@ -20,16 +20,20 @@ from problems.command import playing
 from problems.command.output import DRAWINGS, check_file, print_json, print_table
 from problems.command.progress import progress
 from problems.command.shell import HTML, JSON, OPEN, OPTIONS, ROBOT, end, named
+from problems.play import policies
 from problems.play.simulation import root_mean_square, simulate
 from problems.registry import ALL, Entry
 
 TITLES = {"adaptive": "policy", "pd": "joint PD", "open": "torques alone"}
+LEARNING = "adaptive", "contact"
+BY_CONTACT = {"contact": "policy", "adaptive": "policy by time", "pd": "joint PD", "open": "torques alone"}
 
 
 def disturbing(command: Callable[..., None]) -> Callable[..., None]:
     """The options of commands that simulate: all that plans do not know."""
     shown: dict[str, Any] = {"type": float, "show_default": True}
     for option in (
+        click.option("--seed", type=int, default=0, show_default=True, help="Of what is at random."),
         click.option("--rate", default=1000.0, help="Of the controller [Hz].", **shown),
         click.option("--noise", default=0.0, help="Of measurements; 1: 1 mm, 2 mrad, ...", **shown),
         click.option("--delay", default=0.0, help="From measurement to control [s].", **shown),
@@ -46,6 +50,8 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
 @OPTIONS
 @click.option("--in", "inside", type=click.Choice(["mujoco"]), default="mujoco", show_default=True, help="Simulator.")
 @disturbing
+@click.option("--uneven", help="Highest and, with its minus, lowest ground [m]; or lowest,highest.")
+@click.option("--by-contact", is_flag=True, help="Tell the policy which feet touch the ground.")
 @click.option("--known-delay", is_flag=True, help="Let the policy know the delay.")
 @click.option("--export", "gains", type=click.Path(), help="Write the policy's gains (.npz, .csv, .json).")
 @click.option("--plot", type=click.Path(), help="Write the errors against time (.png, .pdf, .svg).")
@@ -54,23 +60,24 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
 @JSON
 def play(
     name: str, options: tuple[str, ...], inside: str, push: str | None, mass: float, friction: float | None,
-    delay: float, known_delay: bool, noise: float, rate: float, gains: str | None, plot: str | None,
-    robot: str | None, html: str | None, as_json: bool,
+    delay: float, uneven: str | None, by_contact: bool, known_delay: bool, noise: float, rate: float, seed: int,
+    gains: str | None, plot: str | None, robot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD."""
     check_file("--html", html)
     check_file("--plot", plot, DRAWINGS)
     kick = None if push is None else velocity(push)
+    heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
     entry, problem, solution = _solved(name, robot, options)
     system = problem.dynamics
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
         raise ProblemError(f"{entry.name}: expected a robot's problem to play, got one of {type(system).__name__}")
     conditions: dict[str, Any] = {"push": kick, "mass": mass, "friction": friction, "delay": delay}
-    conditions |= {"noise": noise, "rate": rate}
+    conditions |= {"noise": noise, "rate": rate, "uneven": heights, "seed": seed}
     runs = {}
     with progress(f"{entry.name}, playing"):
-        for policy, title in TITLES.items():
-            chosen = solution.adaptive(delay=delay) if known_delay and policy == "adaptive" else policy
+        for policy, title in (BY_CONTACT if by_contact else TITLES).items():
+            chosen = policies.named(solution, policy, delay if known_delay and policy in LEARNING else 0.0)
             runs[title] = simulate(solution, inside, policy=chosen, **conditions)
     unit, scale = ("cm", 100.0) if system.robot.is_floating else ("rad", 1.0)
     turned = {title: root_mean_square(run.attitude) for title, run in runs.items()}
@@ -80,6 +87,7 @@ def play(
             for title, run in runs.items()
         }
         conditions["push"] = None if kick is None else kick.tolist()
+        conditions["uneven"] = np.asarray(heights).tolist()
         print_json({"problem": entry.name, "in": inside, "conditions": conditions, "runs": told})
     else:
         rows = []
@@ -114,8 +122,13 @@ def _solved(name: str, robot: str | None, options: tuple[str, ...]) -> tuple[Ent
 
 def velocity(words: str) -> Array:
     """A push, in one number or two or three with commas between them."""
+    return some_numbers("--push", words)
+
+
+def some_numbers(option: str, words: str) -> Array:
+    """One number, or (m,) of several with commas between them."""
     try:
         numbers = [float(word) for word in words.split(",")]
     except ValueError:
-        raise ProblemError(f"--push: expected a number, or two or three with commas, got {said(words)}") from None
-    return np.array(numbers[0]) if len(numbers) == 1 else as_array("--push", numbers, (None,))
+        raise ProblemError(f"{option}: expected a number, or some with commas, got {said(words)}") from None
+    return np.array(numbers[0]) if len(numbers) == 1 else as_array(option, numbers, (None,))

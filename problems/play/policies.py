@@ -8,19 +8,22 @@ import numpy as np
 import pinocchio as pin
 
 from ddp.adaptive import AdaptivePolicy
+from ddp.by_contact import ContactPolicy
 from ddp.policy import Policy
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 
-POLICIES = "adaptive", "tracking", "solver", "pd", "open"
+POLICIES = "adaptive", "contact", "tracking", "solver", "pd", "open"
 
 STIFFNESS, DAMPING = 4.0, 4.0 / 30.0
 """Gains of a joint PD per mass of the robot [N m/(rad kg), N m s/(rad kg)]: 60 and 2 for a Go2 of 15 kg."""
 
 
-def named(solution: Solution, name: str, delay: float = 0.0) -> Policy | AdaptivePolicy:
+def named(solution: Solution, name: str, delay: float = 0.0) -> Policy | AdaptivePolicy | ContactPolicy:
     """One of `POLICIES` about a solution's motion."""
+    if name == "contact":
+        return solution.by_contact(delay=delay)
     if name == "adaptive":
         return solution.adaptive(delay=delay)
     if name == "solver":

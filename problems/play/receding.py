@@ -20,7 +20,17 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose
-from problems.play.simulation import Play, Setting, at_least_zero, lasting, played, pushed, system_of, world_of
+from problems.play.simulation import (
+    Play,
+    Setting,
+    Touching,
+    at_least_zero,
+    lasting,
+    played,
+    pushed,
+    system_of,
+    world_of,
+)
 from problems.walking.controller import Walking
 from problems.walking.footholds import as_command, heading_of
 
@@ -141,8 +151,8 @@ class _Replanned:
         self._asked, self._policies = -np.inf, Succession()
         self.milliseconds: list[float] = []
 
-    def __call__(self, t: float, x: Array) -> Array:
-        """The control (nu,) at time t [s] in state x (nx,)."""
+    def __call__(self, t: float, x: Array, touching: Touching) -> Array:
+        """The control (nu,) at time t [s] in state x (nx,), wherever feet touch."""
         if t > self._asked + self._every - 1e-9:
             self._asked, start = t, time.perf_counter()
             self._policies.add(self._planner.plan(t, x, self._command(t)))

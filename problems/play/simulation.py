@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ddp.by_contact import ContactPolicy
 from ddp.errors import ProblemError, affordable, as_array, axes, choice, integer, positive, said
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
-from dynamics.robots.mjcf.writing import Foot, Ground, World
+from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.play.policies import POLICIES, named
+from problems.play.terrain import as_range, uneven_ground
 from problems.reaction import friction as friction_of
 from problems.reaction import ground as ground_of
 
@@ -37,7 +39,12 @@ velocities of these [m/s, rad/s, rad/s]."""
 TIMESTEP = 1e-3
 """Largest time step of the simulation [s]."""
 
+TOUCH = 0.05
+"""Part of the robot's weight that a foot carries that is felt to touch the ground."""
+
 Controller = Callable[[float, Array], Array]
+Touching = Callable[[], NDArray[np.bool_]]
+"""Function that tells which feet touch the ground now."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +85,10 @@ def simulate(
     rate: float = 1000.0,
     delay: float = 0.0,
     noise: float = 0.0,
-    policy: str | Controller | None = None,
+    policy: str | Controller | ContactPolicy | None = None,
     softness: float = 0.02,
     seed: int = 0,
+    uneven: ArrayLike = 0.0,
 ) -> Play:
     """Play a solution's policy in a simulator that is not the plan's, at the rate [Hz] of a controller.
 
@@ -91,9 +99,11 @@ def simulate(
     friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.   noise: of measurements, in units of `NOISE`, white.
     policy: "adaptive" (the default, ``solution.adaptive()``, which learns), "tracking" (``solution.policy``), "solver",
-    "pd" (joints' stiffness and damping in proportion to the mass, about the plan's controls), "open" (the plan's
-    controls alone), or a function of t [s] and x (nx,).
-    softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise.
+    "contact" (``solution.by_contact()``, told which feet carry a twentieth of the weight), "pd" (joints' stiffness and
+    damping in proportion to the mass, about the plan's controls), "open" (the plan's controls alone), or a function of
+    t [s] and x (nx,).
+    softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise and of uneven ground.
+    uneven [m]: the lowest and the highest ground, or one number for either sign; it is level where feet stand at first.
 
     Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
     """
@@ -108,6 +118,7 @@ def simulate(
         raise ProblemError(f"push: expected none, the base of {system.robot.name} is fixed")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
     softness, rng = positive("softness", softness), np.random.default_rng(integer("seed", seed))
+    heights = as_range(uneven)
     policy = POLICIES[0] if policy is None else policy
     if isinstance(policy, str):
         choice("policy", policy, POLICIES)
@@ -121,11 +132,14 @@ def simulate(
     affordable("rate", rate, 4 * count * (system.nx + system.nu))
     kicks = {count // 2: kick}
     with quietly():  # a fall is a result
-        world = world_of(system, solution.X[0], mu, softness, every)
+        relief = uneven_ground(system, solution.X, [foot.frame for foot in feet_of(system)], heights, seed)
+        world = world_of(system, solution.X[0], mu, softness, every, relief)
         setting = Setting(world, system, factor, every, count, kicks, late, spread, rng)
 
-        def control(t: float, x: Array) -> Array:
-            return as_array("policy", controller(min(t, plan.duration * (1.0 - 1e-9)), x), (system.nu,))
+        def control(t: float, x: Array, touching: Touching) -> Array:
+            now = min(t, plan.duration * (1.0 - 1e-9))
+            u = controller(now, x, touching()) if isinstance(controller, ContactPolicy) else controller(now, x)
+            return as_array("policy", u, (system.nu,))
 
         return played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
 
@@ -145,18 +159,26 @@ def system_of(system: object) -> RobotDynamics | PhasedDynamics:
 
 
 def world_of(
-    system: RobotDynamics | PhasedDynamics, x0: Array, friction: float, softness: float, every: float
-) -> World:
+    system: RobotDynamics | PhasedDynamics, x0: Array, friction: float, softness: float, every: float,
+    relief: Relief | None = None,
+) -> World:  # fmt: skip
     """The world of a system's robot, its feet and the ground that they stand on, in steps that ``every`` [s] holds."""
-    robot, feet, ground = system.robot, [], None
+    robot, feet, ground = system.robot, feet_of(system), None
     if isinstance(system, PhasedDynamics):
-        known = {contact.frame: contact for phase in system.phases for contact in phase.contacts}
-        sole = (*SOLE, THICKNESS)
-        feet = [Foot(name, (RADIUS,) if contact.kind == "point" else sole) for name, contact in known.items()]
         height = ground_of(system)
-        ground = Ground(_lowest(robot, feet, x0) if height is None else height, friction, softness)
+        level = _lowest(robot, feet, x0) if height is None else height
+        ground = Ground(level, friction, softness, relief=relief)
     timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
     return World(robot, feet, ground, timestep, system.damping, system.springs)
+
+
+def feet_of(system: RobotDynamics | PhasedDynamics) -> list[Foot]:
+    """The feet of a system: spheres of points, boxes of soles."""
+    phases = system.phases if isinstance(system, PhasedDynamics) else ()
+    known = {contact.frame: contact for phase in phases for contact in phase.contacts}
+    return [
+        Foot(name, (RADIUS,) if contact.kind == "point" else (*SOLE, THICKNESS)) for name, contact in known.items()
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +202,12 @@ class Setting:
 
 
 def played(
-    setting: Setting, x0: Array, controller: Controller, reference: Callable[[float], Array], first: Array | None = None
-) -> Play:
+    setting: Setting, x0: Array, controller: Callable[[float, Array, Touching], Array],
+    reference: Callable[[float], Array], first: Array | None = None,
+) -> Play:  # fmt: skip
     """Simulate from x0 (nx,); ``first`` (nu,): the control until delayed ones are there, by default none.
 
+    controller: of time, measured state and which feet touch the ground.
     reference: states at times after those that the controller was asked for.
     """
     world, system, every, count = setting.world, setting.system, setting.every, setting.count
@@ -196,7 +220,7 @@ def played(
     X[0] = P[0] = x0
     data, fell = world.data(*np.split(X[0], [nq])), False
     least = -np.inf if world.floor is None else world.floor + FALLEN * (X[0, 2] - world.floor)
-    deviations = _deviations(robot, spread)
+    deviations, least_force = _deviations(robot, spread), TOUCH * _weight(robot)
     waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
     for k in range(count):
@@ -205,7 +229,9 @@ def played(
             world.push(data, _heading(X[0]) @ kick)
             X[k] = np.concatenate(world.state(data))
         measured = system.integrate(X[k], deviations * setting.rng.normal(size=system.n)) if spread > 0.0 else X[k]
-        waiting.append(controller(t, measured))
+        if not np.isfinite(measured).all():
+            raise ProblemError(f"noise: expected less than what makes states infinite, got {spread:g}")
+        waiting.append(controller(t, measured, lambda: world.pressing(data) > least_force))
         U[k] = waiting.popleft()
         world.apply(data, S @ U[k])
         for _ in range(substeps):
@@ -270,6 +296,11 @@ def _heading(x: Array) -> Array:
     """Rotation about the vertical of a floating base."""
     R = pin.Quaternion(x[3:7]).matrix()
     return np.asarray(pin.exp3(np.array([0.0, 0.0, np.arctan2(R[1, 0], R[0, 0])])))
+
+
+def _weight(robot: Robot) -> float:
+    """Weight of a robot [N]."""
+    return float(pin.computeTotalMass(robot.model) * np.linalg.norm(robot.model.gravity.linear))
 
 
 def _lowest(robot: Robot, feet: list[Foot], x: Array) -> float:

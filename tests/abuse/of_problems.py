@@ -189,6 +189,12 @@ def _of_legs():
         Subject("legged", legged.legged, {"laid": laid}, others={"sole": ("sole",), "cones": ("cones",)}),
         Subject("Weights", legged.Weights, {}),
         Subject("legged.tracking", legged.tracking, {"solution": solution, "weights": legged.Weights()}),
+        Subject("Solution.by_contact", solution.by_contact, {}),
+        Subject("ContactPolicy", solution.by_contact(), {"t": 0.0, "x": X[0].copy(), "touching": [True] * 4}),
+        Subject(
+            "simulate on uneven ground", problems.simulate, {"solution": solution, "uneven": (0.0, 0.01)}, ("rate",),
+            {"solution": ("solution",)},
+        ),
         Subject("follow_nominal", legged.follow_nominal, {"problem": problem}),
         Subject("FreeDurations", durations.FreeDurations, {}),
         Subject(

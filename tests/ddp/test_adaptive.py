@@ -89,9 +89,10 @@ def test_limits_of_forces_act_from_when_a_foot_has_slid():
     plan, (nu, n) = solution.policy, solution.K.shape[1:]
     M, nv = len(plan.starts), n // 2
     tight = replace(plan, cones=Cones(np.tile(np.eye(nu), (M, 1, 1)), np.zeros((M, nu, n)), np.zeros((M, nu))))
-    rows = np.zeros((M, 1, 2, nv))
-    rows[:, 0, :, :2] = np.eye(2) / 0.25
-    policy = AdaptivePolicy(tight, np.zeros((M, nv, nu)), np.full(nv, np.inf), Footing(rows, 0.0045))
+    moves = np.zeros((M, 1, 3, nv))
+    moves[:, 0, :, :3] = np.eye(3)
+    feet = Footing(("foot",), moves, np.zeros((M, 1, nv, 3)), 0.25, 0.0045)
+    policy = AdaptivePolicy(tight, np.zeros((M, nv, nu)), np.full(nv, np.inf), feet)
 
     def sliding(speed):
         """The time at which the foot has slid that moves with a speed, but for every fourth time."""
@@ -99,7 +100,7 @@ def test_limits_of_forces_act_from_when_a_foot_has_slid():
         for k in range(60):
             x = plan.reference(PERIOD * k)
             x[-nv:] = 0.0
-            x[-nv : 2 - nv] = (0.0 if k % 4 == 0 else speed) * np.array([0.6, -0.8])
+            x[-nv : 3 - nv] = *((0.0 if k % 4 == 0 else speed) * np.array([0.6, -0.8])), 3.0  # upwards is no sliding
             u = policy(PERIOD * k, x)
             seen.append(policy.slid)
             assert np.array_equal(u, (tight if policy.slid else plan)(PERIOD * k, x))

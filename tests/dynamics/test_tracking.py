@@ -89,21 +89,33 @@ def _held_forces(robot, q, v, tau, feet):
     return both[model.nv :]
 
 
-def test_feet_that_stand_are_seen_to_slide_by_pinocchios_velocities(trot):
-    system, robot, rng = trot.dynamics, trot.dynamics.robot, np.random.default_rng(0)
-    X = trot.guess[0][:-1]
-    found, units = system.tracked.footing(X), system.tracked.units(X)
-    slow = 0.1 * np.sqrt(units.gravity * units.height)
-    assert found.patience == pytest.approx(0.01 * units.height / slow)
-    for k in (0, 3, 40, len(X) - 1):
-        v, data, seen = rng.normal(size=robot.nv), robot.model.createData(), []
-        pin.forwardKinematics(robot.model, data, X[k, : robot.nq], v)
-        for foot, standing in _standing(system).items():
-            velocity = pin.getFrameVelocity(robot.model, data, robot.frame_id(foot), pin.LOCAL_WORLD_ALIGNED).linear
-            seen.append(tuple(velocity[:2]) if standing[k] else (0.0, 0.0))
-        np.testing.assert_allclose(sorted(map(tuple, slow * found.rows[k] @ v)), sorted(seen), atol=1e-10)
+def test_feet_move_as_pinocchio_says_and_legs_move_them_alone(trot):
+    system, robot = trot.dynamics, trot.dynamics.robot
+    X, model, data = trot.guess[0][:-1], robot.model, robot.model.createData()
+    feet, units = system.tracked.footing(X), system.tracked.units(X)
+    assert feet.slow == pytest.approx(0.1 * np.sqrt(units.gravity * units.height))
+    assert feet.patience == pytest.approx(0.01 * units.height / feet.slow)
+    for foot, name in enumerate(feet.names):
+        stands = _standing(system)[name] & ~np.array([system.is_impact(k) for k in range(len(X))])
+        assert np.array_equal(feet.moves[:, foot].any(axis=(1, 2)), stands)
+        for k in (0, 3, 40, len(X) - 1):
+            if not stands[k]:
+                continue
+            q = X[k, : robot.nq]
+            J = pin.computeFrameJacobian(model, data, q, robot.frame_id(name), pin.LOCAL_WORLD_ALIGNED)[:3]
+            np.testing.assert_allclose(feet.moves[k, foot], J, atol=1e-12)
+            np.testing.assert_allclose(J @ feet.legs[k, foot], np.eye(3), atol=1e-10)
+            assert np.abs(feet.legs[k, foot, :6]).max() < 1e-12
     arm = dynamics.RobotDynamics(dynamics.load("ur5"), 0.01)
     assert arm.tracked.footing(np.zeros((3, 12))) is None
+
+
+def test_soles_turn_with_their_legs():
+    problem = gaits.step("talos")
+    system, X = problem.dynamics, problem.guess[0][:1]
+    feet = system.tracked.footing(X)
+    for foot in range(2):
+        np.testing.assert_allclose(feet.moves[0, foot] @ feet.legs[0, foot], np.eye(6), atol=1e-9)
 
 
 def test_names_are_those_of_joints_and_their_numbers(trot):

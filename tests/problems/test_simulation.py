@@ -1,5 +1,6 @@
 """Policies play in MuJoCo's contacts: they stay on their paths, better than a joint PD, and tell when they fall."""
 
+import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -7,6 +8,8 @@ import pytest
 import ddp
 import problems
 from problems import arm, gaits, legged, quadrotor
+from problems.play.simulation import feet_of, world_of
+from problems.play.terrain import uneven_ground
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +100,47 @@ def test_delay_that_nobody_knows_is_learned():
         assert np.array_equal(same.X, problems.simulate(bound, policy=deaf, **other).X)
 
 
+def test_feet_that_are_felt_to_land_carry_over_uneven_ground():
+    walk = ddp.solve(gaits.walk("solo12"))
+    height = walk.problem.dynamics.tracked.units(walk.X).height
+    for ground in ((-0.08 * height, -0.08 * height), 0.08 * height):
+        felt = problems.simulate(walk, policy="contact", uneven=ground)
+        by_time = problems.simulate(walk, uneven=ground)
+        assert felt.rms < 0.6 * by_time.rms
+        assert felt.rms < 0.2 * problems.simulate(walk, policy="pd", uneven=ground).rms
+    assert np.array_equal(felt.X, problems.simulate(walk, policy=walk.by_contact(), uneven=ground).X)
+    assert not np.array_equal(felt.X, problems.simulate(walk, policy="contact", uneven=ground, seed=1).X)
+
+
+def test_uneven_ground_is_level_under_feet_and_within_its_limits_elsewhere():
+    """Heights that MuJoCo's rays find."""
+    system, X = gaits.walk("solo12").dynamics, gaits.walk("solo12").guess[0]
+    frames = [foot.frame for foot in feet_of(system)]
+    relief = uneven_ground(system, X, frames, (-0.03, 0.01), 3)
+    world = world_of(system, X[0], 0.7, 0.02, 0.001, relief)
+    data = world.data(*np.split(X[0], [system.robot.nq]))
+    floor = world.floor - 0.02  # feet are spheres of 2 cm
+
+    def height(x, y):
+        start, down = np.array([x, y, floor + 1.0]), np.array([0.0, 0.0, -1.0])
+        return 1.0 - mujoco.mj_rayHfield(world.model, data, world.model.geom("ground").id, start, down)
+
+    for frame in frames:
+        x, y = data.geom(frame).xpos[:2]
+        assert abs(height(x + 0.01, y - 0.01)) < 1e-6
+    rng, seen = np.random.default_rng(0), []
+    for x, y in relief.center + rng.uniform(-0.95, 0.95, size=(200, 2)) * relief.half:
+        column, row = (np.array([x, y]) - relief.center + relief.half) / (2.0 * relief.half) * (
+            np.array(relief.heights.shape[::-1]) - 1
+        )
+        i, j = int(row), int(column)
+        around = relief.heights[i : i + 2, j : j + 2]
+        seen.append(height(x, y))
+        assert around.min() - 1e-6 <= seen[-1] <= around.max() + 1e-6
+    assert -0.03 <= min(seen) < -0.02
+    assert 0.002 < max(seen) <= 0.01
+
+
 def test_an_arm_follows_its_reach():
     reach = ddp.solve(arm.reach("ur5"))
     calm = problems.simulate(reach)
@@ -119,10 +163,18 @@ def test_a_quadrotor_flies_its_loop_under_thrust_along_its_own_axes():
     ({"delay": -0.1}, "delay: expected at least 0"),
     ({"policy": "best"}, "policy: unknown 'best'"),
     ({"policy": 3}, "policy: expected one of"),
+    ({"uneven": -0.01}, "uneven: expected at least 0, or the lowest and the highest"),
+    ({"uneven": (0.01, 0.0)}, "uneven: expected the lowest before the highest"),
+    ({"uneven": 1.0}, "uneven: expected less than 0.193"),
 ])  # fmt: skip
 def test_bad_conditions_are_refused(trot, given, words):
     with pytest.raises(ddp.ProblemError, match=words):
         problems.simulate(trot, **given)
+
+
+def test_only_robots_on_feet_walk_over_uneven_ground():
+    with pytest.raises(ddp.ProblemError, match="uneven: expected 0, ur5 does not stand on feet"):
+        problems.simulate(ddp.solve(arm.reach("ur5")), uneven=0.01)
 
 
 def test_only_solutions_of_robots_are_played():

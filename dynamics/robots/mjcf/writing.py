@@ -36,17 +36,31 @@ class Foot(NamedTuple):
     size: tuple[float, ...]
 
 
+class Relief(NamedTuple):
+    """Ground that is not level, in a rectangle beyond which there is none.
+
+    heights (r, c) [m]: of points that are evenly apart, rows along y, columns along x.
+    center (2,), half (2,) [m]: of the rectangle, its middle and half its extents along x and y.
+    """
+
+    heights: Array
+    center: Array
+    half: Array
+
+
 class Ground(NamedTuple):
     """Ground and its contacts.
 
     height [m]: of feet's frames when they stand.   friction: coefficient.
     softness [s], damping: MuJoCo's solref, the time constant and the damping ratio of contacts.
+    relief: what rises above and falls below the height; None for level ground.
     """
 
     height: float = 0.0
     friction: float = 0.7
     softness: float = 0.02
     damping: float = 1.0
+    relief: Relief | None = None
 
 
 class World:
@@ -64,6 +78,7 @@ class World:
         self.spec = _spec(self._mujoco, robot, feet, ground, positive("timestep", timestep))
         model = self.model = self.spec.compile()
         ids = [model.body(_body(robot, j)).id for j in range(1, robot.model.njoints)]
+        self._feet = {model.geom(foot.frame).id: i for i, foot in enumerate(feet if ground else ())}
         _write_inertias(self._mujoco, model, robot, ids)
         self._free: list[tuple[int, int, int, int, pin.SE3]] = []
         self._balls: list[tuple[int, int]] = []
@@ -161,6 +176,16 @@ class World:
         self.model.body_inertia[body] *= factor
         self._mujoco.mj_setConst(self.model, self._mujoco.MjData(self.model))
 
+    def pressing(self, data: Any) -> Array:
+        """Forces (m,) of all feet on the ground, across it [N]."""
+        pressed, force = np.zeros(len(self._feet)), np.zeros(6)
+        for i in range(data.ncon):
+            foot = next(iter({*data.contact[i].geom.tolist()} & self._feet.keys()), None)
+            if foot is not None:
+                self._mujoco.mj_contactForce(self.model, data, i, force)
+                pressed[self._feet[foot]] += force[0]
+        return pressed
+
     def step(self, data: Any) -> None:
         """Move on by the time step."""
         self._mujoco.mj_step(self.model, data)
@@ -187,6 +212,8 @@ def _spec(mujoco: Any, robot: Robot, feet: Sequence[Foot], ground: Ground | None
     plane = spec.worldbody.add_geom(name="ground", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.05])
     plane.pos, plane.solref, plane.friction = [0.0, 0.0, ground.height - lowered], solref, friction
     plane.contype, plane.conaffinity = 1, 2
+    if ground.relief is not None:
+        _make_uneven(mujoco, spec, plane, ground.relief)
     for foot in feet:
         frame = model.frames[robot.frame_id(foot.frame)]
         geom = bodies[frame.parentJoint].add_geom(name=foot.frame, solref=solref, friction=friction)
@@ -198,6 +225,17 @@ def _spec(mujoco: Any, robot: Robot, feet: Sequence[Foot], ground: Ground | None
             geom.quat = _quaternion(frame.placement.rotation)
             geom.pos = frame.placement.act(np.array([0.0, 0.0, foot.size[2] - lowered]))
     return spec
+
+
+def _make_uneven(mujoco: Any, spec: Any, plane: Any, relief: Relief) -> None:
+    """Make a field of heights of a plane."""
+    heights, (x, y) = relief.heights, relief.half
+    low, rise = heights.min(), max(float(np.ptp(heights)), 1e-6)  # MuJoCo wants some
+    rows, columns = heights.shape
+    share = ((heights - low) / rise).astype(np.float32).ravel()
+    spec.add_hfield(name="relief", nrow=rows, ncol=columns, size=[x, y, rise, 1.0], userdata=share)
+    plane.type, plane.hfieldname = mujoco.mjtGeom.mjGEOM_HFIELD, "relief"
+    plane.pos = [*relief.center, plane.pos[2] + low]
 
 
 def _add_joint(mujoco: Any, robot: Robot, j: int, body: Any) -> None:
