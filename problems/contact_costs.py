@@ -285,7 +285,7 @@ def cone_rows(
 
 def _rows(contact: Contact, cone: Array, sole: tuple[float, float] | None) -> Array:
     """The rows of one contact: its cone, and of a surface its centre of pressure."""
-    if contact.kind == "point":
+    if contact.kind != "surface":
         return cone
     if contact.reference != "local":
         raise ProblemError(f"contacts: expected {contact.frame!r} with reference 'local', got {contact.reference!r}")

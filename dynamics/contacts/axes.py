@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
 from dynamics.contacts.algebra import part3
-from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT
+from dynamics.contacts.contact import LOCAL, LOCAL_WORLD_ALIGNED, POINT, SURFACE
 from dynamics.contacts.products import threes
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, rotate, rotate_back
 
@@ -19,7 +19,7 @@ from dynamics.geometry.spatial import add3, angular, cross3, dot3, rotate, rotat
 @inline
 def is_turned(contacts, i):
     """Whether the axes of contact i are not those of the relation."""
-    natural = LOCAL_WORLD_ALIGNED if contacts.kind[i] == POINT else LOCAL
+    natural = LOCAL if contacts.kind[i] == SURFACE else LOCAL_WORLD_ALIGNED
     return contacts.reference[i] != natural
 
 

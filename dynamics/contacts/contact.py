@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, choice, items, numbers, said
+from ddp.errors import ProblemError, as_array, choice, items, numbers, positive, said
 from ddp.machine.struct import Struct, integer, integers, reals
 from dynamics.robots.model import Robot, check_robot
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-POINT, SURFACE = range(2)
-KINDS = {"point": POINT, "surface": SURFACE}
+POINT, SURFACE, ROLLING = range(3)
+KINDS = {"point": POINT, "surface": SURFACE, "rolling": ROLLING}
 LOCAL, LOCAL_WORLD_ALIGNED = range(2)
 REFERENCES = {"local": LOCAL, "local-world-aligned": LOCAL_WORLD_ALIGNED}
 
@@ -28,17 +28,23 @@ _APART = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """A frame that touches the world and does not accelerate in it.
+    """A frame that touches the world and does not accelerate in it, or rolls on it.
 
     frame: its name in the robot's model.
-    kind: "point", whose origin is held and that feels a force (3,) [N]; or "surface", all of whose pose is held and
-    that feels a wrench (6,) = [force N; couple N m] at its origin.
+    kind: "point", whose origin is held and that feels a force (3,) [N]; "surface", all of whose pose is held and
+    that feels a wrench (6,) = [force N; couple N m] at its origin; or "rolling", a wheel, disc or ball about its origin
+    that rolls on a plane without slipping and feels a force (3,) [N] where it touches.
     gains (kp [1/s²], kd [1/s]): Baumgarte's, as Crocoddyl's contact models and Pinocchio's corrector have them; the
     acceleration obeys ``acceleration + kd velocity + kp error = 0``. For a point: the classical acceleration, the
     velocity and ``p - target`` of its origin. For a surface: the frame's spatial acceleration and velocity, and
     ``log6(target⁻¹ oMf)``, all in its own axes.
-    target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero.
+    target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero. Of what
+    rolls, a point (3,) [m] of the plane, on which every step then ends.
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
+
+    Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
+    plane, in the world. What of it touches the plane stands still at the end of every step of time, exactly, so that
+    gains have no part; `PhasedDynamics` has such steps. See contacts/rolling.py.
     """
 
     frame: str
@@ -46,6 +52,9 @@ class Contact:
     target: Any = None
     gains: Sequence[float] = (0.0, 0.0)
     reference: str = "local-world-aligned"
+    radius: float | None = None
+    axis: Sequence[float] | None = None
+    normal: Sequence[float] = (0.0, 0.0, 1.0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.frame, str):
@@ -59,17 +68,68 @@ class Contact:
         if gains[0] > 0.0 and self.target is None:
             raise ProblemError(f"target {where}: expected where gains[0] = {gains[0]} pulls it to, got None")
         object.__setattr__(self, "gains", (float(gains[0]), float(gains[1])))
+        self._check_wheel(where, gains)
         object.__setattr__(self, "target", None if self.target is None else _target(self))
+
+    def _check_wheel(self, where: str, gains: Array) -> None:
+        """Check what belongs to rolling, and that there is none of it elsewhere."""
+        if self.kind != "rolling":
+            for field in ("radius", "axis"):
+                if getattr(self, field) is not None:
+                    raise ProblemError(f"{field} {where}: expected none of what does not roll, got {self!r}")
+            return
+        if gains.any() or self.reference != "local-world-aligned":
+            given = f"{self.gains}, {self.reference!r}"
+            raise ProblemError(f"gains, reference {where}: expected none where it rolls, got {given}")
+        if self.radius is None:
+            raise ProblemError(f"radius {where}: expected that of a wheel or a ball [m], got None")
+        object.__setattr__(self, "radius", positive(f"radius {where}", self.radius))
+        if self.axis is not None:
+            object.__setattr__(self, "axis", tuple(_direction(f"axis {where}", self.axis).tolist()))
+        object.__setattr__(self, "normal", tuple(_direction(f"normal {where}", self.normal).tolist()))
 
     @property
     def size(self) -> int:
         """How many numbers its force has."""
-        return 3 if self.kind == "point" else 6
+        return 6 if self.kind == "surface" else 3
+
+    def jacobian(self, robot: Robot, q: ArrayLike) -> Array:
+        """Derivatives J (size, nv) of what it holds still, velocities J v, in the axes of its force; q (nq,)."""
+        model, data, frame = robot.model, robot.model.createData(), robot.frame_id(self.frame)
+        axes = pin.LOCAL if self.reference == "local" else pin.LOCAL_WORLD_ALIGNED
+        J = pin.computeFrameJacobian(model, data, as_array("q", q, (robot.nq,)), frame, axes)
+        if self.kind != "rolling":
+            return np.asarray(J[: self.size])
+        pin.updateFramePlacement(model, data, frame)
+        return np.asarray(J[:3] - pin.skew(self.lowest(data.oMf[frame].rotation)) @ J[3:])
+
+    def height(self, robot: Robot, q: ArrayLike) -> Array:
+        """Height (3,) [m] of what rolls over its plane, along the normal; zero where there is no target."""
+        if self.target is None:
+            return np.zeros(3)
+        data, frame = robot.model.createData(), robot.frame_id(self.frame)
+        pin.forwardKinematics(robot.model, data, as_array("q", q, (robot.nq,)))
+        M, n = pin.updateFramePlacement(robot.model, data, frame), np.array(self.normal)
+        return np.asarray(n @ (M.translation + self.lowest(M.rotation) - self.target) * n)
+
+    def lowest(self, rotation: Array) -> Array:
+        """The way d (3,) [m] from the centre of what rolls to where it touches the plane; rotation: of its frame."""
+        assert self.radius is not None
+        n, a = np.array(self.normal), rotation @ (np.zeros(3) if self.axis is None else np.array(self.axis))
+        return -self.radius * (n - (n @ a) * a) / np.sqrt(1.0 - (n @ a) ** 2)
+
+
+def _direction(field: str, given: ArrayLike) -> Array:
+    """A vector of length one."""
+    vector = as_array(field, given, (3,))
+    if not np.linalg.norm(vector) > 0.0:
+        raise ProblemError(f"{field}: expected a direction, got zero")
+    return np.asarray(vector / np.linalg.norm(vector))
 
 
 def _target(contact: Contact) -> Array | pin.SE3:
     field = f"target of the contact at {contact.frame!r}"
-    if contact.kind == "point":
+    if contact.kind != "surface":
         return as_array(field, contact.target, (3,)).copy()
     given = contact.target.homogeneous if isinstance(contact.target, pin.SE3) else contact.target
     M = as_array(field, given, (4, 4))
@@ -87,6 +147,7 @@ class Contacts(Struct):
     kind, reference: as numbered above.   row: where its force begins among all.
     placement (m, 12): the frame on its body; target (m, 12).
     gains (m, 3): of the acceleration, the velocity and the position in the constraint.
+    wheel (m, 7): of what rolls, radius, axle, which is zero of a ball, and the plane's normal.
     """
 
     count: int = integer()
@@ -98,15 +159,30 @@ class Contacts(Struct):
     placement: Array = reals(12)
     target: Array = reals(12)
     gains: Array = reals(3)
+    wheel: Array = reals(7)
 
     def asking(self, *gains: float) -> Contacts:
         """Contacts with other gains, all with the same."""
         return self.replace(gains=np.tile(gains, (self.count, 1)))
 
+    def lasting(self, h: float) -> Contacts:
+        """Contacts of steps that take h [s]: what rolls stands still where they end, see rolling.py."""
+        scale = np.where((self.kind == ROLLING)[:, None], [1.0, 1.0 / h, 1.0 / h**2], 1.0)
+        return self.replace(gains=self.gains * scale)
+
 
 def forces(contacts: Contacts) -> int:
     """How many numbers all forces have together."""
-    return int(np.where(contacts.kind == POINT, 3, 6).sum())
+    return int(np.where(contacts.kind == SURFACE, 6, 3).sum())
+
+
+def refuse_rolling(contacts: Contacts) -> None:
+    """Raise ProblemError if anything rolls, where there is no step of time."""
+    if (contacts.kind == ROLLING).any():
+        raise ProblemError(
+            "contacts: expected points and surfaces in continuous time, got one that rolls, which stands still where"
+            " steps of time end: PhasedDynamics has those"
+        )
 
 
 def as_impacts(contacts: Contacts) -> Contacts:
@@ -139,19 +215,31 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         row=np.cumsum(sizes) - sizes,
         placement=_rows([frame.placement for frame in found]),
         target=_rows([_pose(contact) for contact in given]),
-        gains=np.array([[1.0, contact.gains[1], contact.gains[0]] for contact in given]).reshape(-1, 3),
+        gains=np.array([_gains(contact) for contact in given]).reshape(-1, 3),
+        wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 7),
     )  # fmt: skip
 
 
 def are_regular(robot: Robot, contacts: Sequence[Contact]) -> bool:
     """Whether no contact holds what others hold already, almost everywhere."""
-    model, data = robot.model, robot.model.createData()
     q, rows = robot.random_configuration(np.random.default_rng(0)), [np.zeros((0, robot.nv))]
     for contact in contacts:
-        J = pin.computeFrameJacobian(model, data, q, robot.frame_id(contact.frame), pin.LOCAL)
-        rows.append(J[: contact.size])
+        J = contact.jacobian(robot, q)
+        rows.append(J[J.any(axis=1)] if contact.kind == "rolling" else J)  # what no joint moves is no constraint
     J = np.vstack(rows)
     return bool(np.linalg.matrix_rank(J) == len(J))
+
+
+def _gains(contact: Contact) -> tuple[float, float, float]:
+    """Gains of the acceleration, the velocity and the position; of what rolls, to be divided by h and h²."""
+    if contact.kind == "rolling":
+        return 1.0, 1.0, 0.0 if contact.target is None else 1.0
+    return 1.0, contact.gains[1], contact.gains[0]
+
+
+def _wheel(contact: Contact) -> Array:
+    axis = np.zeros(3) if contact.axis is None else contact.axis
+    return np.concatenate([[contact.radius or 0.0], axis, contact.normal])
 
 
 def _root(robot: Robot, b: int) -> int:

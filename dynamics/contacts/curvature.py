@@ -26,8 +26,9 @@ from dynamics.contacts.algebra import (
     seen_from,
     velocity_at,
 )
-from dynamics.contacts.contact import POINT
+from dynamics.contacts.contact import POINT, ROLLING, SURFACE
 from dynamics.contacts.kinematics import pose_curvature, pose_jacobian
+from dynamics.contacts.rolling import add_roll_curvature, slip_rate, subtract_roll_torques
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -77,7 +78,9 @@ def subtract_force_torques(tree, contacts, ws, place, f, dq):
                 dq[j, k] -= value
             j = tree.previous[j]
     for i in range(contacts.count):
-        if contacts.kind[i] != POINT:
+        if contacts.kind[i] == ROLLING:
+            subtract_roll_torques(tree, contacts, i, ws, place, f, dq)
+        elif contacts.kind[i] == SURFACE:
             b, R, p, force = contacts.body[i], place.R[i], place.p[i], part6(f, contacts.row[i])
             k = tree.iv[b] + tree.nj[b] - 1
             while k >= 0:
@@ -107,6 +110,10 @@ def couple_forces(tree, contacts, ws, place, nc, Ryz):
                 moved = add3(cross3(angular(ws.s[k]), Pw), velocity_at(p, chi))
                 for a in range(3):
                     Ryz[k, r + a] = -moved[a]
+            elif contacts.kind[i] == ROLLING:
+                slipped = slip_rate(contacts, place, i, ws.s[k], w, chi)
+                for a in range(3):
+                    Ryz[k, r + a] = -slipped[a]
             else:
                 turned = seen_from(R, p, chi)
                 for a in range(6):
@@ -183,7 +190,9 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
             qa[k, j] += turned
             j = tree.previous[j]
     for i in range(contacts.count):
-        if contacts.kind[i] != POINT:
+        if contacts.kind[i] == ROLLING:
+            add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa)
+        elif contacts.kind[i] == SURFACE:
             add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa)
 
 

@@ -23,7 +23,7 @@ from ddp.errors import ProblemError, as_array, axes, flag
 from ddp.machine.aligned import working_memory
 from ddp.machine.number import WIDTH
 from dynamics.contacts import batch as contact_batch
-from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces
+from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
 from dynamics.rigid_bodies.results import ForwardDerivatives, ForwardHessian, ForwardTensors
 from dynamics.rigid_bodies.samples import Stack
 from dynamics.robots.model import Robot
@@ -221,6 +221,7 @@ class _Arguments(Stack):
         self.knots: tuple[Any, ...]
         self.tree: Tree
         if not impact:
+            refuse_rolling(self.contacts)
             wrenches = self._wrenches(fext)
             tau_rows = self.rows("tau", tau, robot.nv)
             self.tree = robot.resisting(damping=False, springs=False)

@@ -29,7 +29,8 @@ from __future__ import annotations
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, rows, rows_apart
 from dynamics.contacts.algebra import seen_from, velocity_at
-from dynamics.contacts.contact import POINT
+from dynamics.contacts.contact import POINT, ROLLING
+from dynamics.contacts.rolling import place_wheel, roll_derivatives, slip
 from dynamics.geometry.lie import jlog6, log6, log6_hessian
 from dynamics.geometry.spatial import (
     add3,
@@ -53,10 +54,12 @@ class Standing(Fields):
 
     R (m, 9), p (m, 3): each frame's placement, from its root's origin.   u (m, 3): the velocity of a point, P(v).
     c (m, 3): its classical acceleration less gravity.   V (m, 6): the twist of a surface in its own axes.
-    error (m, 6): where it stands from its target.   Jlog (6, 6): of a surface's error.
+    error (m, 6): where it stands from its target.   axle, d (m, 3): of wheels, see rolling.py.
+    Jlog (6, 6): of a surface's error.
     """
 
     R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
+    axle, d = rows("m", 3), rows("m", 3)
     Jlog = rows_apart("6", 6)
 
 
@@ -64,10 +67,11 @@ class Place(Fields):
     """`Standing`, and what derivatives need.
 
     force (nb, 12), dual (nb, 36): sums over subtrees.   column (nv, 30): J, E, G, H and X of a surface.
-    curved (6, 6): of a surface's error.
+    roll (nb, 6): twists of accelerations, where anything rolls.   curved (6, 6): of a surface's error.
     """
 
     R, p, u, c, V, error = rows("m", 9), rows("m", 3), rows("m", 3), rows("m", 3), rows("m", 6), rows("m", 6)
+    axle, d, roll = rows("m", 3), rows("m", 3), rows_apart("nb", 6)
     force, dual, column = rows_apart("nb", 12), rows_apart("nb", 36), rows_apart("nv", 30)
     Jlog, curved = rows_apart("6", 6), rows_apart("6", 6)
 
@@ -125,6 +129,8 @@ def place_contacts(tree, contacts, q, ws, place):
             T = load12(contacts.target, i)
             for k in range(3):
                 place.error[i, k] = there[k] - T[9 + k]
+        elif contacts.kind[i] == ROLLING:
+            place_wheel(contacts, i, R, there, place)
         elif contacts.gains[i, 2] != 0.0:
             pose_error(load12(contacts.target, i), R, there, place, i)
 
@@ -145,6 +151,10 @@ def move_contacts(tree, contacts, ws, place, value):
             place.c[i] = c
             for k in range(3):
                 value[r + k] = ka * (c[k] + gravity[k]) + kd * u[k] + kp * place.error[i, k]
+        elif contacts.kind[i] == ROLLING:
+            g = slip(place, i, v)
+            for k in range(3):
+                value[r + k] = kd * g[k] + kp * place.error[i, k]
         else:
             V, A = seen_from(R, p, v), seen_from(R, p, add6(a, gravity))
             place.V[i] = V
@@ -174,6 +184,8 @@ def contact_jacobian(tree, contacts, ws, place, J):
             s = ws.s[k]
             if contacts.kind[i] == POINT:
                 _put(J, r, k, velocity_at(p, s))
+            elif contacts.kind[i] == ROLLING:
+                _put(J, r, k, slip(place, i, s))
             else:
                 _put(J, r, k, seen_from(R, p, s))
             k = tree.previous[k]
@@ -190,6 +202,9 @@ def contact_derivatives(tree, contacts, ws, place, dq, dv):
         R, p, u, c, V = (
             place.R[i], place.p[i], place.u[i], place.c[i], place.V[i],
         )  # fmt: skip
+        if contacts.kind[i] == ROLLING:
+            roll_derivatives(tree, contacts, i, ws, place, dq, dv)
+            continue
         if contacts.kind[i] != POINT and kp != 0.0:
             pose_jacobian(place, i)
         k = tree.iv[b] + tree.nj[b] - 1

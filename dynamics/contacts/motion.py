@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.number import spread
-from dynamics.contacts.contact import POINT
+from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing, move_contacts, place_contacts
 from dynamics.contacts.products import last_dof, threes
 from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
-from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
+from dynamics.contacts.rolling import settle_still_rows
+from dynamics.geometry.spatial import add3, cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
 from dynamics.robots.tree import Tree
 
@@ -85,7 +86,7 @@ def _units(kind, part, R, p):
     """Three unit forces of a contact, or its unit couples, about the origin."""
     zero, one = spread(0.0, p[0]), spread(1.0, p[0])
     none = (zero, zero, zero)
-    if kind == POINT:
+    if kind != SURFACE:
         return (
             (one, zero, zero, zero, p[2], -p[1]), (zero, one, zero, -p[2], zero, p[0]),
             (zero, zero, one, p[1], -p[0], zero),
@@ -102,7 +103,8 @@ def take_up(tree, contacts, w, x):
     for i in range(contacts.count):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
-            F, G, H = _units(contacts.kind[i], part, x.place.R[i], x.place.p[i])
+            p = add3(x.place.p[i], x.place.d[i]) if contacts.kind[i] == ROLLING else x.place.p[i]
+            F, G, H = _units(contacts.kind[i], part, x.place.R[i], p)
             k = last_dof(tree, contacts, i)
             while k >= 0:
                 s, U, d = w.s[k], w.U[k], w.d[k]
@@ -152,6 +154,7 @@ def form_response(tree, contacts, w, x):
                     r, c = contacts.row[i] + 3 * part, contacts.row[j] + 3 * other
                     if c <= r:
                         _tile(tree.previous, top, r, c, w, x)
+    settle_still_rows(contacts, x.S)
 
 
 @inline

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from ddp.compiling.kernel import inline, kernel
-from dynamics.contacts.contact import POINT
+from dynamics.contacts.contact import SURFACE
 
 
 @inline
 def threes(contacts, i):
     """How many threes of rows a contact has."""
-    return 1 if contacts.kind[i] == POINT else 2
+    return 2 if contacts.kind[i] == SURFACE else 1
 
 
 @inline

@@ -29,6 +29,7 @@ from dynamics.arrays.products import dense_product
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import contact_derivatives, contact_jacobian, move_contacts, place_contacts
 from dynamics.contacts.response import invert_delassus, invert_kkt, respond
+from dynamics.contacts.rolling import roll
 from dynamics.rigid_bodies.forward import forward_dynamics, invert
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives
 from dynamics.rigid_bodies.kinematics import add_accelerations, clear, velocities
@@ -146,6 +147,7 @@ def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     invert_kkt(r)
     add_accelerations(tree, r.a, ws)
     move_contacts(tree, contacts, ws, place, r.c)
+    roll(tree, contacts, r.a, ws, place)
     inverse_dynamics_derivatives(tree, ws, r.dq, r.dv)
     resist(tree, r.dq, r.dv)
     subtract_force_torques(tree, contacts, ws, place, r.f, r.dq)

@@ -18,6 +18,7 @@ from ddp.compiling.kernel import kernel
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.products import path_product
+from dynamics.contacts.rolling import settle_still_rows
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
@@ -50,6 +51,7 @@ def respond_to_units(tree, contacts, r):
 def form_response(tree, contacts, nc, C, r):
     """r.S := C G."""
     path_product(tree, contacts, C, r.G, nc, r.S)
+    settle_still_rows(contacts, r.S)
 
 
 @kernel

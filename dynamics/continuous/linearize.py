@@ -24,7 +24,7 @@ from ddp.errors import ProblemError, as_array, items
 from ddp.machine.aligned import working_memory
 from ddp.system import LinearSystem
 from dynamics.arrays.memory import recycled
-from dynamics.contacts.contact import Contact, compile_contacts
+from dynamics.contacts.contact import Contact, compile_contacts, refuse_rolling
 from dynamics.contacts.dynamics import contact_dynamics_derivatives
 from dynamics.continuous import flow
 from dynamics.quantities.quantities import frame_velocity_derivatives
@@ -69,7 +69,7 @@ def held_directions(robot: Robot, q: ArrayLike, v: ArrayLike, contacts: Iterable
     First the rows of positions, J Δ = 0, then those of velocities, ∂(J v)/∂q Δ + J δv = 0; J as the contacts see it.
     """
     several = (contacts,) if isinstance(contacts, Contact) else items("contacts", contacts, "Contacts")
-    compile_contacts(robot, several)
+    refuse_rolling(compile_contacts(robot, several))
     zeros = Stack(robot, q).zeros()
     found = [(np.zeros((*zeros.shape[:-1], 0, robot.nv)),) * 2]
     for contact in several:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ddp.errors import ProblemError, nearest
 from ddp.machine.aligned import working_memory
 from dynamics.contacts import batch as contact_batch
-from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces
+from dynamics.contacts.contact import Contact, Contacts, compile_contacts, forces, refuse_rolling
 from dynamics.rigid_bodies.passive import passive_torques
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
@@ -50,6 +50,7 @@ class ContactForces:
             ("_arrays", compile_contacts(self.robot, held)), ("_tree", tree),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
+        refuse_rolling(self._arrays)
 
     @property
     def nx(self) -> int:

@@ -221,4 +221,4 @@ def _is_at(target: Any, place: Any) -> bool:
 
 
 def _is_turned(contact: Contact) -> bool:
-    return contact.reference == ("local" if contact.kind == "point" else "local-world-aligned")
+    return contact.reference == ("local-world-aligned" if contact.kind == "surface" else "local")

@@ -42,6 +42,11 @@ class Phase:
         if not isinstance(self.name, str):
             raise ProblemError(f"name of a phase: expected a text, got {said(self.name)}")
         for contact in held if self.held else ():
+            if contact.kind == "rolling":
+                raise ProblemError(
+                    f"held of a phase: expected False where {contact.frame!r} rolls, whose steps end without slipping"
+                    " anyhow, got True"
+                )
             if contact.target is None:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
         if self.dt is not None:

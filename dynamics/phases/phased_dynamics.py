@@ -14,7 +14,8 @@ from ddp.machine.number import QUAD
 from dynamics.contacts.contact import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
-    POINT,
+    ROLLING,
+    SURFACE,
     Contacts,
     are_regular,
     as_impacts,
@@ -23,7 +24,6 @@ from dynamics.contacts.contact import (
 from dynamics.continuous.linearize import held_directions
 from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
-from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.held_steps import as_held
@@ -71,7 +71,7 @@ class PhasedDynamics(SteppedRobot):
             contacts = compile_contacts(robot, phase.contacts)
             exactly = phase.held and bool(phase.contacts)
             h = self.dt if phase.dt is None else phase.dt
-            modes.append(Mode(HELD, as_held(contacts), 0.0, h) if exactly else Mode(STEP, contacts, 0.0, h))
+            modes.append(Mode(HELD, as_held(contacts), 0.0, h) if exactly else Mode(STEP, contacts.lasting(h), 0.0, h))
         self._compose(TOUCHING, modes, schedule)
         touching = [contacts for phase in self.phases for contacts in (phase.contacts, phase.struck)]
         self._regular = all(are_regular(robot, contacts) for contacts in touching)
@@ -151,23 +151,35 @@ class PhasedDynamics(SteppedRobot):
         return self._by_duration(X, U)[1][:, self.robot.nv :]
 
     def _by_duration(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """a (M, nv), and z_h (M, nv + nc), z = (a, f), which is not zero where contacts are held.
+        """a (M, nv), and z_h (M, nv + nc), z = (a, f), which is not zero where contacts are held, or roll.
 
         K z_h = -[0 ; C w], w = (v + 2 h a) / h² (held_steps.py), so that, K [w ; 0] being [M w ; C w],
-        z_h = K⁻¹ [M w ; 0] - [w ; 0].
+        z_h = K⁻¹ [M w ; 0] - [w ; 0]. Of what rolls (rolling.py), z_h = -K⁻¹ [0 ; c_h], c_h = -(J v / h² + 2 e / h³).
         """
         (M, nq, nv), out = (len(U), self.robot.nq, self.robot.nv), self._expansion(X, U)
         a, zh, still = out.record[:, self.nx : self.nx + nv], np.zeros((M, nv + self._forces)), np.zeros(nv)
         for k, (mode, h) in enumerate(zip(self._modes_from(0, M), self.step_durations(M), strict=True)):
-            if self._described[mode].kind == HELD:
-                nz = nv + self._modes.table[mode, 2]
+            kind, contacts, *_ = self._described[mode]
+            nz, lk = nv + self._modes.table[mode, 2], int(self._layout.lk)
+            K = out.record[k, self._layout.K :][: nz * lk].reshape(nz, lk)
+            if kind == STEP and (contacts.kind == ROLLING).any():
+                zh[k, :nz] = K[:, nv:nz] @ self._rolling_by_duration(X[k], h, k)
+            if kind == HELD:
                 w = (X[k, nq:] + 2.0 * h * a[k]) / h**2
                 Mw = np.subtract(*(inverse_dynamics(self.robot, X[k, :nq], still, b) for b in (w, still)))
-                lk = int(self._layout.lk)
-                K = out.record[k, self._layout.K :][: nz * lk].reshape(nz, lk)
                 zh[k, :nz] = K[:, :nv] @ Mw
                 zh[k, :nv] -= w
         return a, zh
+
+    def _rolling_by_duration(self, x: Array, h: float, knot: int) -> Array:
+        """-c_h (nc,) of the contacts of a knot: of those that roll, zeros of others."""
+        q, v, rows = x[: self.robot.nq], x[self.robot.nq :], []
+        for contact in self.phase_of(knot).contacts:
+            rates = np.zeros(contact.size)
+            if contact.kind == "rolling":
+                rates = contact.jacobian(self.robot, q) @ v / h**2 + 2.0 * contact.height(self.robot, q) / h**3
+            rows.append(rates)
+        return np.concatenate(rows)
 
     def held_directions(self, x: ArrayLike, knot: int = 0) -> Array:
         """Rows C (2 nc, n): deviations from x that the contacts of a knot's phase allow have ``C dx = 0``."""
@@ -182,12 +194,8 @@ class PhasedDynamics(SteppedRobot):
 
     def _pushes(self, q: Array, knot: int) -> Array:
         """Jᵀ (nv, nc): what contact forces of a knot's phase do on the joints."""
-        still = np.zeros(self.robot.nv)
-        columns = [np.zeros((self.robot.nv, 0))]
-        for contact in self.phase_of(knot).contacts:
-            J = frame_velocity_derivatives(self.robot, q, still, contact.frame, contact.reference).dv
-            columns.append(J[: contact.size].T)
-        return np.hstack(columns)
+        rows = [contact.jacobian(self.robot, q) for contact in self.phase_of(knot).contacts]
+        return np.vstack([np.zeros((0, self.robot.nv)), *rows]).T
 
     def noted_forces(
         self, contacts: Contacts, first: int, count: int, restitution: float | None = None
@@ -200,11 +208,11 @@ class PhasedDynamics(SteppedRobot):
         derivatives, and how far those are apart. Notes begin with f. None where knots are not, or forces are asked for
         in other axes than a point's in the world's and a surface's in its own.
         """
-        natural = np.where(contacts.kind == POINT, LOCAL_WORLD_ALIGNED, LOCAL)
+        natural = np.where(contacts.kind == SURFACE, LOCAL, LOCAL_WORLD_ALIGNED)
         fits = bool((contacts.reference == natural).all())
         for mode in set(self._modes_from(first, count).tolist()):
-            kind, own, e, _ = self._described[mode]
-            given = contacts if kind == STEP else as_held(contacts) if kind == HELD else as_impacts(contacts)
+            kind, own, e, h = self._described[mode]
+            given = contacts.lasting(h) if kind == STEP else as_held(contacts) if kind == HELD else as_impacts(contacts)
             fits = fits and own.equals(given) and (e == restitution if kind == IMPACT else restitution is None)
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld

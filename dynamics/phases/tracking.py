@@ -14,7 +14,6 @@ from dynamics.contacts.contact import Contact
 from dynamics.phases.cones import cones
 from dynamics.phases.footing import footing
 from dynamics.phases.phase import Phase, stretches
-from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units, units_of
 from dynamics.rigid_bodies.rigid_body import inverse_mass_matrix
 from dynamics.robots.model import Robot
@@ -134,11 +133,7 @@ def free_directions(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> Arra
     """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` (M, nv, nv): the part of velocities that contacts leave, at Q (M, nq)."""
     if not contacts or not len(Q):
         return np.tile(np.eye(robot.nv), (len(Q), 1, 1))
-    still, rows = np.zeros((len(Q), robot.nv)), []
-    for contact in contacts:
-        found = frame_velocity_derivatives(robot, Q, still, contact.frame, contact.reference)
-        rows.append(found.dv[:, : contact.size])
-    J = np.concatenate(rows, axis=1)
+    J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
     away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
     return np.eye(robot.nv) - away @ np.linalg.pinv(J @ away) @ J
 

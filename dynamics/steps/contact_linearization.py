@@ -18,8 +18,9 @@ from ddp.machine.number import lane_of, width
 from ddp.machine.packing import unpack
 from ddp.machine.rows import write_scaled
 from dynamics.arrays.products import Columns, product
-from dynamics.contacts.contact import POINT, Contacts
+from dynamics.contacts.contact import ROLLING, Contacts
 from dynamics.contacts.kinematics import Place
+from dynamics.contacts.products import threes
 from dynamics.contacts.relation import Factors, impact_residuals, relate_residuals, relation
 from dynamics.rigid_bodies.inverse import first_felt
 from dynamics.rigid_bodies.kinematics import Workspace, clear
@@ -88,7 +89,7 @@ def columns_of_residuals(tree, contacts, nc):
             while k > first:
                 k = tree.previous[k]
             if k == first:
-                for r in range(3 if contacts.kind[i] == POINT else 6):
+                for r in range(3 * threes(contacts, i)):
                     relatives[stop] = nv + contacts.row[i] + r
                     stop += 1
         for part in range(2):  # by q and by v, next to one another: they read the same of K⁻¹
@@ -101,7 +102,7 @@ def columns_of_residuals(tree, contacts, nc):
 def first_seen(tree, contacts):
     """The first degree of freedom whose displacement changes any acceleration: `first_felt`, unless places matter."""
     for i in range(contacts.count):
-        if contacts.gains[i, 2] != 0.0:
+        if contacts.gains[i, 2] != 0.0 or contacts.kind[i] == ROLLING:
             return 0
     return first_felt(tree)
 

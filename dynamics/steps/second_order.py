@@ -32,6 +32,7 @@ from ddp.machine.tiles import add_product
 from dynamics.contacts.curvature import add_contact_curvature
 from dynamics.contacts.hessian import contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place, contact_derivatives, move_contacts, place_contacts
+from dynamics.contacts.rolling import roll
 from dynamics.geometry.configuration import integrate_configuration
 from dynamics.geometry.joint_motion import is_group, joint_curvature, joint_jacobian, joint_rates, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
@@ -176,6 +177,7 @@ def curve_step(tree, contacts, acting, kind, h, motion, weight, omega, w, b):
     composites(tree, q, v, a, w.no_fext, w.ws)
     place_contacts(tree, acting, q, w.ws, w.place)
     move_contacts(tree, acting, w.ws, w.place, w.seen)
+    roll(tree, acting, a, w.ws, w.place)
     contact_blocks(tree, acting, omega, w.ws, w.place, f, b)
     for i in range(nv):
         w.on_next[i] = weight[i]

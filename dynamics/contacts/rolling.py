@@ -1,0 +1,269 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Contacts that roll without slipping: wheels, discs and balls on a plane, held at the end of every step.
+
+A wheel has its centre p, its axle a, of length one, and a radius r; the plane has a normal n. The lowest point of the
+wheel is p + d, and what of the wheel is there has the velocity g under a twist w of its body:
+
+    d(a) = -r m (n - c a),   c = n·a,   m = (1 - c²)^(-½)        g(q, w) = u + ω × d,   u = P(w),   ω = w_a
+
+A ball is the case a = 0. Steps hold velocities where they end, ``g(q, v + h a) = 0``: with gains ka = 1, kd = 1/h,
+
+    c = g(q, w°) + kp (n·(p + d) - height) n,    w° = ka a + kd v
+
+in which kp = 1/h² keeps the wheel on the plane, too, where that is asked for. g is linear in w and not integrable:
+J = g_w is no derivative of a place. With x_k = s_ka × a the change of the axle, χ_k = w_p × s_k, for j on the way from
+the degree of freedom k to the root, or of the same joint,
+
+    D_k u = s_ka × u + P(χ_k)         D_k ω = s_ka × ω + χ_ka             D_k d = d'[x_k]
+    D_j D_k u = s_ja × D_k u + χ_ja × P(s_k)            D_j D_k ω = s_ja × D_k ω
+    D_j D_k d = d''[x_j, x_k] + d'[s_ja × x_k]
+    D_j J_k = s_ja × P(s_k) + (s_ja × s_ka) × d + s_ka × D_j d           D_k J_j = s_ja × (P(s_k) + D_k d)
+
+(Neimark & Fufaev, "Dynamics of Nonholonomic Systems", 1972, chapter III, for the wheel.)
+"""
+
+from __future__ import annotations
+
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.number import square_root, where_less
+from dynamics.contacts.algebra import load3_at, part3, velocity_at
+from dynamics.contacts.contact import ROLLING
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    cross_motion,
+    dot3,
+    rotate,
+    scale3,
+    scale6,
+    sub3,
+)
+
+
+@inline
+def normal_of(contacts, i):
+    """The plane's normal n."""
+    W = contacts.wheel
+    return (W[i, 4], W[i, 5], W[i, 6])
+
+
+@kernel
+def place_wheel(contacts, i, R, there, place):
+    """The axle and d of a wheel, and its height over the plane as error; there: its centre in the world."""
+    W = contacts.wheel
+    a = rotate(R, (W[i, 1], W[i, 2], W[i, 3]))
+    place.axle[i] = a
+    n = normal_of(contacts, i)
+    c = dot3(n, a)
+    d = scale3(-W[i, 0] / square_root(1.0 - c * c), sub3(n, scale3(c, a)))
+    place.d[i] = d
+    T = contacts.target
+    height = dot3(n, add3(there, d)) - (n[0] * T[i, 9] + n[1] * T[i, 10] + n[2] * T[i, 11])
+    for k in range(3):
+        place.error[i, k] = height * n[k]
+
+
+@inline
+def shift(contacts, i, a, x):
+    """d'[x]."""
+    n = normal_of(contacts, i)
+    c, alpha = dot3(n, a), dot3(n, x)
+    m = 1.0 / square_root(1.0 - c * c)
+    bent = scale3(m * m * m * c * alpha, sub3(n, scale3(c, a)))
+    return scale3(-contacts.wheel[i, 0], sub3(bent, scale3(m, add3(scale3(alpha, a), scale3(c, x)))))
+
+
+@inline
+def bend(contacts, i, a, x, y, z):
+    """d''[x, y] + d'[z]."""
+    n = normal_of(contacts, i)
+    c, alpha, beta, zeta = dot3(n, a), dot3(n, x), dot3(n, y), dot3(n, z)
+    m = 1.0 / square_root(1.0 - c * c)
+    mx, my, q = m * m * m * c * alpha, m * m * m * c * beta, sub3(n, scale3(c, a))
+    mxy = (m * m * m + 3.0 * m * m * m * m * m * c * c) * alpha * beta + m * m * m * c * zeta
+    qx, qy = add3(scale3(alpha, a), scale3(c, x)), add3(scale3(beta, a), scale3(c, y))  # less their signs
+    qxy = add3(add3(scale3(zeta, a), scale3(alpha, y)), add3(scale3(beta, x), scale3(c, z)))
+    total = sub3(scale3(mxy, q), add3(add3(scale3(mx, qy), scale3(my, qx)), scale3(m, qxy)))
+    return scale3(-contacts.wheel[i, 0], total)
+
+
+@kernel
+def roll(tree, contacts, a, ws, place):
+    """place.roll := twists of bodies of accelerations a, where anything rolls."""
+    for i in range(contacts.count):
+        if contacts.kind[i] == ROLLING:
+            for b in range(tree.nb):
+                w = before(tree, place.roll, b)
+                for k in range(tree.iv[b], tree.iv[b] + tree.nj[b]):
+                    w = add6(w, scale6(a[k], ws.s[k]))
+                place.roll[b] = w
+            return
+
+
+@inline
+def before(tree, twists, b):
+    """The twist of the body that carries b."""
+    parent = tree.parent[b]
+    return twists[parent] if parent >= 0 else scale6(0.0, twists[b])
+
+
+@inline
+def seen(contacts, i, v, w):
+    """w° = ka w + kd v of a body; of impacts there is no w."""
+    own = scale6(contacts.gains[i, 1], v)
+    return add6(scale6(contacts.gains[i, 0], w), own) if contacts.gains[i, 0] != 0.0 else own
+
+
+@inline
+def rates(place, i, s, w, chi):
+    """D_k u and D_k ω, one behind the other."""
+    sa, u = angular(s), velocity_at(place.p[i], w)
+    Du, Dw = add3(cross3(sa, u), velocity_at(place.p[i], chi)), add3(cross3(sa, angular(w)), angular(chi))
+    return (Du[0], Du[1], Du[2], Dw[0], Dw[1], Dw[2])
+
+
+@inline
+def slip_rate(contacts, place, i, s, w, chi):
+    """D_k g."""
+    d, D = place.d[i], rates(place, i, s, w, chi)
+    moved = shift(contacts, i, place.axle[i], cross3(angular(s), place.axle[i]))
+    return add3((D[0], D[1], D[2]), add3(cross3((D[3], D[4], D[5]), d), cross3(angular(w), moved)))
+
+
+@inline
+def slip(place, i, m):
+    """g of a twist m; of s_k, J_k."""
+    return add3(velocity_at(place.p[i], m), cross3(angular(m), place.d[i]))
+
+
+@inline
+def put3(A, r, k, x):
+    """Three rows of column k from row r."""
+    A[r, k], A[r + 1, k], A[r + 2, k] = x[0], x[1], x[2]
+
+
+@kernel
+def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
+    """Rows of ``contact_derivatives`` of one wheel; needs ``roll``."""
+    b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)
+    kd, kp = contacts.gains[i, 1], contacts.gains[i, 2]
+    w = seen(contacts, i, ws.v[b], place.roll[b])
+    k = tree.iv[b] + tree.nj[b] - 1
+    while k >= 0:
+        s, own = ws.s[k], tree.body[k]
+        wp = seen(contacts, i, before(tree, ws.v, own), before(tree, place.roll, own))
+        J = slip(place, i, s)
+        by_q = slip_rate(contacts, place, i, s, w, cross_motion(wp, s))
+        put3(dq, r, k, add3(by_q, scale3(kp * dot3(n, J), n)))
+        put3(dv, r, k, scale3(kd, J))
+        k = tree.previous[k]
+
+
+@kernel
+def subtract_roll_torques(tree, contacts, i, ws, place, f, dq):
+    """dq (nv, nv) -= ∂(Jᵀ f)/∂q of one wheel."""
+    b, force = contacts.body[i], part3(f, contacts.row[i])
+    k = tree.iv[b] + tree.nj[b] - 1
+    while k >= 0:
+        j = tree.iv[tree.body[k]] + tree.nj[tree.body[k]] - 1
+        while j >= 0:
+            nearer, farther = column_rates(contacts, place, i, ws.s[j], ws.s[k])
+            dq[k, j] -= dot3(force, nearer)
+            if tree.body[j] != tree.body[k]:
+                dq[j, k] -= dot3(force, farther)
+            j = tree.previous[j]
+        k = tree.previous[k]
+
+
+@inline
+def column_rates(contacts, place, i, sj, sk):
+    """D_j J_k and D_k J_j."""
+    p, d, a, ja, ka = place.p[i], place.d[i], place.axle[i], angular(sj), angular(sk)
+    Dj, Dk = shift(contacts, i, a, cross3(ja, a)), shift(contacts, i, a, cross3(ka, a))
+    P = velocity_at(p, sk)
+    nearer = add3(cross3(ja, P), add3(cross3(cross3(ja, ka), d), cross3(ka, Dj)))
+    return nearer, cross3(ja, add3(P, Dk))
+
+
+@inline
+def second_rate(weight, d, omega, Dd, D, ja, chij, P, moved, bent):
+    """weight·D_j D_k g; D: D_k u and D_k ω, moved: D_j ω and D_j d, Dd: D_k d, bent: D_j D_k d."""
+    Dwk, Dwj, Ddj = (D[3], D[4], D[5]), moved[0], moved[1]
+    u = add3(cross3(ja, (D[0], D[1], D[2])), cross3(chij, P))
+    total = add3(u, add3(cross3(cross3(ja, Dwk), d), cross3(omega, bent)))
+    return dot3(weight, add3(total, add3(cross3(Dwk, Ddj), cross3(Dwj, Dd))))
+
+
+@kernel
+def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
+    """Add the second order of ``νᵀ c - fᵀ g(q, μ)`` of one wheel; needs ``roll``, and w and χ of μ."""
+    b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)
+    ka, kd, kp = contacts.gains[i, 0], contacts.gains[i, 1], contacts.gains[i, 2]
+    a, d, weight, force = place.axle[i], place.d[i], part3(nu, r), part3(f, r)
+    w, mu, lifted = seen(contacts, i, ws.v[b], place.roll[b]), ws.w[b], kp * dot3(weight, n)
+    column = place.column
+    k = tree.iv[b] + tree.nj[b] - 1
+    while k >= 0:
+        s, own = ws.s[k], tree.body[k]
+        wp = seen(contacts, i, before(tree, ws.v, own), before(tree, place.roll, own))
+        chi, x = cross_motion(wp, s), cross3(angular(s), a)
+        store_all(column, k, 0, rates(place, i, s, w, chi))
+        store_all(column, k, 6, rates(place, i, s, mu, ws.chi[k]))
+        store_all(column, k, 12, angular(chi))
+        store_all(column, k, 15, x)
+        store_all(column, k, 18, shift(contacts, i, a, x))
+        store_all(column, k, 21, velocity_at(place.p[i], s))
+        k = tree.previous[k]
+    j = tree.iv[b] + tree.nj[b] - 1
+    while j >= 0:
+        ja, chij, chim, xj = angular(ws.s[j]), load3_at(column, j, 12), angular(ws.chi[j]), load3_at(column, j, 15)
+        Ddj = load3_at(column, j, 18)
+        moved, moved_mu = (load3_at(column, j, 3), Ddj), (load3_at(column, j, 9), Ddj)
+        k = tree.iv[b] + tree.nj[b] - 1
+        while k >= 0 and k >= tree.iv[tree.body[j]]:
+            sk, xk, Dd, P = angular(ws.s[k]), load3_at(column, k, 15), load3_at(column, k, 18), load3_at(column, k, 21)
+            bent = bend(contacts, i, a, xj, xk, cross3(ja, xk))
+            D, Dm = load6_from(column, k, 0), load6_from(column, k, 6)
+            value = second_rate(weight, d, angular(w), Dd, D, ja, chij, P, moved, bent)
+            value = value - second_rate(force, d, angular(mu), Dd, Dm, ja, chim, P, moved_mu, bent)
+            if kp != 0.0:
+                value = value + lifted * dot3(n, add3(cross3(ja, P), bent))
+            nearer = dot3(weight, add3(cross3(ja, P), add3(cross3(cross3(ja, sk), d), cross3(sk, Ddj))))
+            qq[k, j] += value
+            qv[j, k] += kd * nearer
+            qa[j, k] += ka * nearer
+            if tree.body[k] != tree.body[j]:
+                farther = dot3(weight, cross3(ja, add3(P, Dd)))
+                qq[j, k] += value
+                qv[k, j] += kd * farther
+                qa[k, j] += ka * farther
+            k = tree.previous[k]
+        j = tree.previous[j]
+
+
+@inline
+def load6_from(A, i, k):
+    """Six numbers of row i from column k."""
+    return (A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3], A[i, k + 4], A[i, k + 5])
+
+
+@inline
+def store_all(A, i, k, x):
+    """Numbers into row i from column k."""
+    for j in range(len(x)):
+        A[i, k + j] = x[j]
+
+
+@kernel
+def settle_still_rows(contacts, S):
+    """S (nc, nc) with ones on the diagonal in rows of wheels that no joint moves: their forces are zero.
+
+    A planar joint's wheels are held on the plane by the joint.
+    """
+    for i in range(contacts.count):
+        if contacts.kind[i] == ROLLING:
+            for r in range(contacts.row[i], contacts.row[i] + 3):
+                own = S[r, r]
+                S[r, r] = where_less(0.0, own, own, where_less(own, 0.0, own, own + 1.0))
